@@ -40,7 +40,7 @@ class UnitError(ValueError):
         super().__init__(f"{what}; {fix}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # compared by identity: there is one of each
 class Dimension:
     """One physical dimension: how its values are written, and the SI unit that they become."""
 

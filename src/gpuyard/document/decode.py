@@ -78,6 +78,8 @@ class _Decoder:
             return self.literal(node, shape)
         if shape.base is str:
             return node.text
+        if shape.base is datetime.date:
+            return self.date(node, shape)
         fits = isinstance(node.value, shape.base) and not (isinstance(node.value, bool) and shape.base is not bool)
         if shape.base is float and isinstance(node.value, int) and not isinstance(node.value, bool):
             return self.bounded(node, float(node.value), shape)
@@ -88,6 +90,13 @@ class _Decoder:
                 f"write {_expected(shape)}",
             )
         return self.bounded(node, node.value, shape)
+
+    def date(self, node: Scalar, shape: Shape) -> object:
+        """A day; JSON has no dates, so a text in their form is one too."""
+        try:
+            return datetime.date.fromisoformat(node.text)
+        except ValueError:
+            return self.wrong(node.place, f'"{_short(node.text)}" is not a date', f"write {_expected(shape)}")
 
     def bounded(self, node: Scalar, value: object, shape: Shape) -> object:
         """The number, if it is finite and not below its limit."""
@@ -162,25 +171,27 @@ class _Decoder:
             return self.wrong(node.place, f"expected keys and values, got {what}", f"write {_keys(record, self.keys)}")
         known = {field.key(self.keys): field for field in fields_of(record)}
         values: dict[str, object] = {}
+        misspelt: set[str | None] = set()  # a key that was meant is not also reported as missing
         if name is not None:
             values[known.pop("name").name] = name
         for (key, child), place in zip(node.items, node.key_places, strict=True):
             field = known.get(key)
             if field is None:
-                self.unknown(place, key, known)
+                misspelt.add(self.unknown(place, key, known))
             else:
                 values[field.name] = self.value(child, field.shape)
-        self.missing(node, known, values)
+        self.missing(node, {key: field for key, field in known.items() if key not in misspelt}, values)
         bad = any(isinstance(value, _Wrong) for value in values.values())
         if bad or any(field.required and field.name not in values for field in known.values()):
             return _WRONG
         return record(**values)
 
-    def unknown(self, place: Place, key: str, known: dict[str, Field]) -> None:
-        """A key that the record does not have."""
+    def unknown(self, place: Place, key: str, known: dict[str, Field]) -> str | None:
+        """Notes a key that the record does not have; gives the key that was meant."""
         meant = nearest(key, known)
         fix = f'did you mean "{meant}"?' if meant else f"use {one_of(list(known))}, or remove it"
         self.wrong(place, f'unknown key "{_short(key)}"', fix)
+        return meant
 
     def missing(self, node: Node, known: dict[str, Field], values: dict[str, object]) -> None:
         """Required keys that are not there."""

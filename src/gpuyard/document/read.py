@@ -51,7 +51,7 @@ def read_yaml(text: str, file: str) -> Document:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark else file
+        where = f"{file}:{min(mark.line, text.count(chr(10))) + 1}" if mark else file
         what = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise InputError.one(where, f"not YAML: {what}", "mend the syntax at that line") from None
     except (ValueError, RecursionError) as error:  # PyYAML lets a bad escape or a deep nest escape as these

@@ -1,0 +1,45 @@
+# On a fresh machine: `make demo` shows the product, `make test` proves it. Both install what they need into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: help install demo test lint bench docs clean
+
+help:
+	@echo "make install   .venv with gpuyard and its extras"
+	@echo "make demo      check an example workload and show the machines that may run it"
+	@echo "make test      lint, types and tests"
+	@echo "make lint      ruff and mypy alone"
+	@echo "make bench     measurements, side by side"
+	@echo "make docs      the documentation, into site/"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+demo: install
+	$(BIN)/gpuyard check examples/pretrain-llama-3-70b.yaml
+
+lint: install
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n $(JOBS)
+
+bench: install
+	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: install
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,7 @@
+"""`python -m gpuyard`."""
+
+import sys
+
+from gpuyard.cli import main
+
+sys.exit(main())

@@ -1,0 +1,193 @@
+"""`gpuyard catalog`: rows of a kind, filtered and sorted by any of their fields."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+
+from gpuyard.catalog import Catalog, Row
+from gpuyard.document.shape import Shape, fields_of, shape_of
+from gpuyard.errors import InputError, nearest, one_of
+from gpuyard.units import Dimension, UnitError, parse
+
+__all__ = ["KINDS", "FieldPath", "Query", "catalog_rows", "field_paths", "find_field", "row_with_sources"]
+
+KINDS = tuple(field.name for field in dataclass_fields(Catalog))
+_CONDITION = re.compile(r"(?P<field>[A-Za-z0-9_.]+)\s*(?P<operator>>=|<=|!=|=|>|<|~)\s*(?P<operand>.*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldPath:
+    """A field of a row, perhaps of a record inside it: `dense.bf16_flop_per_s`."""
+
+    name: str
+    shape: Shape
+
+    @property
+    def dimension(self) -> Dimension | None:
+        """The unit of its values, if they have one."""
+        return self.shape.dimension
+
+    @property
+    def numeric(self) -> bool:
+        """True of a quantity or a number."""
+        return self.dimension is not None or self.shape.base in (int, float)
+
+    def of(self, row: object) -> object:
+        """The row's value there, None if any part of the way is missing."""
+        value: object = row
+        for step in self.name.split("."):
+            value = getattr(value, step) if value is not None else None
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which rows, in which order: `where=("memory>=80GB", "kind=gpu")`, `sort="-bf16"` for descending."""
+
+    kind: str
+    where: tuple[str, ...] = ()
+    sort: str = ""
+
+
+def row_type(kind: str) -> type[Row]:
+    """The record that rows of a kind are."""
+    if kind not in KINDS:
+        meant = nearest(kind, KINDS)
+        raise InputError.one("catalog", f'no kind of row named "{kind}"', f"use {meant or one_of(KINDS)}")
+    hints = typing.get_type_hints(Catalog, include_extras=True)
+    return typing.cast("type[Row]", shape_of(hints[kind]).options[0].base)
+
+
+def field_paths(record: type, prefix: str = "") -> tuple[FieldPath, ...]:
+    """All fields of a record, those of records inside it included."""
+    found: list[FieldPath] = []
+    for field in fields_of(record):
+        name = prefix + field.name
+        if field.shape.is_record:
+            found += field_paths(field.shape.base, f"{name}.")
+        else:
+            found.append(FieldPath(name=name, shape=field.shape))
+    return tuple(found)
+
+
+def find_field(paths: Sequence[FieldPath], word: str) -> FieldPath:
+    """The field that `word` means: its path, its last step, or that without its unit (`bf16`)."""
+    for spelling in (_whole, _last, _bare):
+        for path in paths:
+            if spelling(path) == word:
+                return path
+    known = [_bare(path) for path in paths]
+    meant = nearest(word, known)
+    fix = f'did you mean "{meant}"?' if meant else f"use {one_of(sorted(set(known)), limit=30)}"
+    raise InputError.one("catalog", f'rows have no field "{word}"', fix)
+
+
+def _whole(path: FieldPath) -> str:
+    return path.name
+
+
+def _last(path: FieldPath) -> str:
+    return path.name.rpartition(".")[2]
+
+
+def _bare(path: FieldPath) -> str:
+    return _last(path).removesuffix(path.dimension.suffix) if path.dimension else _last(path)
+
+
+def catalog_rows(catalog: Catalog, query: Query) -> tuple[Row, ...]:
+    """The rows that meet every condition, sorted; values that are not known meet none and come last."""
+    paths = field_paths(row_type(query.kind))
+    conditions = [_condition(text, paths) for text in query.where]
+    rows = [row for row in getattr(catalog, query.kind) if all(condition.holds(row) for condition in conditions)]
+    if query.sort:
+        path = find_field(paths, query.sort.removeprefix("-"))
+        known = [row for row in rows if path.of(row) is not None]
+        known.sort(key=lambda row: _orderable(path.of(row)), reverse=query.sort.startswith("-"))
+        rows = known + [row for row in rows if path.of(row) is None]
+    return tuple(rows)
+
+
+def row_with_sources(catalog: Catalog, row: Row) -> Catalog:
+    """A catalog file with this row and its sources alone: what a user copies to make a row of their own."""
+    kind = next(kind for kind in KINDS if row in getattr(catalog, kind))
+    tables: dict[str, typing.Any] = {"sources": tuple(catalog.source(name) for name in row.source), kind: (row,)}
+    return Catalog(**tables)
+
+
+def _orderable(value: object) -> tuple[float, str]:
+    """A key that sorts numbers as numbers and the rest as text."""
+    if isinstance(value, int | float):
+        return (float(value), "")
+    return (0.0, str(value).casefold())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Condition:
+    """`memory>=80GB`, ready to be asked of rows."""
+
+    path: FieldPath
+    operator: str
+    operand: float | str
+
+    def holds(self, row: Row) -> bool:
+        """True when the row's value is known and meets it."""
+        value = self.path.of(row)
+        if value is None:
+            return False
+        if isinstance(value, tuple):
+            inside = any(_same(item, self.operand) for item in value)
+            return inside if self.operator in ("=", "~") else not inside
+        if isinstance(self.operand, float):
+            return _compare(float(typing.cast(float, value)), self.operator, self.operand)
+        if self.operator == "~":
+            return self.operand.casefold() in str(value).casefold()
+        return _same(value, self.operand) == (self.operator == "=")
+
+
+def _compare(value: float, operator: str, operand: float) -> bool:
+    """Numbers by operator; equal means equal to a part in a million, for `80GB` is a rounded word."""
+    equal = abs(value - operand) <= 1e-6 * max(abs(value), abs(operand))
+    if operator in ("=", "!="):
+        return equal == (operator == "=")
+    if equal:
+        return operator in (">=", "<=")
+    return value > operand if operator in (">", ">=") else value < operand
+
+
+def _same(value: object, operand: float | str) -> bool:
+    """Words by glob, without case; yes and no for booleans."""
+    text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return fnmatch.fnmatchcase(text.casefold(), str(operand).casefold())
+
+
+def _condition(text: str, paths: Sequence[FieldPath]) -> _Condition:
+    """The condition that a text such as `memory>=80GB` says."""
+    match = _CONDITION.fullmatch(text.strip())
+    if not match:
+        raise InputError.one("--where", f'"{text}" is not a condition', 'write it like "memory>=80GB" or "kind=gpu"')
+    path = find_field(paths, match["field"])
+    operator, operand = match["operator"], match["operand"].strip()
+    if path.numeric and operator != "~":
+        return _Condition(path=path, operator=operator, operand=_number(operand, path))
+    if operator not in ("=", "!=", "~"):
+        raise InputError.one("--where", f'"{match["field"]}" is a text, it has no order', "use =, != or ~ (contains)")
+    return _Condition(path=path, operator=operator, operand=operand)
+
+
+def _number(text: str, path: FieldPath) -> float:
+    """The operand in the field's own unit; a bare number is in SI."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    if not path.dimension:
+        raise InputError.one("--where", f'"{text}" is not a number', "write a number")
+    try:
+        return parse(text, path.dimension)
+    except UnitError as error:
+        raise InputError.one("--where", error.what, error.fix) from None

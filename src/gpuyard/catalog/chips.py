@@ -1,0 +1,61 @@
+"""Accelerators and CPUs: dense peaks, memory, scale-up link, power, and the frameworks that run on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gpuyard.catalog.rows import Bandwidth, Bytes, FlopRate, SourceNames, Watts
+from gpuyard.document import AtLeast, Doc
+
+__all__ = ["Chip", "ChipKind", "Framework", "Rates", "ScaleUp"]
+
+ChipKind = Literal["gpu", "tpu", "cpu"]
+Framework = Literal["cuda", "rocm", "xla", "pytorch", "pytorch-xla", "jax-xla"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Operations per second by data type, without sparsity. None: the chip lacks the type or no source tells."""
+
+    fp64_flop_per_s: FlopRate | None = None
+    fp64_tensor_flop_per_s: FlopRate | None = None
+    fp32_flop_per_s: FlopRate | None = None
+    tf32_flop_per_s: FlopRate | None = None
+    bf16_flop_per_s: FlopRate | None = None
+    fp16_flop_per_s: FlopRate | None = None
+    fp8_flop_per_s: FlopRate | None = None
+    fp4_flop_per_s: FlopRate | None = None
+    int8_flop_per_s: FlopRate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUp:
+    """The link that joins chips into one memory domain: NVLink, xGMI, ICI."""
+
+    technology: str
+    bytes_per_s: Annotated[Bandwidth, Doc("one direction, per chip, all links together")]
+    topology: Literal["switch", "mesh", "torus-2d", "torus-3d"]
+    domain_count: Annotated[int | None, AtLeast(1), Doc("chips in the largest domain")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """One accelerator (or CPU socket) as its vendor sells it."""
+
+    name: str
+    label: str
+    vendor: str
+    architecture: str
+    kind: ChipKind
+    dense: Rates
+    memory_bytes: Bytes
+    memory_bytes_per_s: Bandwidth
+    memory_type: str
+    frameworks: tuple[Framework, ...]
+    source: SourceNames
+    scale_up: ScaleUp | None = None
+    power_w: Watts | None = None
+    best_measured: Annotated[Rates | None, Doc("largest matrix product anyone measured")] = None
+    aliases: tuple[str, ...] = ()
+    note: Annotated[str, Doc("conflicts between sources, and what was done about them")] = ""

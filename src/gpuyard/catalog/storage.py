@@ -1,0 +1,34 @@
+"""Storage services: throughput by size, limits, and what each is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gpuyard.catalog.rows import Bandwidth, Bytes, SourceNames
+from gpuyard.document import Doc
+from gpuyard.units import DURATION
+
+__all__ = ["Storage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """One storage service, or one performance tier of it."""
+
+    name: str
+    label: str
+    kind: Literal["parallel-file", "object", "object-cache", "block", "file", "local"]
+    scope: Literal["machine", "zonal", "regional", "multi-regional"]
+    suits: Annotated[tuple[str, ...], Doc("what it is recommended for")]
+    source: SourceNames
+    read_bytes_per_s_per_tib: Annotated[Bandwidth | None, Doc("grows with the provisioned size")] = None
+    write_bytes_per_s_per_tib: Bandwidth | None = None
+    max_read_bytes_per_s: Bandwidth | None = None
+    max_write_bytes_per_s: Bandwidth | None = None
+    min_bytes: Bytes | None = None
+    max_bytes: Bytes | None = None
+    latency_s: Annotated[float | None, DURATION] = None
+    read_iops_per_tib: float | None = None
+    limits: tuple[str, ...] = ()
+    note: str = ""

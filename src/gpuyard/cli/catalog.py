@@ -1,0 +1,176 @@
+"""`gpuyard catalog [KIND [NAME]]`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import yaml
+
+from gpuyard.app.catalog import (
+    KINDS,
+    FieldPath,
+    Query,
+    catalog_rows,
+    field_paths,
+    find_field,
+    row_type,
+    row_with_sources,
+)
+from gpuyard.catalog import Catalog, Row, find, load_catalog
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers
+from gpuyard.document import plain
+from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
+
+__all__ = ["add_arguments", "run"]
+
+# What a table shows when no columns are asked for: heading and field.
+COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
+    "chips": (
+        ("name", "name"), ("kind", "kind"), ("bf16", "bf16"), ("fp8", "fp8"), ("fp4", "fp4"), ("fp64", "fp64"),
+        ("memory", "memory_bytes"), ("bandwidth", "memory_bytes_per_s"), ("scale-up", "scale_up.bytes_per_s"),
+        ("power", "power_w"), ("frameworks", "frameworks"),
+    ),
+    "machines": (
+        ("name", "name"), ("series", "series"), ("chips", "chip_count"), ("chip", "chip"), ("vCPU", "vcpu_count"),
+        ("memory", "memory_bytes"), ("network", "network.technology"), ("fabric", "network.fabric_bits_per_s"),
+        ("total", "network.max_bits_per_s"), ("on demand", "consumption.on_demand"), ("spot", "consumption.spot"),
+        ("flex", "consumption.flex_start"),
+    ),
+    "platforms": (
+        ("name", "name"), ("gives it", "variants"), ("control", "control"), ("scaling", "scaling"), ("suits", "suits"),
+    ),
+    "storage": (
+        ("name", "name"), ("kind", "kind"), ("scope", "scope"), ("read/TiB", "read_bytes_per_s_per_tib"),
+        ("max read", "max_read_bytes_per_s"), ("max write", "max_write_bytes_per_s"), ("min", "min_bytes"),
+        ("max", "max_bytes"), ("suits", "suits"),
+    ),
+    "asics": (("name", "name"), ("vendor", "vendor"), ("capacity", "capacity"), ("buffer", "buffer"), ("cell", "cell")),
+    "switches": (
+        ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"), ("speed", "port_bits_per_s"),
+        ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
+    ),
+    "prices": (
+        ("provider", "provider"), ("region", "region"), ("machine", "machine"), ("on demand", "on_demand"),
+        ("spot", "spot"), ("1 year", "committed_1y"), ("3 years", "committed_3y"), ("date", "date"),
+    ),
+    "models": (
+        ("name", "name"), ("kind", "kind"), ("parameters", "parameters"), ("active", "active_parameters"),
+        ("layers", "layers"), ("hidden", "hidden"), ("heads", "heads"), ("kv", "kv_heads"), ("experts", "experts"),
+        ("context", "max_context"),
+    ),
+    "sources": (("name", "name"), ("title", "title"), ("date", "date"), ("url", "url")),
+}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        'examples:\n  gpuyard catalog chips --where "memory>=80GB" --where kind=gpu --sort -bf16\n'
+        "  gpuyard catalog machines a3-ultragpu-8g --sources\n"
+        "  gpuyard catalog prices --where machine=a3-* --sort spot\n"
+        "  gpuyard catalog chips h100-sxm --yaml > my-chip.yaml     a row to start your own from"
+    )
+    parser.add_argument("kind", nargs="?", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one row, with all its fields")
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="field, operator (= != < > <= >= ~), value; repeat for more",
+    )
+    parser.add_argument(
+        "--sort", default="", metavar="FIELD", help="by this field; -FIELD for descending (write --sort=-FIELD)"
+    )
+    parser.add_argument("--columns", default="", metavar="FIELDS", help="these fields, separated by commas")
+    parser.add_argument("--sources", action="store_true", help="say where each row was read, and when")
+    parser.add_argument("--yaml", action="store_true", help="with NAME: the row as a catalog file of your own")
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what is asked for."""
+    catalog = load_catalog(catalog_layers(arguments))
+    if arguments.kind is None:
+        _overview(catalog, arguments.json)
+    elif arguments.name is not None:
+        _one(catalog, arguments)
+    else:
+        _list(catalog, arguments)
+    return 0
+
+
+def _overview(catalog: Catalog, as_json: bool) -> None:
+    """How many rows there are of each kind."""
+    counts = {kind: len(getattr(catalog, kind)) for kind in KINDS}
+    if as_json:
+        print_json(counts)
+        return
+    rows = tuple((kind, str(count)) for kind, count in counts.items())
+    columns = (Column(heading="kind"), Column(heading="rows", numeric=True))
+    print_table(Table(columns=columns, rows=rows, notes=("`gpuyard catalog KIND` lists them.",)))
+
+
+def _list(catalog: Catalog, arguments: argparse.Namespace) -> None:
+    """The rows of a kind as a table."""
+    query = Query(kind=arguments.kind, where=tuple(arguments.where), sort=arguments.sort)
+    rows = catalog_rows(catalog, query)
+    if arguments.json:
+        print_json(rows)
+        return
+    paths = field_paths(row_type(arguments.kind))
+    asked = [(word.strip(), word.strip()) for word in arguments.columns.split(",") if word.strip()]
+    shown = [
+        (heading, find_field(paths, word))
+        for heading, word in asked or COLUMNS.get(arguments.kind, (("name", "name"),))
+    ]
+    columns = tuple(Column(heading=heading, numeric=path.numeric) for heading, path in shown)
+    cells = tuple(tuple(show_value(path.of(row), path.dimension) for _, path in shown) for row in rows)
+    total = len(getattr(catalog, arguments.kind))
+    count = f"{len(rows)} of {total} {arguments.kind}" if arguments.where else f"{total} {arguments.kind}"
+    notes = (count, *(_cited(catalog, rows) if arguments.sources else ()))
+    print_table(Table(columns=columns, rows=cells, notes=notes))
+
+
+def _one(catalog: Catalog, arguments: argparse.Namespace) -> None:
+    """One row with all its fields."""
+    record = row_type(arguments.kind)
+    row = find(arguments.kind, arguments.name, getattr(catalog, arguments.kind))
+    if arguments.json:
+        print_json(row)
+    elif arguments.yaml:
+        print_text(_as_file(catalog, row))
+    else:
+        known = [path for path in field_paths(record) if path.of(row) not in (None, "", ())]
+        cells = tuple((_label(path), show_value(path.of(row), path.dimension)) for path in known)
+        notes = _cited(catalog, (row,)) if arguments.sources else ()
+        print_table(Table(columns=(Column(heading="field"), Column(heading="value")), rows=cells, notes=notes))
+
+
+def _label(path: FieldPath) -> str:
+    """The field's name without its unit: the value shows it."""
+    return path.name.removesuffix(path.dimension.suffix) if path.dimension else path.name
+
+
+def _cited(catalog: Catalog, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Each row's sources."""
+    lines = []
+    for row in rows:
+        for name in getattr(row, "source", ()):
+            source = catalog.source(name)
+            lines.append(f"{row.name}: {source.title} ({source.date}) {source.url}")
+    return tuple(lines)
+
+
+def _as_file(catalog: Catalog, row: Row) -> str:
+    """The row and its sources as YAML that `--catalog` reads."""
+    tables = plain(row_with_sources(catalog, row))
+    assert isinstance(tables, dict)
+    named = {}
+    for kind, items in tables.items():
+        assert isinstance(items, list)
+        if items:
+            named[kind] = {item.pop("name"): item for item in items if isinstance(item, dict)}
+    return yaml.safe_dump(named, sort_keys=False, allow_unicode=True, width=120)

@@ -1,0 +1,28 @@
+"""The table of commands. A command's module is loaded only when it is named, so that help answers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["COMMANDS", "Command"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One word after `gpuyard`, and what it does; its module has `add_arguments` and `run`."""
+
+    name: str
+    summary: str
+
+    @property
+    def module(self) -> str:
+        """Where it is written."""
+        return f"gpuyard.cli.{self.name}"
+
+
+COMMANDS = (
+    Command(name="init", summary="write a commented workload file to start from"),
+    Command(name="check", summary="validate a workload file and show the machines that may run it"),
+    Command(name="catalog", summary="list chips, machines, platforms, storage, switches, prices and models"),
+    Command(name="schema", summary="print the JSON Schema of workload files, for editors"),
+)

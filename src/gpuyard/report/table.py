@@ -1,0 +1,45 @@
+"""A table as a value: what is printed, sorted out from how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuyard.units import Dimension, show
+
+__all__ = ["Column", "Table", "show_value"]
+
+NOT_KNOWN = "–"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A heading; numbers stand to the right."""
+
+    heading: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Headings and cells, already as text."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def show_value(value: object, dimension: Dimension | None = None) -> str:
+    """One value as a person reads it; a dash where it is not known."""
+    if value is None or value == "":
+        return NOT_KNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if dimension and isinstance(value, int | float):
+        return show(value, dimension, digits=4)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(show_value(item, dimension) for item in value) or NOT_KNOWN
+    return str(value)
