@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: install
-	$(BIN)/gpuyard check examples/pretrain-llama-3-70b.yaml
+	$(BIN)/gpuyard check examples/pretraining.yaml
 
 lint: install
 	$(BIN)/ruff check src tests bench tools

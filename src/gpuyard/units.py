@@ -57,6 +57,11 @@ class Dimension:
     def __repr__(self) -> str:
         return f"<Dimension {self.name}>"
 
+    @property
+    def noun(self) -> str:
+        """The name with its article."""
+        return f"{'an' if self.name.startswith(('a', 'hour')) else 'a'} {self.name}"
+
 
 _SI = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
@@ -160,6 +165,7 @@ def parse(text: str, dimension: Dimension) -> float:
     """The SI value of a quantity such as `400Gbps`; UnitError says how to write it if it is not one."""
     fix = f"write it like {dimension.examples}"
     body = text.strip()
+    text = text if len(text) <= 60 else f"{text[:59]}…"  # for messages
     if body.startswith("-"):
         raise UnitError(f'"{text}" is negative', fix)
     if dimension.prefix:
@@ -172,7 +178,7 @@ def parse(text: str, dimension: Dimension) -> float:
         if not dimension.compound:
             break
     if seen == 0 or position != len(body):
-        raise UnitError(f'"{text}" is not a {dimension.name}', fix)
+        raise UnitError(f'"{text}" is not {dimension.noun}', fix)
     if not math.isfinite(total):
         raise UnitError(f'"{text}" is too large', fix)
     return total

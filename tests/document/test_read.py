@@ -53,7 +53,7 @@ def test_places_have_lines_and_paths() -> None:
         (read_yaml, "a: [1", "f:1: not YAML"),
         (read_yaml, "a: 1\na: 2", "f:2: a: given twice (first on line 1)"),
         (read_yaml, "? [1, 2]\n: 3", "f:1: a key must be a word"),
-        (read_yaml, "", "f: the file is empty"),
+        (read_yaml, "", "f:1: the file is empty"),
         (read_yaml, "a: 1\n---\nb: 2", "f:2: not YAML"),
         (read_yaml, "a: &x [*x]", "nested too deep"),
         (read_yaml, "[" * 200 + "]" * 200, "nested too deep"),

@@ -41,7 +41,7 @@ class ScaleUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One accelerator (or CPU socket) as its vendor sells it."""
+    """One accelerator as its vendor sells it, or one CPU socket as the largest machine of the catalog shows it."""
 
     name: str
     label: str
@@ -49,11 +49,12 @@ class Chip:
     architecture: str
     kind: ChipKind
     dense: Rates
-    memory_bytes: Bytes
+    memory_bytes: Annotated[Bytes, Doc("of a CPU: one socket's share in the largest machine of the catalog")]
     memory_bytes_per_s: Bandwidth
     memory_type: str
     frameworks: tuple[Framework, ...]
     source: SourceNames
+    core_count: Annotated[int | None, AtLeast(1), Doc("of a CPU; rates are shared out by cores")] = None
     scale_up: ScaleUp | None = None
     power_w: Watts | None = None
     best_measured: Annotated[Rates | None, Doc("largest matrix product anyone measured")] = None

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from gpuyard.catalog.chips import Chip
+from gpuyard.catalog.guidance import Guidance
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.catalog.platforms import Platform
 from gpuyard.catalog.prices import Price
+from gpuyard.catalog.references import BrokenReference, broken_references
 from gpuyard.catalog.rows import Source
 from gpuyard.catalog.storage import Storage
 from gpuyard.catalog.switches import Asic, Switch
-from gpuyard.document import Keys, decode, read_file
-from gpuyard.errors import InputError, nearest
+from gpuyard.document import Document, Keys, decode, read_file
+from gpuyard.errors import InputError, Problem, nearest
 
 __all__ = ["Catalog", "Row", "find", "load_catalog"]
 
@@ -45,6 +47,7 @@ class Catalog:
     machines: tuple[Machine, ...] = ()
     platforms: tuple[Platform, ...] = ()
     storage: tuple[Storage, ...] = ()
+    guidance: tuple[Guidance, ...] = ()
     asics: tuple[Asic, ...] = ()
     switches: tuple[Switch, ...] = ()
     prices: tuple[Price, ...] = ()
@@ -89,17 +92,35 @@ def find(kind: str, name: str, rows: Sequence[R]) -> R:
 def load_catalog(layers: Iterable[Path] = ()) -> Catalog:
     """Our catalog with the user's files (or folders of them) over it, later ones winning row by row."""
     catalog = Catalog()
+    parts: list[tuple[Document, Catalog]] = []
     for layer in (OURS, *layers):
         for path in _files(layer):
-            catalog = _over(catalog, decode(read_file(path).root, Catalog, Keys.SUFFIXED))
+            document = read_file(path)
+            part = decode(document.root, Catalog, Keys.SUFFIXED)
+            parts.append((document, part))
+            catalog = _over(catalog, part)
+    if broken := broken_references(catalog):
+        raise InputError(_problem(reference, parts) for reference in broken)
     return catalog
+
+
+def _problem(reference: BrokenReference, parts: Sequence[tuple[Document, Catalog]]) -> Problem:
+    """The broken reference at its place: in the last file that holds the row."""
+    for document, part in reversed(parts):
+        if any(row.name == reference.row for row in getattr(part, reference.table)):
+            place = document.place(f"{reference.table}.{reference.row}.{reference.key}")
+            return place.problem(reference.what, reference.fix)
+    raise AssertionError(f"no file holds {reference.table}.{reference.row}")
 
 
 def _files(layer: Path) -> list[Path]:
     """The catalog files of a layer, in a fixed order."""
     if not layer.is_dir():
         return [layer]
-    return sorted(path for path in layer.iterdir() if path.suffix in (".toml", ".yaml", ".yml"))
+    files = sorted(path for path in layer.iterdir() if path.suffix in (".toml", ".yaml", ".yml"))
+    if not files:
+        raise InputError.one(str(layer), "no catalog file in this folder", "put .toml or .yaml files there")
+    return files
 
 
 def _over(below: Catalog, above: Catalog) -> Catalog:

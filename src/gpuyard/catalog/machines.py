@@ -56,7 +56,7 @@ class PlatformSupport:
     cluster_director: Answer | None = None
     vertex_training_clusters: Answer | None = None
     vertex_ai: Annotated[str | None, Doc("the accelerator's name in the Vertex AI API")] = None
-    cloud_run: Answer | None = None
+    cloud_run: Annotated[Answer | None, Doc("whether it offers this accelerator in this number")] = None
     note: str = ""
 
 
@@ -69,16 +69,17 @@ class Machine:
     provider: Provider
     memory_bytes: Bytes
     network: Network
-    consumption: Consumption
-    platforms: PlatformSupport
     source: SourceNames
+    consumption: Annotated[Consumption, Doc("nothing is known of a machine that is bought")] = Consumption()
+    platforms: PlatformSupport = PlatformSupport()
     chip: Annotated[str | None, Doc("a name under chips; none for a machine without accelerators")] = None
     chip_count: Annotated[float, COUNT, Doc("accelerators; below one where a share of one is rented")] = 0
     vcpu_count: Annotated[int | None, AtLeast(1), Doc("the most, where the host can be chosen")] = None
-    cpu: Annotated[str, Doc("the host's processor")] = ""
+    core_count: Annotated[int | None, AtLeast(1), Doc("physical cores of the host")] = None
+    cpu: Annotated[str, Doc("the host's processor: a name under chips where the catalog has it")] = ""
     scale_up_domain_count: Annotated[int | None, AtLeast(1), Doc("chips that share a scale-up domain")] = None
     api_name: Annotated[str, Doc("the accelerator's name in the provider's API")] = ""
-    local_ssd_bytes: Bytes | None = None
+    local_ssd_bytes: Annotated[Bytes | None, Doc("the most, where it is optional")] = None
     local_ssd_mode: Literal["attached", "optional", "none"] | None = None
     power_w: Annotated[Watts | None, Doc("the whole server at full load")] = None
     note: str = ""

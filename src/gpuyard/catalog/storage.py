@@ -18,6 +18,7 @@ class Storage:
 
     name: str
     label: str
+    service: Annotated[str, Doc("the product; its tiers and sizes share it")]
     kind: Literal["parallel-file", "object", "object-cache", "block", "file", "local"]
     scope: Literal["machine", "zonal", "regional", "multi-regional"]
     suits: Annotated[tuple[str, ...], Doc("what it is recommended for")]
@@ -28,7 +29,8 @@ class Storage:
     max_write_bytes_per_s: Bandwidth | None = None
     min_bytes: Bytes | None = None
     max_bytes: Bytes | None = None
-    latency_s: Annotated[float | None, DURATION] = None
+    step_bytes: Annotated[Bytes | None, Doc("sizes grow by this much")] = None
+    latency_s: Annotated[float | None, DURATION, Doc("as the provider states it: an upper bound")] = None
     read_iops_per_tib: float | None = None
     limits: tuple[str, ...] = ()
     note: str = ""

@@ -19,13 +19,17 @@ from gpuyard.app.catalog import (
 )
 from gpuyard.catalog import Catalog, Row, find, load_catalog
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.document import plain
+from gpuyard.document import Plain, plain
 from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
 
 __all__ = ["add_arguments", "run"]
 
 # What a table shows when no columns are asked for: heading and field.
 COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
+    "guidance": (
+        ("name", "name"), ("task", "task"), ("series", "series"), ("platforms", "orchestrators"),
+        ("consumption", "consumption"), ("storage", "storage"),
+    ),
     "chips": (
         ("name", "name"), ("kind", "kind"), ("bf16", "bf16"), ("fp8", "fp8"), ("fp4", "fp4"), ("fp64", "fp64"),
         ("memory", "memory_bytes"), ("bandwidth", "memory_bytes_per_s"), ("scale-up", "scale_up.bytes_per_s"),
@@ -168,9 +172,12 @@ def _as_file(catalog: Catalog, row: Row) -> str:
     """The row and its sources as YAML that `--catalog` reads."""
     tables = plain(row_with_sources(catalog, row))
     assert isinstance(tables, dict)
-    named = {}
+    named: dict[str, dict[str, Plain]] = {}
     for kind, items in tables.items():
         assert isinstance(items, list)
-        if items:
-            named[kind] = {item.pop("name"): item for item in items if isinstance(item, dict)}
+        for item in items:
+            assert isinstance(item, dict)
+            name = str(item.pop("name"))
+            item.pop("aliases", None)  # they stay with our row
+            named.setdefault(kind, {})[name] = item
     return yaml.safe_dump(named, sort_keys=False, allow_unicode=True, width=120)

@@ -2,8 +2,9 @@
 
 from gpuyard.document.decode import decode
 from gpuyard.document.encode import dump_json, load_json, plain
-from gpuyard.document.read import read_file, read_json, read_toml, read_yaml
+from gpuyard.document.read import read_file, read_json, read_text, read_toml, read_yaml
 from gpuyard.document.schema import json_schema
+from gpuyard.document.settings import Plain, Settings
 from gpuyard.document.shape import AtLeast, Doc, Keys
 from gpuyard.document.tree import Document, Mapping, Node, Place, Scalar, Sequence
 
@@ -15,8 +16,10 @@ __all__ = [
     "Mapping",
     "Node",
     "Place",
+    "Plain",
     "Scalar",
     "Sequence",
+    "Settings",
     "decode",
     "dump_json",
     "json_schema",
@@ -24,6 +27,7 @@ __all__ = [
     "plain",
     "read_file",
     "read_json",
+    "read_text",
     "read_toml",
     "read_yaml",
 ]

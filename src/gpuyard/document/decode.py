@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import typing
 
+from gpuyard.document.settings import Settings, plain_tree
 from gpuyard.document.shape import Field, Keys, Shape, fields_of, shape_of
 from gpuyard.document.tree import Mapping, Node, Place, Scalar, Sequence
 from gpuyard.errors import InputError, Problem, nearest, one_of
@@ -56,6 +57,8 @@ class _Decoder:
             return None
         if shape.base is typing.Union:
             return self.union(node, shape)
+        if shape.base is Settings:
+            return self.settings(node)
         if shape.is_record:
             return self.record(node, shape.base)
         if shape.base is tuple:
@@ -82,7 +85,7 @@ class _Decoder:
             return self.date(node, shape)
         fits = isinstance(node.value, shape.base) and not (isinstance(node.value, bool) and shape.base is not bool)
         if shape.base is float and isinstance(node.value, int) and not isinstance(node.value, bool):
-            return self.bounded(node, float(node.value), shape)
+            return self.bounded(node, _float(node.value), shape)
         if not fits:
             return self.wrong(
                 node.place,
@@ -113,9 +116,9 @@ class _Decoder:
         dimension = shape.dimension
         assert dimension
         if isinstance(node.value, bool):
-            return self.wrong(node.place, f"expected a {dimension.name}", f"write it like {dimension.examples}")
+            return self.wrong(node.place, f"expected {dimension.noun}", f"write it like {dimension.examples}")
         if isinstance(node.value, int | float) and (self.keys is Keys.SUFFIXED or dimension.bare):
-            value = float(node.value)
+            value = _float(node.value)
             if value < 0:
                 return self.wrong(node.place, f'"{node.text}" is negative', f"write it like {dimension.examples}")
         else:
@@ -123,7 +126,7 @@ class _Decoder:
                 value = parse(node.text, dimension)
             except UnitError as error:
                 return self.wrong(node.place, error.what, error.fix)
-        if shape.base is int:
+        if shape.base is int and abs(value) < float("inf"):
             if value != round(value):
                 return self.wrong(node.place, f'"{node.text}" is not a whole number', "round it")
             return self.bounded(node, round(value), shape)
@@ -138,6 +141,16 @@ class _Decoder:
         if meant and len(shape.literals) > 1:
             fix = f'use "{meant}" (of {one_of(shape.literals)})'
         return self.wrong(node.place, f'"{_short(node.text)}" is not known here', fix)
+
+    def settings(self, node: Node) -> object:
+        """Any keys and values."""
+        if not isinstance(node, Mapping):
+            return self.wrong(node.place, f"expected keys and values, got {_kind(node)}", "write `name: value` lines")
+        try:
+            return Settings.of(plain_tree(node))
+        except InputError as error:
+            self.problems += error.problems
+            return _WRONG
 
     def union(self, node: Node, shape: Shape) -> object:
         """The alternative that has the node's form: a record for a mapping, a list for a list, else a scalar."""
@@ -166,6 +179,9 @@ class _Decoder:
 
     def record(self, node: Node, record: type, name: str | None = None) -> object:
         """A dataclass from a mapping; `name` fills its first field when the mapping's own key is the name."""
+        if name is not None and isinstance(node, Scalar) and len(fields_of(record)) == 2:
+            value = self.value(node, fields_of(record)[1].shape)  # `dgx-h100: 16` for a name and its count
+            return value if isinstance(value, _Wrong) else record(**{"name": name, fields_of(record)[1].name: value})
         if not isinstance(node, Mapping):
             what = "nothing" if isinstance(node, Scalar) and node.value is None else _kind(node)
             return self.wrong(node.place, f"expected keys and values, got {what}", f"write {_keys(record, self.keys)}")
@@ -200,10 +216,18 @@ class _Decoder:
                 self.wrong(node.place, f'"{key}" is missing', f"add {key}: {_example(field.shape)}")
 
 
+def _float(value: int | float) -> float:
+    """The number as a float; one that no float can hold is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
 def _expected(shape: Shape) -> str:
     """The value wanted, in words."""
     if shape.dimension:
-        return f"a {shape.dimension.name} such as {shape.dimension.examples}"
+        return f"{shape.dimension.noun} such as {shape.dimension.examples}"
     if shape.base is typing.Literal:
         return one_of(shape.literals)
     if shape.base is tuple:

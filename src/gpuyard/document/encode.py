@@ -9,16 +9,18 @@ import typing
 
 from gpuyard.document.decode import decode
 from gpuyard.document.read import read_json
+from gpuyard.document.settings import Plain, Settings
 from gpuyard.document.shape import Keys
 
 __all__ = ["Plain", "dump_json", "load_json", "plain"]
 
 T = typing.TypeVar("T")
-Plain: typing.TypeAlias = "dict[str, Plain] | list[Plain] | str | int | float | bool | None"
 
 
 def plain(value: object) -> Plain:
     """The value as dictionaries, lists and scalars; fields that are None are left out."""
+    if isinstance(value, Settings):
+        return value.plain()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init)
         return {name: plain(item) for name, item in pairs if item is not None}

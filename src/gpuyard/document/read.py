@@ -13,10 +13,10 @@ import yaml
 from gpuyard.document.tree import Document, Mapping, Node, Place, Scalar, Sequence
 from gpuyard.errors import InputError, RefusedError
 
-__all__ = ["read_file", "read_json", "read_toml", "read_yaml"]
+__all__ = ["read_file", "read_json", "read_text", "read_toml", "read_yaml"]
 
 MAX_BYTES = 16 * 1024 * 1024  # a workload or catalog file is kilobytes; more is a wrong file
-MAX_NODES = 1_000_000  # stops aliases that multiply
+MAX_NODES = 100_000  # stops aliases that multiply
 MAX_DEPTH = 60  # no spec is deeper; stops recursion before Python does
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -27,38 +27,76 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 def read_file(path: Path) -> Document:
     """The file as a Document; its suffix tells the format (.toml, .json, otherwise YAML)."""
+    reader = {".toml": read_toml, ".json": read_json}.get(path.suffix, read_yaml)
+    return reader(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The file's text; InputError if it is not there or is no text."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError.one(
                 str(path), f"larger than {MAX_BYTES >> 20} MiB", "give the workload or catalog file, not data"
             )
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError.one(str(path), "no such file", "check the path") from None
     except IsADirectoryError:
         raise InputError.one(str(path), "is a folder", "give a file inside it") from None
     except UnicodeDecodeError as error:
-        raise InputError.one(str(path), f"not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError.one(f"{path}:{line}", f"not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
     except OSError as error:
         raise RefusedError(str(path), error.strerror or str(error), "make the file readable") from None
-    reader = {".toml": read_toml, ".json": read_json}.get(path.suffix, read_yaml)
-    return reader(text, str(path))
 
 
 def read_yaml(text: str, file: str) -> Document:
     """YAML 1.2 scalars (`no` and `on` are words), one document, no duplicate keys."""
     try:
+        _refuse_depth(text, file)
         root = yaml.compose(text, Loader=_Loader)
+    except yaml.reader.ReaderError as error:
+        what = f"not YAML: character #x{error.character:02x} is not text"
+        raise InputError.one(_line_of(text, error.character, file), what, "remove that character") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = f"{file}:{min(mark.line, text.count(chr(10))) + 1}" if mark else file
-        what = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise InputError.one(where, f"not YAML: {what}", "mend the syntax at that line") from None
+        raise _syntax(error, text, file) from None
     except (ValueError, RecursionError) as error:  # PyYAML lets a bad escape or a deep nest escape as these
         raise InputError.one(file, f"not YAML: {str(error).splitlines()[0]}", "mend the syntax") from None
     if root is None:
-        raise InputError.one(file, "the file is empty", "start from one that `gpuyard init` writes")
+        raise InputError.one(f"{file}:1", "the file is empty", "start from one that `gpuyard init` writes")
     return Document(file=file, root=_YamlTree(file).node(root, "", 0))
+
+
+def _syntax(error: yaml.YAMLError, text: str, file: str) -> InputError:
+    """What the parser stumbled on, and the line."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    what = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if what.startswith("but "):  # the second half of a sentence
+        what = f"{getattr(error, 'context', '')}, {what}"
+    if mark is None:
+        return InputError.one(file, f"not YAML: {what}", "mend the syntax")
+    number = min(mark.line, text.count("\n"))
+    tab = text.split("\n")[number].lstrip(" ").startswith("\t")
+    fix = "indent with spaces, not with a tab" if tab else "mend the syntax at that line"
+    return InputError.one(f"{file}:{number + 1}", f"not YAML: {what}", fix)
+
+
+def _refuse_depth(text: str, file: str) -> None:
+    """Refuses a nest so deep that composing it would exhaust the stack of the C loader."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise InputError.one(f"{file}:{line}", "nested too deep", "write it out flat")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line_of(text: str, character: int, file: str) -> str:
+    """The line on which a character first stands."""
+    return f"{file}:{text[: max(0, text.find(chr(character)))].count(chr(10)) + 1}"
 
 
 class _YamlTree:
@@ -73,7 +111,9 @@ class _YamlTree:
         place = Place(file=self.file, line=raw.start_mark.line + 1, path=path)
         self.count += 1
         if depth > MAX_DEPTH or self.count > MAX_NODES:
-            raise InputError([place.problem("nested too deep, or an alias that repeats itself", "write it out flat")])
+            start = path if len(path) <= 40 else f"{path[:39]}…"
+            here = Place(file=self.file, line=place.line, path=start)
+            raise InputError([here.problem("nested too deep, or an alias that repeats itself", "write it out flat")])
         if isinstance(raw, yaml.ScalarNode):
             return Scalar(place=place, text=raw.value, value=_yaml_value(raw))
         if isinstance(raw, yaml.SequenceNode):

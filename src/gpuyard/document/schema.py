@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import typing
 
-from gpuyard.document.encode import Plain
+from gpuyard.document.settings import Plain, Settings
 from gpuyard.document.shape import Keys, Shape, fields_of
 
 __all__ = ["json_schema"]
@@ -52,13 +52,16 @@ def _body(shape: Shape, keys: Keys, definitions: dict[str, Plain]) -> dict[str, 
     """The schema without its description."""
     if shape.dimension:
         examples: list[Plain] = list(shape.dimension.examples.replace(" or ", ", ").split(", "))
-        return {"type": ["string", "number"], "examples": examples}
+        unitless = keys is Keys.SUFFIXED or shape.dimension.bare
+        return {"type": ["string", "number"] if unitless else "string", "examples": examples}
     if shape.base is typing.Union:
         return {"anyOf": [_value(option, keys, definitions) for option in shape.options]}
     if shape.base is typing.Literal:
         return {"enum": list(shape.literals)}
     if shape.base is tuple:
         return _items(shape.options[0], keys, definitions)
+    if shape.base is Settings:
+        return {"type": "object"}
     if shape.is_record:
         name = shape.base.__name__
         if name not in definitions:
@@ -68,7 +71,7 @@ def _body(shape: Shape, keys: Keys, definitions: dict[str, Plain]) -> dict[str, 
     if shape.base is datetime.date:
         return {"type": "string", "format": "date"}
     if shape.base is str:
-        return {"type": ["string", "number"]}  # a plain `1.10` is read as its text
+        return {"type": ["string", "number", "boolean"]}  # a plain `1.10` is read as its text
     return {"type": _TYPES[shape.base]}
 
 
@@ -87,4 +90,7 @@ def _items(item: Shape, keys: Keys, definitions: dict[str, Plain]) -> dict[str, 
         "properties": {key: value for key, value in properties.items() if key != "name"},
         "required": [key for key in required if key != "name"],
     }
-    return {"anyOf": [items, {"type": "object", "additionalProperties": unnamed}]}
+    fields = fields_of(item.base)
+    forms: list[Plain] = [unnamed] if len(fields) != 2 else [unnamed, _value(fields[1].shape, keys, definitions)]
+    entry: dict[str, Plain] = unnamed if len(forms) == 1 else {"anyOf": forms}
+    return {"anyOf": [items, {"type": "object", "additionalProperties": entry}]}

@@ -71,20 +71,21 @@ class Document:
     def place(self, path: str) -> Place:
         """Where `path` stands; a path that the file does not hold gets the place of its nearest parent."""
         best = self.root.place
-        for node in _walk(self.root):
-            at = node.place.path
+        for place in _places(self.root):
+            at = place.path
             inside = path == at or path.startswith((f"{at}.", f"{at}["))
             if at and inside and len(at) > len(best.path):
-                best = node.place
+                best = place
         return Place(file=best.file, line=best.line, path=path)
 
 
-def _walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
-    yield node
+def _places(node: Node) -> Iterator[Place]:
+    """The places of the node and of all below it; of a key and its value, the key's comes first."""
+    yield node.place
     if isinstance(node, Sequence):
         for item in node.items:
-            yield from _walk(item)
+            yield from _places(item)
     elif isinstance(node, Mapping):
-        for _, child in node.items:
-            yield from _walk(child)
+        for place, (_, child) in zip(node.key_places, node.items, strict=True):
+            yield place
+            yield from _places(child)

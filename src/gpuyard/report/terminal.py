@@ -40,6 +40,14 @@ def print_table(table: Table) -> None:
         console.print(Text(note))
 
 
+class _Console(Console):
+    """Standard output; a reader that leaves early is told to the caller, who knows that it is no error."""
+
+    def on_broken_pipe(self) -> None:
+        """Lets the error through, where rich would exit with 1."""
+        raise BrokenPipeError
+
+
 def _console() -> Console:
     """Standard output with its width."""
-    return Console(file=sys.stdout) if sys.stdout.isatty() else Console(file=sys.stdout, width=PIPE_WIDTH)
+    return _Console(file=sys.stdout) if sys.stdout.isatty() else _Console(file=sys.stdout, width=PIPE_WIDTH)

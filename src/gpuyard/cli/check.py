@@ -1,0 +1,98 @@
+"""`gpuyard check FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.check import Answer, Candidate, check_workload
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers
+from gpuyard.errors import Infeasible
+from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
+from gpuyard.units import BYTES, COUNT, DURATION, MONEY, PRICE_PER_HOUR, TOKENS, show
+from gpuyard.workload import Workload
+
+__all__ = ["add_arguments", "run"]
+
+EXIT_INFEASIBLE = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one")
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Checks the file; prints what the catalog has for it."""
+    answer = check_workload(arguments.file, catalog_layers(arguments))
+    if arguments.json:
+        print_json(answer)
+    else:
+        print_text(f"{arguments.file}: valid\n{_summary(answer.workload)}\n")
+        print_table(_candidates(answer))
+    if answer.candidates:
+        return 0
+    if not arguments.json:
+        print_text(str(_nothing(answer)))
+    return EXIT_INFEASIBLE
+
+
+def _summary(workload: Workload) -> str:
+    """The workload in one line."""
+    parts: list[str] = [workload.task]
+    if workload.model:
+        parts.append(f"{workload.model.label}, {show(workload.model.parameters_count, COUNT)} parameters")
+    if workload.data and workload.data.tokens:
+        parts.append(f"{show(workload.data.tokens, TOKENS)} tokens")
+    needs = workload.requirements
+    if needs.deadline_s:
+        parts.append(f"in {show(needs.deadline_s, DURATION)}")
+    if needs.budget_usd:
+        parts.append(f"for {show(needs.budget_usd, MONEY)}")
+    return "  " + ", ".join(parts)
+
+
+def _candidates(answer: Answer) -> Table:
+    """The machines that may run it."""
+    headings = ("machine", "chips", "chip", "memory", "network", "on demand", "spot", "region", "recommended")
+    numeric = ("chips", "memory", "on demand", "spot")
+    left_out = [f"left out, {group.reason}: {_names(group.machines)}" for group in answer.left_out]
+    return Table(
+        columns=tuple(Column(heading=heading, numeric=heading in numeric) for heading in headings),
+        rows=tuple(_row(candidate) for candidate in answer.candidates),
+        notes=(f"{len(answer.candidates)} machine types may run it", *left_out),
+    )
+
+
+def _row(candidate: Candidate) -> tuple[str, ...]:
+    """One machine's cells."""
+    return (
+        candidate.machine,
+        show_value(candidate.chip_count or None),
+        show_value(candidate.chip),
+        show_value(candidate.memory_bytes, BYTES),
+        candidate.network,
+        show_value(candidate.on_demand_usd_per_hour, PRICE_PER_HOUR),
+        show_value(candidate.spot_usd_per_hour, PRICE_PER_HOUR),
+        show_value(candidate.region),
+        "yes" if candidate.recommended else "",
+    )
+
+
+def _names(machines: tuple[str, ...]) -> str:
+    """A few names and how many more."""
+    shown = ", ".join(machines[:3])
+    return shown if len(machines) <= 3 else f"{shown} and {len(machines) - 3} more"
+
+
+def _nothing(answer: Answer) -> Infeasible:
+    """Why no machine is left."""
+    largest = max(answer.left_out, key=lambda group: len(group.machines))
+    binding, _, what = largest.reason.partition(": ")
+    return Infeasible(
+        binding=binding,
+        what=f"no machine type is left; {len(largest.machines)} are out because: {what}",
+        fix=f"relax {binding} in the workload file",
+    )

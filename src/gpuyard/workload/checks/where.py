@@ -1,0 +1,141 @@
+"""Where it may run: provider, place, platform and engine must agree with each other and with the task."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+
+from gpuyard.catalog import Catalog
+from gpuyard.errors import nearest, one_of
+from gpuyard.workload.finding import Finding
+from gpuyard.workload.keys import entries
+from gpuyard.workload.where import EngineName, PlatformChoice, region_of
+from gpuyard.workload.workload import Workload
+
+__all__ = [
+    "CLOUD_PLATFORMS", "ENGINES", "OWN_PLATFORMS",
+    "is_engine_of_the_platform",
+    "is_of_the_provider",
+    "is_place_known",
+    "is_platform_for_the_task",
+    "is_zone_in_region",
+]  # fmt: skip
+
+_CLOUD_ONLY = ("region", "zone", "consumption")
+_OWN_ONLY = ("inventory", "switch")
+CLOUD_PLATFORMS: tuple[PlatformChoice, ...] = ("compute-engine", "gke", "slurm", "vertex-ai", "cloud-run")
+OWN_PLATFORMS: tuple[PlatformChoice, ...] = ("slurm", "kubernetes")
+ENGINES: dict[PlatformChoice, tuple[EngineName, ...]] = {
+    "compute-engine": ("local", "ray"),
+    "gke": ("kubernetes", "ray"),
+    "kubernetes": ("kubernetes", "ray"),
+    "slurm": ("slurm", "ray"),
+    "vertex-ai": ("ray", "slurm"),  # Ray on Vertex AI, and training clusters, which are managed Slurm
+    "cloud-run": (),
+}
+
+
+def is_of_the_provider(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
+    """Keys of a cloud on machines of one's own, and the other way round."""
+    where = workload.where
+    own = where.provider == "onprem"
+    for entry in entries(workload):
+        section, _, word = entry.path.partition(".")
+        if section != "where" or not entry.given or word not in (_CLOUD_ONLY if own else _OWN_ONLY):
+            continue
+        yield Finding(
+            path=entry.path,
+            what=f"{word} is for {'Google Cloud' if own else 'machines of your own'}; provider is {where.provider}",
+            fix=f"remove {word}, or use provider: {'google' if own else 'onprem'}",
+        )
+    if own and not where.inventory:
+        yield Finding(
+            path="where",
+            what="nothing says which machines of your own there are",
+            fix="add inventory: {<machine>: <count>}, such as {dgx-h100: 16}",
+        )
+    platforms = OWN_PLATFORMS if own else CLOUD_PLATFORMS
+    if where.platform is not None and where.platform not in platforms:
+        meant = {"gke": "kubernetes", "kubernetes": "gke"}.get(where.platform)
+        yield Finding(
+            path="where.platform",
+            what=f"{where.platform} is not a platform of provider {where.provider}",
+            fix=f"use {meant or one_of(platforms)}",
+        )
+
+
+def is_place_known(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
+    """A region that no price is known for, or a zone that is not written like one."""
+    where = workload.where
+    if where.provider != "google":
+        return
+    if where.zone is not None and region_of(where.zone) is None:
+        yield Finding(
+            path="where.zone",
+            what=f'"{where.zone}" is not a zone',
+            fix="write a region with its letter, such as us-central1-a",
+        )
+    known = sorted({price.region for price in catalog.prices if price.provider == where.provider})
+    if where.region is not None and known and where.region not in known:
+        meant = nearest(where.region, known)
+        path = "where.region" if where.zone is None or not where.zone.startswith(where.region) else "where.zone"
+        yield Finding(
+            path=path,
+            what=f'no price is known for a region named "{where.region}"',
+            fix=f'use "{meant}"' if meant else f"use {one_of(known)}",
+        )
+
+
+def is_zone_in_region(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
+    """A zone of another region."""
+    where = workload.where
+    region = region_of(where.zone or "")
+    if region is not None and where.region is not None and region != where.region:
+        yield Finding(
+            path="where.zone",
+            what=f"{where.zone} is in {region}, not in {where.region}",
+            fix=f"use a zone such as {where.region}-a, or region: {region}",
+        )
+
+
+def is_engine_of_the_platform(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
+    """An engine that the platform does not bring."""
+    where = workload.where
+    if where.engine is None or where.platform is None or where.engine in ENGINES[where.platform]:
+        return
+    engines = ENGINES[where.platform]
+    platforms = [platform for platform in typing.get_args(PlatformChoice) if where.engine in ENGINES[platform]]
+    yield Finding(
+        path="where.engine",
+        what=f"{where.engine} does not start jobs on {where.platform}",
+        fix=f"{f'use {one_of(engines)}' if engines else 'remove engine'}, or use platform: {one_of(platforms)}",
+    )
+
+
+def is_platform_for_the_task(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
+    """A platform that cannot do the task: the reason, and those that can."""
+    platform = workload.where.platform
+    reason = _cannot(workload)
+    if platform is None or reason is None:
+        return
+    suited = [row.name for row in catalog.platforms if workload.task in row.suits and row.name != platform]
+    others = [name for name in CLOUD_PLATFORMS if name != platform]
+    yield Finding(
+        path="where.platform",
+        what=f"{platform} cannot do {workload.task}: {reason}",
+        fix=f"use {one_of(suited or others)}",
+    )
+
+
+def _cannot(workload: Workload) -> str | None:
+    """Why the platform cannot do the task. Cloud Run gives one GPU per instance and starts instances by request
+    (docs.cloud.google.com/run/docs/configuring/services/gpu, read in captures of April 2026)."""
+    if workload.where.platform != "cloud-run":
+        return None
+    if workload.task == "pretraining":
+        return "an instance has one GPU, and instances share no accelerator network"
+    if workload.graphics is not None and workload.graphics.use == "virtual-workstation":
+        return "instances answer requests; they have no display to sit at"
+    if workload.hpc is not None and workload.hpc.mpi:
+        return "instances cannot send MPI messages to each other"
+    return None

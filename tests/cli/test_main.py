@@ -1,0 +1,85 @@
+"""The command line: exit codes, messages, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import main
+from gpuyard.cli.commands import COMMANDS
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {command.name} " in text for command in COMMANDS)
+    assert main([]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: gpuyard {command}")
+    assert "--json" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("gpuyard 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chekc"], 'error: gpuyard: no command named "chekc"\n  fix: did you mean `gpuyard check`?\n'),
+        (["xyz"], 'error: gpuyard: no command named "xyz"\n  fix: see `gpuyard --help`\n'),
+        (
+            ["catalog", "chips", "--wher", "a=b"],
+            "error: gpuyard catalog: unrecognized arguments: --wher a=b\n  fix: did you mean --where?\n",
+        ),
+        (
+            ["catalog", "chips", "h101-sxm"],
+            'error: catalog: no row named "h101-sxm" under chips\n  fix: use "h100-sxm"\n',
+        ),
+        (["check", "missing.yaml"], "error: missing.yaml: no such file\n  fix: check the path\n"),
+        (["init", "pretrain"], 'error: gpuyard init: no task named "pretrain"\n  fix: did you mean "pretraining"?\n'),
+    ],
+)
+def test_wrong_words_are_errors_with_a_fix(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", message)
+
+
+def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "chips", "h101-sxm", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"][0]["fix"] == 'use "h100-sxm"'
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    words = f"{sys.executable} -m gpuyard catalog machines | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_the_world_refusing() -> None:
+    words = f"{sys.executable} -m gpuyard catalog machines > /dev/full"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: output: No space left on device\n  fix: ")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "no-such-folder" / "w.yaml"
+    assert main(["init", "inference", str(target)]) == 4
+    assert "No such file or directory" in capsys.readouterr().err

@@ -1,0 +1,38 @@
+"""The kinds of no, and the nearest known name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of
+
+
+def test_each_kind_reads_the_same_way() -> None:
+    problem = Problem(where="w.yaml:7: model", what='no model named "lama"', fix='use "llama"')
+    assert str(problem) == 'error: w.yaml:7: model: no model named "lama"\n  fix: use "llama"'
+    assert str(InputError([problem, problem])) == f"{problem}\n{problem}"
+    assert str(RefusedError("/tmp/x", "disk full", "make room")) == "error: /tmp/x: disk full\n  fix: make room"
+    infeasible = Infeasible(binding="deadline", what="the fastest candidate needs 29 d", fix="raise deadline")
+    assert str(infeasible) == "infeasible: deadline: the fastest candidate needs 29 d\n  fix: raise deadline"
+
+
+def test_nearest() -> None:
+    known = ["llama-3-70b", "llama-3-8b", "Qwen3-8B"]
+    assert nearest("lama-3-70b", known) == "llama-3-70b"
+    assert nearest("qwen3-8b", known) == "Qwen3-8B"
+    assert nearest("resnet", known) is None
+
+
+def test_one_of() -> None:
+    assert one_of([]) == ""
+    assert one_of(["a"]) == "a"
+    assert one_of(["a", "b", "c"]) == "a, b or c"
+    assert one_of(["a"] * 20, limit=2) == "a, a … (20 in all)"
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, unique=True))
+def test_a_known_name_is_nearest_to_itself_up_to_case(names: list[str]) -> None:
+    found = nearest(names[0], names)
+    assert found is not None
+    assert found.casefold() == names[0].casefold()

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "topology.md"
+
+
+def test_the_page_shows_what_happens() -> None:
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 10
+    assert result.failed == 0

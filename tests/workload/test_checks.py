@@ -1,0 +1,126 @@
+"""The rules: each fires on some golden file, none on what is right, and the edges of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuyard.document import Keys, decode, read_yaml
+from gpuyard.errors import InputError
+from gpuyard.workload import CHECKS, Workload, parse_workload
+from gpuyard.workload.finding import Finding
+from gpuyard.workload.model import find_model, no_files
+from gpuyard.workload.read import _resolved
+from gpuyard.workload.workload import WorkloadFile
+
+from .rows import CATALOG
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "errors"
+PRE = "task: pretraining\nmodel: llama-3-70b\ndata: {tokens: 15T, sequence: 8192}\n"
+FT = "task: finetuning\nmodel: llama-3-8b\ndata: {samples: 50k, sequence: 4096}\n"
+INF = "task: inference\nmodel: llama-3-70b\ntraffic: {input: 1000, output: 200}\nrequirements: {requests: 20/s}\n"
+HPC = "task: hpc\nhpc: {offload: 60%, bound: fp64, cpu_hours: 200k}\n"
+
+
+def parse(text: str) -> Workload:
+    return parse_workload(text, "w.yaml", CATALOG)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def undecided(path: Path) -> Workload | None:
+    """The workload of a golden file before its rules were checked; None if it does not get that far."""
+    try:
+        spec = decode(read_yaml(path.read_text("utf-8"), path.name).root, WorkloadFile, Keys.BARE)
+    except (InputError, UnicodeDecodeError):
+        return None
+    model = find_model(spec.model, CATALOG, no_files)
+    return _resolved(spec, None if isinstance(model, Finding) else model, path.name)
+
+
+def test_every_rule_fires_on_some_golden_file() -> None:
+    workloads = [workload for path in sorted(GOLDEN.glob("*.yaml")) if (workload := undecided(path)) is not None]
+    silent = [check.__name__ for check in CHECKS if not any(list(check(workload, CATALOG)) for workload in workloads)]
+    assert silent == []
+
+
+def test_rules_have_names_of_their_own() -> None:
+    names = [check.__name__ for check in CHECKS]
+    assert len(set(names)) == len(names)
+    assert all(check.__doc__ for check in CHECKS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRE + "where: {machines: [a3-*], exclude: [a3-mega*]}",  # something is left of the pattern
+        PRE + "where: {machines: [a4x-highgpu-4g], consumption: [spot, reservation]}",  # one of the ways will do
+        PRE + "where: {machines: [a3-*], consumption: [on-demand]}",  # a listed price is not a no
+        PRE + "where: {machines: [A3-UltraGPU-8g]}",
+        PRE + "where: {platform: vertex-ai, machines: [a3-ultragpu-8g]}",  # no answer is not a no
+        PRE + "where: {machines: ['*-*g', ct6e-*]}\nrequirements: {framework: jax-xla}",
+        PRE + "requirements: {framework: pytorch-xla}",  # the TPU can
+        PRE + "where: {provider: onprem, inventory: {DGX-H100: 16}, switch: QFX5240-64OD, platform: kubernetes}",
+        PRE + "where: {engine: slurm}",
+        PRE.replace("sequence: 8192", "sequence: 128k"),  # training may lengthen the context
+        PRE + "training: {global_batch: 1}",
+        FT + "training: {method: qlora, lora_rank: 4096}",
+        FT.replace("samples: 50k", "tokens: 1M"),
+        FT.replace("llama-3-8b", "resnet-50").replace(", sequence: 4096", ""),
+        INF + "where: {platform: cloud-run, machines: [g2-*]}",
+        INF.replace("200}", "7192}"),  # 1000 + 7192 = 8192, the context
+        INF.replace("200}", "200, prefix_hit: 0%}"),
+        INF.replace("200}", "200, prefix_hit: 100%}"),
+        INF.replace("200}", "200, concurrency: 64}"),
+        INF.replace("{requests: 20/s}", "{ttft: 1s}").replace("200}", "0, concurrency: 64}"),
+        "task: inference\nmodel: bert-large\ntraffic: {input: 128}\nrequirements: {requests: 20/s}",
+        "task: inference\nmodel: resnet-50\ntraffic: {}\nrequirements: {requests: 20/s}",
+        "task: inference\nmodel: llama-3-70b\ntraffic: {trace: t.csv, prefix_hit: 10%}",
+        HPC.replace("60%", "0"),
+        HPC.replace("60%", "1"),
+        HPC.replace("cpu_hours: 200k", "flop: 1e21"),
+        HPC.replace("fp64, cpu_hours: 200k", "bandwidth, flop: 1e21, bytes_per_flop: 6"),
+        HPC + "where: {platform: cloud-run}",  # a single process may
+        "task: graphics\ngraphics: {use: video, sessions: 3}\nrequirements: {deadline: 1d}",
+        "task: graphics\ngraphics: {use: rendering, frames: 10, frame_time: 1s, measured_on: H100-SXM}",
+    ],
+)
+def test_what_is_right_passes(text: str) -> None:
+    assert parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "word"),
+    [
+        (HPC.replace("cpu_hours: 200k", "cpu_hours: 200k, mpi: true") + "where: {platform: cloud-run}", "where.platform", "MPI"),
+        ("task: graphics\ngraphics: {use: virtual-workstation, sessions: 2}\nwhere: {platform: cloud-run}", "where.platform", "display"),
+        ("task: graphics\ngraphics: {use: video}", "graphics", "sessions"),
+        ("task: graphics\ngraphics: {use: video, sessions: 2, displays: 2}", "graphics.displays", "does not use"),
+        (INF.replace("200}", "7193}"), "traffic.output", "8192"),
+        (INF.replace("1000", "9000"), "traffic.input", "8192"),
+        (INF.replace("llama-3-70b", "resnet-50"), "traffic.input", "does not read tokens"),
+        (FT.replace("llama-3-8b", "resnet-50") + "training: {method: lora, lora_rank: 4}", "training.method", "transformer"),
+        (FT + "training: {global_batch: 60k}", "training.global_batch", "50000 samples"),
+        (PRE.replace("15T", "15T, epochs: -1"), "data.epochs", "not above zero"),
+        (PRE + "where: {zone: us-west9-a}", "where.zone", "us-west9"),
+        (PRE + "where: {machines: [g2-*], platform: slurm, exclude: [c3-*, g2-standard-96]}", "where.machines[0]", "excluded by g2-standard-96"),
+        (PRE + "where: {provider: onprem, inventory: {dgx-h100: 1}, platform: cloud-run}", "where.platform", "provider onprem"),
+        (PRE + "requirements: {hourly_budget: $4/h}", "requirements.hourly_budget", "does not use"),
+    ],
+)  # fmt: skip
+def test_edges(text: str, where: str, word: str) -> None:
+    assert any(f": {where}: " in problem and word in problem for problem in problems(text)), problems(text)
+
+
+def test_all_findings_come_at_once_from_the_top_down() -> None:
+    found = problems(
+        "name: '?'\ntask: pretraining\nmodel: nothing\ndata: {tokens: 15T, sequence: 0.0001k}\ntraffic: {}\n"
+        "where:\n  zone: x\n  machines: [y]\n".replace("0.0001k", "8k")
+    )
+    assert [line.split(": ")[1].rpartition(":")[2] for line in found] == ["1", "3", "5", "7", "8"]
+    assert [line.split(": ")[2] for line in found] == ["name", "model", "traffic", "where.zone", "where.machines[0]"]

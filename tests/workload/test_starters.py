@@ -1,0 +1,48 @@
+"""The files that `gpuyard init` writes: each passes its own check, and its comments name real keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpuyard.catalog import Catalog, Task, load_catalog
+from gpuyard.workload import parse_workload, starter
+from gpuyard.workload.keys import ALL_TASKS, keys_of
+from gpuyard.workload.workload import WorkloadFile
+
+from .rows import CATALOG
+
+SECTIONS = {key.word: key.shape.base for key in keys_of(WorkloadFile) if key.shape.is_record}
+KEY = re.compile(r"  (# )?(?P<key>\w+): (?P<value>[^#]+)")
+
+
+@pytest.mark.parametrize("catalog", [CATALOG, load_catalog()], ids=["by hand", "ours"])
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_a_starter_passes_its_own_check(task: Task, catalog: Catalog) -> None:
+    text = starter(task)
+    workload = parse_workload(text, f"{task}.yaml", catalog)
+    assert (workload.task, workload.name) == (task, task)
+    assert "\t" not in text
+    assert text.startswith("# ")
+
+
+def test_the_finetuning_starter_is_for_lora() -> None:
+    training = parse_workload(starter("finetuning"), "f.yaml", CATALOG).training
+    assert training is not None
+    assert training.method == "lora"
+
+
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_keys_in_comments_are_keys_that_the_task_uses(task: Task) -> None:
+    section, seen = "", 0
+    for line in starter(task).splitlines():
+        if re.fullmatch(r"\w+:", line.partition("#")[0].strip()) and not line.startswith((" ", "#")):
+            section = line.partition(":")[0]
+        match = KEY.match(line)
+        if match and section in SECTIONS:
+            keys = {key.word: key for key in keys_of(SECTIONS[section])}
+            assert match["key"] in keys, line
+            assert task in keys[match["key"]].tasks.used, line
+            seen += 1
+    assert seen >= 8
