@@ -67,6 +67,8 @@ def test_rules_have_names_of_their_own() -> None:
         PRE + "requirements: {framework: pytorch-xla}",  # the TPU can
         PRE + "where: {provider: onprem, inventory: {DGX-H100: 16}, switch: QFX5240-64OD, platform: kubernetes}",
         PRE + "where: {engine: slurm}",
+        PRE + "where: {region: us-west4}",  # a region whose prices are not known is one all the same
+        PRE + "where: {region: us-central2}",
         PRE.replace("sequence: 8192", "sequence: 128k"),  # training may lengthen the context
         PRE + "training: {global_batch: 1}",
         FT + "training: {method: qlora, lora_rank: 4096}",
@@ -107,7 +109,9 @@ def test_what_is_right_passes(text: str) -> None:
         (FT.replace("llama-3-8b", "resnet-50") + "training: {method: lora, lora_rank: 4}", "training.method", "transformer"),
         (FT + "training: {global_batch: 60k}", "training.global_batch", "50000 samples"),
         (PRE.replace("15T", "15T, epochs: -1"), "data.epochs", "not above zero"),
-        (PRE + "where: {zone: us-west9-a}", "where.zone", "us-west9"),
+        (PRE + "where: {zone: us-centrl1-a}", "where.zone", 'use "us-central1"'),
+        (PRE + "where: {region: Iowa}", "where.region", "like us-central1"),
+        (PRE + "where: {region: us-central1-a}", "where.region", "not a region"),
         (PRE + "where: {machines: [g2-*], platform: slurm, exclude: [c3-*, g2-standard-96]}", "where.machines[0]", "excluded by g2-standard-96"),
         (PRE + "where: {provider: onprem, inventory: {dgx-h100: 1}, platform: cloud-run}", "where.platform", "provider onprem"),
         (PRE + "requirements: {hourly_budget: $4/h}", "requirements.hourly_budget", "does not use"),

@@ -90,7 +90,7 @@ def next_links(wiring: Wiring, source: str, destination: str, rule: Rule = Rule.
 def shortest_paths(
     wiring: Wiring, source: str, destination: str, rule: Rule = Rule.ANY, limit: int = 1024
 ) -> Paths:  # fmt: skip
-    """The equal-cost shortest paths; all are counted, the first `limit` are listed, in order of their nodes."""
+    """The equal-cost shortest paths; all are counted, the first `limit` are listed, in an order that stays."""
     # Both rules read the same backwards, so the search starts at the destination and paths are told forwards.
     root, start = wiring.position(destination), wiring.position(source)
     spread = _spread(wiring, root, rule, until=start)

@@ -20,7 +20,7 @@ __all__ = [
     "is_machine_known",
     "is_on_the_platform",
     "is_switch_known",
-]  # fmt: skip
+]
 
 
 def _named(where: Where, catalog: Catalog) -> Iterator[tuple[str, str, tuple[Machine, ...]]]:

@@ -26,7 +26,7 @@ CHECKS: tuple[Check, ...] = (
     graphics.has_hpc_numbers,
     graphics.is_measured_on_something_known,
     where.is_of_the_provider,
-    where.is_place_known,
+    where.is_place_named,
     where.is_zone_in_region,
     where.is_platform_for_the_task,
     where.is_engine_of_the_platform,

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import typing
 from collections.abc import Iterator
 
 from gpuyard.catalog import Catalog
-from gpuyard.errors import nearest, one_of
+from gpuyard.errors import one_of
 from gpuyard.workload.finding import Finding
 from gpuyard.workload.keys import entries
 from gpuyard.workload.where import EngineName, PlatformChoice, region_of
 from gpuyard.workload.workload import Workload
 
 __all__ = [
-    "CLOUD_PLATFORMS", "ENGINES", "OWN_PLATFORMS",
+    "CLOUD_PLATFORMS",
+    "ENGINES",
+    "OWN_PLATFORMS",
     "is_engine_of_the_platform",
     "is_of_the_provider",
-    "is_place_known",
+    "is_place_named",
     "is_platform_for_the_task",
     "is_zone_in_region",
-]  # fmt: skip
+]
 
 _CLOUD_ONLY = ("region", "zone", "consumption")
 _OWN_ONLY = ("inventory", "switch")
@@ -64,8 +67,8 @@ def is_of_the_provider(workload: Workload, _catalog: Catalog) -> Iterator[Findin
         )
 
 
-def is_place_known(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
-    """A region that no price is known for, or a zone that is not written like one."""
+def is_place_named(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
+    """A zone or region that is not written like one, or a misspelt region; one without known prices is let pass."""
     where = workload.where
     if where.provider != "google":
         return
@@ -75,15 +78,25 @@ def is_place_known(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
             what=f'"{where.zone}" is not a zone',
             fix="write a region with its letter, such as us-central1-a",
         )
-    known = sorted({price.region for price in catalog.prices if price.provider == where.provider})
-    if where.region is not None and known and where.region not in known:
-        meant = nearest(where.region, known)
-        path = "where.region" if where.zone is None or not where.zone.startswith(where.region) else "where.zone"
+    if where.region is None:
+        return
+    known = sorted({price.region for price in catalog.prices if price.provider == "google"})
+    meant = _misspelt(where.region, known)
+    if meant is not None or region_of(f"{where.region}-a") is None:
+        in_zone = where.zone is not None and region_of(where.zone) == where.region
         yield Finding(
-            path=path,
-            what=f'no price is known for a region named "{where.region}"',
-            fix=f'use "{meant}"' if meant else f"use {one_of(known)}",
+            path="where.zone" if in_zone else "where.region",
+            what=f'"{where.region}" is not a region',
+            fix=f'use "{meant}"' if meant else "write it like us-central1",
         )
+
+
+def _misspelt(region: str, known: list[str]) -> str | None:
+    """The region that was meant: nearly the same letters. Regions with the same letters differ by their number."""
+    letters = {name.rstrip("0123456789"): name for name in known}
+    wanted = region.rstrip("0123456789")
+    close = difflib.get_close_matches(wanted, letters, n=1, cutoff=0.9)  # us-east and us-west are 0.86 alike
+    return letters[close[0]] if close and wanted not in letters else None
 
 
 def is_zone_in_region(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
