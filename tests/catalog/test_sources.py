@@ -13,7 +13,8 @@ from gpuyard.catalog.load import OURS
 
 CATALOG = load_catalog()
 ROWS: list[Row] = [
-    *CATALOG.chips, *CATALOG.machines, *CATALOG.platforms, *CATALOG.storage, *CATALOG.guidance,
+    *CATALOG.chips, *CATALOG.machines, *CATALOG.platforms, *CATALOG.storage, *CATALOG.guidance, *CATALOG.graphics,
+    *CATALOG.interruptions,
 ]  # fmt: skip
 SOURCES = {source.name: source for source in CATALOG.sources}
 

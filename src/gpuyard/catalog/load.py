@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from gpuyard.catalog.chips import Chip
+from gpuyard.catalog.graphics import GraphicsEngine
 from gpuyard.catalog.guidance import Guidance
+from gpuyard.catalog.interruptions import Interruption
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.catalog.platforms import Platform
@@ -48,6 +50,8 @@ class Catalog:
     platforms: tuple[Platform, ...] = ()
     storage: tuple[Storage, ...] = ()
     guidance: tuple[Guidance, ...] = ()
+    graphics: tuple[GraphicsEngine, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
     asics: tuple[Asic, ...] = ()
     switches: tuple[Switch, ...] = ()
     prices: tuple[Price, ...] = ()

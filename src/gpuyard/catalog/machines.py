@@ -79,6 +79,7 @@ class Machine:
     cpu: Annotated[str, Doc("the host's processor: a name under chips where the catalog has it")] = ""
     scale_up_domain_count: Annotated[int | None, AtLeast(1), Doc("chips that share a scale-up domain")] = None
     api_name: Annotated[str, Doc("the accelerator's name in the provider's API")] = ""
+    multi_host: Annotated[bool, Doc("several of them can work as one; false: each is a slice by itself")] = True
     local_ssd_bytes: Annotated[Bytes | None, Doc("the most, where it is optional")] = None
     local_ssd_mode: Literal["attached", "optional", "none"] | None = None
     power_w: Annotated[Watts | None, Doc("the whole server at full load")] = None

@@ -92,6 +92,19 @@ def _price_chips(catalog: Catalog) -> Iterator[BrokenReference]:
             yield _unknown("prices", price.name, "chip", "chip", price.chip, known, f"add [chips.{price.chip}]")
 
 
+def _chip_facts(catalog: Catalog) -> Iterator[BrokenReference]:
+    """What is said of a chip elsewhere is said of a chip that is under chips."""
+    known = _names(catalog.chips)
+    for engine in catalog.graphics:
+        if engine.name not in known:
+            yield _unknown("graphics", engine.name, "source", "chip", engine.name, known, f"add [chips.{engine.name}]")
+    for record in catalog.interruptions:
+        for name in record.chips:
+            if name not in known:
+                fix = f"add [chips.{name}]"
+                yield _unknown("interruptions", record.name, "chips", "chip", name, known, fix)
+
+
 def _shared_names(catalog: Catalog) -> Iterator[BrokenReference]:
     """A name or alias belongs to one row of its table."""
     for table in ("chips", "switches", "models"):
@@ -104,7 +117,9 @@ def _shared_names(catalog: Catalog) -> Iterator[BrokenReference]:
                     yield BrokenReference(table=table, row=row.name, key="aliases", what=what, fix="keep one of them")
 
 
-CHECKS: tuple[Check, ...] = (_sources, _machine_chips, _switch_asics, _price_machines, _price_chips, _shared_names)
+CHECKS: tuple[Check, ...] = (
+    _sources, _machine_chips, _switch_asics, _price_machines, _price_chips, _chip_facts, _shared_names,
+)  # fmt: skip
 
 
 def _unknown(table: str, row: str, key: str, noun: str, name: str, known: set[str], add: str) -> BrokenReference:
