@@ -1,0 +1,66 @@
+"""Closed forms for collectives over a scale-up domain (NVLink, ICI) and the network beyond it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from gpuyard.perf.constants import Constants
+from gpuyard.perf.layout import Array, Machine
+
+
+class NetworkModel(Protocol):
+    """Anything that can say how long a collective takes."""
+
+    def time_s(self, collective: str, size_bytes: Array, ranks: Array) -> Array:
+        """Seconds for one collective of size_bytes over ranks."""
+        ...
+
+
+def gather_s(
+    size_bytes: Array, ranks: Array, stride: Array, chip: Machine, c: Constants, calls: Array | float = 1.0
+) -> Array:
+    """All-gather or reduce-scatter of size_bytes in total; group members are stride chips apart.
+
+    Ring inside the domain; beyond it each domain takes in the whole size through the
+    network ports of the group's own members (NCCL uses one ring per port).
+    """
+    inside = np.clip(chip.scaleup_chips / stride, 1.0, ranks)  # members in one domain
+    outside = ranks / inside  # domains spanned
+    local_s = (inside - 1.0) / inside * size_bytes / (chip.scaleup_bytes_per_s * c.scaleup_ratio)
+    far_s = (outside - 1.0) / outside * size_bytes / (inside * chip.nic_bytes_per_s * c.nic_ratio)
+    latency = c.scaleup_latency_s * (inside > 1.0) + c.nic_latency_s * np.log2(np.maximum(outside, 1.0))
+    return np.where(outside > 1.0, np.maximum(local_s, far_s), local_s) + calls * latency
+
+
+def reduce_s(
+    size_bytes: Array, ranks: Array, stride: Array, chip: Machine, c: Constants, calls: Array | float = 1.0
+) -> Array:
+    """All-reduce: a reduce-scatter and an all-gather."""
+    return 2.0 * gather_s(size_bytes, ranks, stride, chip, c, calls)
+
+
+def exchange_s(
+    size_bytes: Array, ranks: Array, stride: Array, copies: Array, once: Array, chip: Machine, c: Constants
+) -> Array:
+    """All-to-all: each rank sends size_bytes in all, evenly to every rank.
+
+    The bytes are copies of tokens; where once is set a token crosses the network once per domain
+    and is copied on there (DeepEP), so copies * (1 - 1/domains) become the expected domains reached.
+    """
+    inside = np.clip(chip.scaleup_chips / stride, 1.0, ranks)
+    domains = ranks / inside
+    reached = domains * (1.0 - (1.0 - 1.0 / domains) ** copies)  # of copies thrown at random into domains
+    sent = np.where(once > 0, reached / np.maximum(copies, 1.0), 1.0)
+    local_s = (inside - 1.0) / inside * size_bytes / (chip.scaleup_bytes_per_s * c.scaleup_ratio)
+    far_s = (domains - 1.0) / domains * sent * size_bytes / (chip.nic_bytes_per_s * c.nic_ratio)
+    latency = c.scaleup_latency_s * (ranks > 1.0) + c.nic_latency_s * (ranks > inside)
+    return np.maximum(local_s, far_s) + latency
+
+
+def send_s(size_bytes: Array, stride: Array, chip: Machine, c: Constants) -> Array:
+    """Point to point to the chip stride further on."""
+    near = stride < chip.scaleup_chips
+    rate = np.where(near, chip.scaleup_bytes_per_s * c.scaleup_ratio, chip.nic_bytes_per_s * c.nic_ratio)
+    return size_bytes / rate + np.where(near, c.scaleup_latency_s, c.nic_latency_s)

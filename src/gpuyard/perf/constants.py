@@ -1,0 +1,41 @@
+"""The constants of the step-time model; meaning, unit and bounds of each stand in data/calibration.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """Each is a physical quantity; its meaning, unit and bounds stand in the data file."""
+
+    gemm_wave_ratio: float
+    hbm_ratio: float
+    attention_ratio_ampere: float
+    attention_ratio_hopper: float
+    attention_ratio_blackwell: float
+    attention_ratio_tpu: float
+    exponential_exposed: float
+    flash2_ratio: float
+    unaligned_ratio: float
+    score_bytes: float
+    cast_ratio: float
+    launch_s: float
+    launch_moe_s: float
+    grouped_ratio: float
+    grouped_low_ratio: float
+    step_s: float
+    scaleup_ratio: float
+    nic_ratio: float
+    scaleup_latency_s: float
+    nic_latency_s: float
+    tp_exposed: float
+    dp_exposed: float
+    contention: float
+    p2p_exposed: float
+    ultra_ratio: float
+    straggler: float
+    slice_straggler: float
+    broadcast_s: float
+    moe_pass_ratio: float
+    a2a_exposed: float

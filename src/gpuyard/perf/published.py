@@ -1,0 +1,223 @@
+"""One published run: the cells of its row as numbers of the model, completed where the source left one out."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from gpuyard.perf.profiles import Profile
+from gpuyard.perf.silicon import Precision, Silicon
+from gpuyard.units import bytes_from_bits
+
+__all__ = [
+    "Row",
+    "architecture_cells",
+    "layout_cells",
+    "network_cells",
+    "number",
+    "precision_of",
+    "recompute_cells",
+    "why_not",
+]
+
+Row = dict[str, str]
+NEEDED = ("layers", "hidden", "heads", "vocab", "n_chips", "global_batch", "seq_len")
+PACKED_TOKENS = 512.0  # mean sample of the fine-tuning sets that are packed to seq_len
+
+
+def number(row: Row, key: str, default: float = float("nan")) -> float:
+    """A cell as a number."""
+    text = row.get(key) or ""
+    return float(text) if text else default
+
+
+def why_not(row: Row) -> str:
+    """Why a row cannot be modelled, or nothing."""
+    if row["arch_type"] not in ("dense", "moe", ""):
+        return "architecture: hybrid or other"
+    if "known regression" in row["notes"]:
+        return "the source marks the container as defective"
+    missing = [key for key in NEEDED if not row[key]]
+    return "missing: " + ", ".join(missing) if missing else ""
+
+
+def precision_of(text: str) -> Precision:
+    """The precision of the matrix products, from the words sources use."""
+    words: tuple[tuple[str, Precision], ...] = (
+        ("nvfp4", "nvfp4"),
+        ("mxfp8", "mxfp8"),
+        ("fp8-mx", "mxfp8"),
+        ("rowwise", "fp8-row"),
+        ("int8", "int8"),
+        ("fp8", "fp8"),
+    )
+    return next((precision for word, precision in words if word in text.lower()), "bf16")
+
+
+def architecture_cells(row: Row) -> dict[str, float]:
+    """Architecture cells, with the facts about a model family that the table has no column for."""
+    model, sequence = row["model"], number(row, "seq_len")
+    layers, hidden, heads = number(row, "layers"), number(row, "hidden"), number(row, "heads")
+    experts, latent = number(row, "moe_experts", 0.0), model.startswith("DeepSeek")
+    head = 128.0 if latent else number(row, "head_dim", hidden / heads)
+    full, window = _attention_span(model, sequence)
+    slots = re.search(r"capacity(?: factor)? ([\d.]+)", row["notes"])
+    moe_ffn = number(row, "moe_ffn", 0.0)
+    return {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": number(row, "kv_heads", heads),
+        "head_dim": head,
+        "qk_head_dim": 192.0 if latent else head,
+        "ffn": number(row, "ffn", 0.0),
+        "gated": number(row, "gated_ffn", 0.0),
+        "vocab": number(row, "vocab"),
+        "tied_embedding": float(_is_tied(row)),
+        "seq_tokens": sequence,
+        "sequence_tokens": min(sequence, PACKED_TOKENS) if row["task"] in ("SFT", "LoRA") else sequence,
+        "full_attention_ratio": full,
+        "window_tokens": window,
+        "experts": experts,
+        "experts_per_token": number(row, "moe_topk", 0.0),
+        "capacity": float(slots.group(1)) if slots else 1.0,
+        "shared_ffn": number(row, "moe_shared", 0.0) * moe_ffn,
+        "expert_ffn": moe_ffn,
+        "moe_layers": layers - _dense_layers(model) if experts else 0.0,
+        "q_rank": 1536.0 if latent else 0.0,  # DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437)
+        "kv_rank": 512.0 if latent else 0.0,
+        "trains_weights": 0.0 if row["task"].startswith("LoRA") else 1.0,
+    }
+
+
+def _attention_span(model: str, sequence: float) -> tuple[float, float]:
+    """Share of layers that see the whole context, and the window of the others."""
+    if model.startswith("GPT-OSS"):
+        return 0.5, 128.0  # every other layer is banded (gpt-oss config)
+    if model.startswith("Gemma3"):
+        return 1.0 / 6.0, 1024.0  # five local layers, one global (Gemma 3 report)
+    if "Llama4" in model:
+        return 0.25, 8192.0  # chunks in three of four layers (Llama 4 config)
+    return 1.0, sequence
+
+
+def _dense_layers(model: str) -> float:
+    """Layers of a mixture of experts that keep a plain MLP."""
+    if "Maverick" in model:
+        return 24.0  # every other layer (Llama 4 config)
+    if model == "DeepSeek-V3":
+        return 3.0
+    return 1.0 if model.startswith("DeepSeek") else 0.0  # layer-reduced copies keep one
+
+
+def _is_tied(row: Row) -> bool:
+    """Whether the output matrix is the embedding."""
+    first_note = row["notes"].split(";")[0].replace("untied", "")
+    return row["model"].startswith(("MPT", "GPT-", "GPT3", "BLOOM", "Gemma")) or "tied" in first_note
+
+
+def recompute_cells(row: Row, arch: dict[str, float], flash: bool) -> dict[str, float]:
+    """Shares of the forward pass done again, from the policy's name."""
+    policy = row["recompute"].lower()
+    qkv = arch["hidden"] * (arch["heads"] + 2 * arch["kv_heads"]) * arch["head_dim"]
+    width = max(arch["ffn"], arch["expert_ffn"] * arch["experts_per_token"] + arch["shared_ffn"])
+    down = arch["hidden"] * width
+    layer = qkv + arch["hidden"] ** 2 + (2 + arch["gated"]) * down
+    kept = 0.0
+    if row["framework"].startswith(("MaxText", "JAX", "Pathways")):
+        kept += down / layer  # XLA drops the last product of a recomputed layer: nothing needs its output
+    if "qkv" in policy:
+        kept += qkv / layer
+    if "out_proj" in policy:
+        kept += arch["hidden"] ** 2 / layer
+    if policy.startswith("full") or "custom" in policy or "qkv" in policy:
+        return _recompute(1.0 - kept, 1.0, 1.0, 1.0)
+    if policy.startswith("selective"):
+        return _recompute(0.5, 0.0, 1.0, 0.5) if flash else _recompute(0.0, 1.0, 0.0, 0.0)
+    return _recompute(0.0, 0.0, float(policy.startswith("minimal")), 0.0)
+
+
+def _recompute(gemm: float, attention: float, elementwise: float, comm: float) -> dict[str, float]:
+    """The shares by name."""
+    return {
+        "recompute_gemm": gemm,
+        "recompute_attention": attention,
+        "recompute_elementwise": elementwise,
+        "recompute_comm": comm,
+    }
+
+
+def layout_cells(row: Row, arch: dict[str, float], profile: Profile) -> dict[str, float]:
+    """Parallel degrees and batch, completed from each other where the source left one out."""
+    tpu, framework = row["chip"].startswith("TPU"), row["framework"]
+    chips, batch = number(row, "n_chips"), number(row, "global_batch")
+    tp, pp, cp = number(row, "tp", 1.0), number(row, "pp", 1.0), number(row, "cp", 1.0)
+    dp = chips / (tp * pp * cp)
+    micro = _micro_batch(row, batch, dp, pp)
+    everywhere = 1.0 if tpu else min(chips / pp, arch["experts"])
+    fsdp, shard = _sharding(row, profile, dp * cp)
+    parallel = "flash" in profile.flags and "InternEvo" not in framework
+    return {
+        "chips": chips,
+        "tp": tp,
+        "pp": pp,
+        "dp": dp,
+        "cp": cp,
+        "ep": number(row, "ep", everywhere) if arch["experts"] else 1.0,
+        "vpp": _virtual_stages(row, arch["layers"], pp),
+        "micro_batch": micro,
+        "grad_accum": batch / (dp * micro),
+        "seq_parallel": number(row, "seq_parallel", float(parallel)),
+        "fsdp": float(fsdp),
+        "shard_ranks": max(1.0, min(shard, dp * cp)),
+    }
+
+
+def _virtual_stages(row: Row, layers: float, pp: float) -> float:
+    """Stages per rank."""
+    framework = row["framework"]
+    if framework.startswith("HAI") or ("torchtitan" in framework and "Interleaved" in framework):
+        return 2.0  # DualPipe; torchtitan's default of two stages per rank
+    usual = layers / pp if framework in ("NeMo", "NeMo/Megatron-Core") else 1.0  # NeMo's recipes interleave
+    return number(row, "vpp", usual) if pp > 1 else 1.0
+
+
+def _micro_batch(row: Row, batch: float, dp: float, pp: float) -> float:
+    """Samples of one forward pass."""
+    if row["chip"].startswith("TPU"):
+        return batch / dp  # MaxText runs the whole batch in one pass
+    usual = max(batch / dp / pp, 1.0) if row["framework"].startswith("torchtitan") else 1.0  # as many as stages
+    return float(np.minimum(number(row, "micro_batch", usual), batch / dp))
+
+
+def _sharding(row: Row, profile: Profile, ranks: float) -> tuple[bool, float]:
+    """Whether parameters are sharded, and over how many ranks the optimizer state (or they) are."""
+    zero, framework = row["zero_or_fsdp"], row["framework"]
+    whole = bool(re.search("FSDP|zero3|fully", zero)) or framework.startswith(("Composer", "DeepSpeed"))
+    if whole or (not zero and framework.startswith("MaxText")):
+        found = re.search(r"FSDP (\d+)|within (\d+)|(\d+)-way fully", zero)
+        return True, float(next(group for group in found.groups() if group)) if found else ranks
+    if "zero1" in zero or "dist-opt" in zero or "dist_opt" in profile.flags:
+        within = re.search(r"within (\d+)", zero)
+        return False, min(float(within.group(1)), ranks) if within else ranks
+    return False, 1.0
+
+
+def network_cells(row: Row, silicon: Silicon) -> tuple[float, float, float]:
+    """Chips in the scale-up domain, chips joined directly, and bytes per second out of the domain for each chip."""
+    text, per_node = row["network"], number(row, "chips_per_node", 8.0)
+    slices = re.search(r"(\d+) slice\(s\) (?:x|of) (\d+)", text)
+    domain = float(slices.group(2)) if slices else float(silicon.usual_domain_count)
+    board = 4.0 if "OmniPath" in text else domain  # Jean Zay: two boards of four A100, four links a pair
+    usual = bytes_from_bits(silicon.usual_nic_bits_per_s)
+    ports = re.search(r"(\d+)x ?(?:OmniPath )?(\d+) ?G", text)
+    node = re.search(r"(\d+) ?Gbps/node", text)
+    each = re.search(r"(\d+) ?Gb(?:ps|/s)[^;]*(?:/GPU|per GPU)", text)
+    if ports:
+        usual = bytes_from_bits(float(ports.group(1)) * float(ports.group(2)) * 1e9) / per_node
+    elif node:
+        usual = bytes_from_bits(float(node.group(1)) * 1e9) / per_node
+    elif each:
+        usual = bytes_from_bits(float(each.group(1)) * 1e9)
+    return domain, board, usual
