@@ -24,6 +24,7 @@ def test_conditions_take_human_units(catalog: Catalog) -> None:
     assert "h100-sxm" in names(catalog, "chips", "bf16=989TFLOPS")
     assert "l4" not in names(catalog, "chips", "memory>=80GB")
     assert names(catalog, "chips", "memory>80GB", "memory<80GB") == []
+    assert "a3-ultragpu-8g" in names(catalog, "machines", "network.fabric=3.2Tbps")
 
 
 def test_every_row_is_on_one_side_of_a_bound_or_unknown(catalog: Catalog) -> None:

@@ -77,7 +77,7 @@ def field_paths(record: type, prefix: str = "") -> tuple[FieldPath, ...]:
 
 def find_field(paths: Sequence[FieldPath], word: str) -> FieldPath:
     """The field that `word` means: its path, its last step, or that without its unit (`bf16`)."""
-    for spelling in (_whole, _last, _bare):
+    for spelling in (_whole, _last, _bare, _whole_bare):
         for path in paths:
             if spelling(path) == word:
                 return path
@@ -89,6 +89,10 @@ def find_field(paths: Sequence[FieldPath], word: str) -> FieldPath:
 
 def _whole(path: FieldPath) -> str:
     return path.name
+
+
+def _whole_bare(path: FieldPath) -> str:
+    return path.name.removesuffix(path.dimension.suffix) if path.dimension else path.name
 
 
 def _last(path: FieldPath) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.catalog import Catalog, Chip, Machine, Price, load_catalog
-from gpuyard.workload import Workload, may_be_had, may_be_placed, may_run, own_catalogs, read_workload
+from gpuyard.catalog import Catalog, Machine, Price, load_catalog
+from gpuyard.plan import chip_of, ruled_out
+from gpuyard.workload import Workload, own_catalogs, read_workload
 
 __all__ = ["Answer", "Candidate", "LeftOut", "answer", "check_workload"]
 
@@ -51,58 +52,6 @@ def check_workload(path: Path, layers: Sequence[Path] = ()) -> Answer:
     return answer(read_workload(path, catalog), catalog)
 
 
-Rule = Callable[[Workload, Machine, Catalog], str | None]
-
-
-def _where(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    return None if workload.where.allows(machine) else "where: not among the machines that the file allows"
-
-
-def _accelerator(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    if machine.is_accelerated or workload.task in ("hpc", "inference"):
-        return None
-    return f"{workload.task}: no accelerator"
-
-
-def _framework(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    framework = workload.requirements.framework
-    if framework is None or may_run(machine, framework, catalog):
-        return None
-    return f"requirements.framework: its chip does not run {framework}"
-
-
-def _precision(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    precision, chip = workload.requirements.precision, _chip(machine, catalog)
-    if precision is None or chip is None:
-        return None
-    known = getattr(chip.dense, f"{precision}_flop_per_s") is not None
-    return None if known else f"requirements.precision: no {precision} rate is known for its chip"
-
-
-def _consumption(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    ways = workload.where.consumption
-    if not ways or any(may_be_had(machine, way) for way in ways):
-        return None
-    return f"where.consumption: cannot be had by {' or '.join(ways)}"
-
-
-def _platform(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    platform = workload.where.platform
-    if platform is None or may_be_placed(machine, platform):
-        return None
-    return f"where.platform: not on {platform}"
-
-
-def _graphics(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    if workload.task != "graphics" or not machine.is_accelerated:
-        return None
-    chip = _chip(machine, catalog)
-    return None if chip is None or chip.kind == "gpu" else "graphics: draws no pixels"
-
-
-RULES: tuple[Rule, ...] = (_where, _accelerator, _graphics, _framework, _precision, _consumption, _platform)
-
-
 def answer(workload: Workload, catalog: Catalog) -> Answer:
     """The machines that pass every rule, the recommended first, and what ruled out the others."""
     reasons: dict[str, list[str]] = {}
@@ -110,8 +59,7 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
     for machine in catalog.machines:
         if machine.provider != workload.where.provider:
             continue
-        found = (rule(workload, machine, catalog) for rule in RULES)
-        reason = next((text for text in found if text is not None), None)
+        reason = ruled_out(workload, machine, catalog)
         if reason is None:
             candidates.append(_candidate(workload, machine, catalog))
         else:
@@ -123,7 +71,7 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
 
 def _candidate(workload: Workload, machine: Machine, catalog: Catalog) -> Candidate:
     """The machine with what decides between candidates."""
-    chip, price = _chip(machine, catalog), _price(workload, machine, catalog)
+    chip, price = chip_of(machine, catalog), _price(workload, machine, catalog)
     return Candidate(
         machine=machine.name,
         series=machine.series,
@@ -138,11 +86,6 @@ def _candidate(workload: Workload, machine: Machine, catalog: Catalog) -> Candid
         on_demand_usd_per_hour=price.on_demand_usd_per_hour if price and price.on_demand_can_be_created else None,
         spot_usd_per_hour=price.spot_usd_per_hour if price else None,
     )
-
-
-def _chip(machine: Machine, catalog: Catalog) -> Chip | None:
-    """The machine's accelerator."""
-    return catalog.chip(machine.chip) if machine.chip else None
 
 
 def _price(workload: Workload, machine: Machine, catalog: Catalog) -> Price | None:

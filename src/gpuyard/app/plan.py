@@ -1,0 +1,33 @@
+"""`gpuyard plan`: the clusters that do the work of a workload file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuyard.catalog import Catalog, load_catalog
+from gpuyard.errors import Infeasible, InputError
+from gpuyard.plan import Plan
+from gpuyard.plan.graphics import plan_graphics
+from gpuyard.plan.hpc import plan_hpc
+from gpuyard.plan.training import plan_training
+from gpuyard.workload import Workload, own_catalogs, read_workload
+
+__all__ = ["plan_file", "plan_workload"]
+
+
+def plan_file(path: Path, layers: Sequence[Path] = (), profile: str = "") -> Plan | Infeasible:
+    """The plan for a workload file; InputError with every problem if the file is wrong."""
+    catalog = load_catalog((*layers, *own_catalogs(path)))
+    return plan_workload(read_workload(path, catalog), catalog, profile)
+
+
+def plan_workload(workload: Workload, catalog: Catalog, profile: str = "") -> Plan | Infeasible:
+    """The plan for a workload; `profile` names the software of training, the newest by default."""
+    if workload.task in ("pretraining", "finetuning"):
+        return plan_training(workload, catalog, profile)
+    if workload.task == "graphics":
+        return plan_graphics(workload, catalog)
+    if workload.task == "hpc":
+        return plan_hpc(workload, catalog)
+    raise InputError.one("task", "this version does not plan inference", "use `gpuyard check` to see what may run it")

@@ -1,0 +1,20 @@
+"""Which cluster: candidates, search, cost, platform and storage match, ranking, reasons."""
+
+from gpuyard.plan.eligible import chip_of, ruled_out
+from gpuyard.plan.option import (
+    Arrangement,
+    Bill,
+    Cluster,
+    Option,
+    Part,
+    Plan,
+    Rejected,
+    StorageNeed,
+    StoragePick,
+    Suitability,
+)
+
+__all__ = [
+    "Arrangement", "Bill", "Cluster", "Option", "Part", "Plan", "Rejected", "StorageNeed", "StoragePick",
+    "Suitability", "chip_of", "ruled_out",
+]  # fmt: skip

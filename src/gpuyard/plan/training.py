@@ -1,0 +1,322 @@
+"""Plans for training: every machine, number of machines, precision and layout, timed and priced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from gpuyard.catalog import Catalog, Chip, Machine
+from gpuyard.errors import Infeasible
+from gpuyard.perf import (
+    FIT_RATIO,
+    Calibration,
+    Memory,
+    Precision,
+    Profile,
+    Silicon,
+    StepTime,
+    architecture,
+    calibrated,
+    find_profile,
+    machine,
+    model_flop_per_token,
+    nic_bytes_per_s,
+    peak_flop_per_s,
+    read_calibration,
+    scalar,
+    silicon_of,
+    software,
+)
+from gpuyard.plan.cost import bills, energy_joules
+from gpuyard.plan.demand import TrainingDemand, training_demand
+from gpuyard.plan.eligible import chip_of, ruled_out
+from gpuyard.plan.evaluate import Case, Evaluated, detail, evaluate
+from gpuyard.plan.exposure import Resilience
+from gpuyard.plan.front import pareto_front, ranked
+from gpuyard.plan.guidance import guidance_reason
+from gpuyard.plan.layouts import RECOMPUTE, SHARDING, Space, Ways, ways
+from gpuyard.plan.limits import Miss, infeasible, judged, most_machines, rejected
+from gpuyard.plan.option import Arrangement, Cluster, Option, Part, Plan, Rejected
+from gpuyard.plan.platforms import suitability
+from gpuyard.plan.storage import storage_need, storage_picks
+from gpuyard.units import BITS_PER_S, BYTES, show
+from gpuyard.workload import Workload
+
+__all__ = ["Search", "plan_training"]
+
+MOST_CHIPS = 16_384  # the largest cluster of the published runs that the model was fitted on
+# Nine of ten published runs are predicted to within this (`gpuyard accuracy training`, p90 by kind of model).
+ERROR_DENSE, ERROR_MOE, ERROR_TPU, ERROR_UNCALIBRATED = 0.09, 0.27, 0.11, 0.50
+PROFILES = {"gpu": "megatron-bridge-26.06", "tpu": "maxtext-tpu-2025"}  # the newest of each kind
+GPU_SPACE = Space(sharding=(1, 2))  # the newest profiles shard the optimizer state always
+TPU_SPACE = Space(tp=(1, 2, 4, 8), pp=(1,), cp=(1,), virtual_stages=(1,), sharding=(2,), one_pass=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """One machine type at one precision, with what the performance model needs of it."""
+
+    workload: Workload
+    demand: TrainingDemand
+    row: Machine
+    chip: Chip
+    silicon: Silicon
+    precision: Precision
+    profile: Profile
+    calibration: Calibration
+
+    @property
+    def domain(self) -> int:
+        """Chips that share a scale-up link."""
+        return (self.row.scale_up_domain_count or 1) if self.chip.scale_up else 1
+
+    def case(self) -> Case:
+        """The model's inputs, but for the layout."""
+        moe = self.demand.shape.moe is not None
+        bare = machine(self.silicon, self.chip, self.precision, self.domain, nic_bytes_per_s(self.row))
+        return Case(
+            arch=architecture(self.demand.shape, self.demand.sequence_tokens, self.demand.adapters),
+            chip=calibrated(bare, self.silicon, self.precision, self.calibration),
+            soft=software(
+                self.profile,
+                scalar(self.calibration, self.profile, moe),
+                nvl72=(self.row.scale_up_domain_count or 0) >= 72 and self.chip.kind == "gpu",
+            ),
+            constants=self.calibration.constants,
+        )
+
+    def layouts(self, chips: tuple[int, ...]) -> Ways:
+        """Every valid layout on each of those numbers of chips."""
+        space = TPU_SPACE if self.chip.kind == "tpu" else GPU_SPACE
+        demand = self.demand
+        return ways(demand.shape, demand.sequence_tokens, demand.global_batch_count, chips, self.domain, space)
+
+    @property
+    def error_ratio(self) -> float:
+        """How far off nine of ten predictions for such a run are."""
+        if not self.silicon.calibrated:
+            return ERROR_UNCALIBRATED
+        if self.demand.shape.moe is not None:
+            return ERROR_MOE
+        return ERROR_TPU if self.chip.kind == "tpu" else ERROR_DENSE
+
+
+def plan_training(workload: Workload, catalog: Catalog, profile: str = "") -> Plan | Infeasible:
+    """The clusters that train the model within the limits, the cheapest first; Infeasible with what to relax."""
+    demand, calibration = training_demand(workload), read_calibration()
+    options: list[Option] = []
+    misses: list[Miss] = []
+    out: list[Rejected] = []
+    searched, used = 0, set[str]()
+    for row in catalog.machines:
+        for search in _searches(workload, demand, row, catalog, profile, calibration, out):
+            used.add(search.profile.name)
+            counts = tuple(_counts(workload, row))
+            found = evaluate(search.case(), search.layouts(tuple(_chips(row, count) for count in counts)))
+            searched += found.tried_count
+            for count in counts:
+                result = _option(search, count, found, catalog)
+                if isinstance(result, Option):
+                    options.append(result)
+                elif result:
+                    misses.append(result)
+    if not options:
+        nothing = Infeasible(
+            binding="where", what="no machine type is left to train on", fix="allow more machines, or another precision"
+        )
+        return infeasible(misses, nothing)
+    families = {catalog.machine(option.cluster.machine).series for option in options}
+    missed = rejected(misses, families)
+    return Plan(
+        workload=workload.name,
+        task=workload.task,
+        options=ranked(pareto_front(options)),
+        rejected=(*missed, *_first(out, families | {item.family for item in missed})),
+        searched_count=searched,
+        profile=", ".join(sorted(used)),
+        notes=demand.notes,
+    )
+
+
+def _searches(
+    workload: Workload,
+    demand: TrainingDemand,
+    row: Machine,
+    catalog: Catalog,
+    profile: str,
+    calibration: Calibration,
+    out: list[Rejected],
+) -> Iterator[Search]:
+    """The searches that a machine type is worth: one a precision; what rules it out goes to `out`."""
+    if row.provider != workload.where.provider:
+        return
+    reason, chip = ruled_out(workload, row, catalog), chip_of(row, catalog)
+    silicon = silicon_of(chip) if chip else None
+    if reason is not None:
+        binding, _, what = reason.partition(": ")
+        out.append(Rejected(family=row.series, binding=binding, what=what, fix=f"relax {binding}"))
+        return
+    if chip is None or silicon is None or row.chip_count < 1:
+        what = "a share of a chip" if chip and row.chip_count < 1 else "no kernel model of its chip"
+        out.append(Rejected(family=row.series, binding="chips", what=what, fix="use a whole GPU or TPU machine"))
+        return
+    kept = [precision for precision in _precisions(demand, chip) if peak_flop_per_s(chip, precision)]
+    if not kept:
+        out.append(
+            Rejected(family=row.series, binding="precision", what="no dense rate is known for it", fix="choose another")
+        )
+    for precision in kept:
+        yield Search(
+            workload=workload,
+            demand=demand,
+            row=row,
+            chip=chip,
+            silicon=silicon,
+            precision=precision,
+            profile=find_profile(profile or PROFILES[chip.kind]),
+            calibration=calibration,
+        )
+
+
+def _precisions(demand: TrainingDemand, chip: Chip) -> tuple[Precision, ...]:
+    """The precisions to try; fp16 stands in on chips without bf16."""
+    wanted: list[Precision] = []
+    for precision in demand.precisions:
+        half = precision == "bf16" and chip.dense.bf16_flop_per_s is None
+        wanted.append("fp16" if half else precision if precision != "fp64" else "fp32")
+    if chip.kind == "tpu" and chip.dense.fp8_flop_per_s == chip.dense.bf16_flop_per_s:
+        return tuple(precision for precision in wanted if precision != "fp8")  # it would only cost accuracy
+    return tuple(dict.fromkeys(wanted))
+
+
+def _counts(workload: Workload, row: Machine) -> Iterator[int]:
+    """Numbers of machines: powers of two and one and a half times them, up to the limit."""
+    most = min(most_machines(workload.where, row), int(MOST_CHIPS // row.chip_count)) if row.multi_host else 1
+    count = 1
+    while count <= most:
+        yield count
+        if count >= 2 and count * 3 // 2 <= most:
+            yield count * 3 // 2
+        count *= 2
+
+
+def _chips(row: Machine, machine_count: int) -> int:
+    """Chips of so many machines."""
+    return round(row.chip_count * machine_count)
+
+
+def _option(search: Search, machine_count: int, found: Evaluated, catalog: Catalog) -> Option | Miss | None:
+    """The fastest layout of a cluster as an option; the miss if a limit is not kept or nothing fits; None if no layout
+    divides the batch."""
+    demand, row = search.demand, search.row
+    chips = _chips(row, machine_count)
+    best = found.fastest(chips)
+    if best is None:
+        return _too_big(search, machine_count, found)
+    step_s = float(found.step_s[best])
+    useful_s, resilience = step_s * demand.steps_count, Resilience()
+    priced = bills(row, machine_count, useful_s, resilience, search.workload.where, catalog)
+    verdict = judged(row, machine_count, useful_s, resilience, search.workload, catalog, priced)
+    if verdict.miss:
+        return verdict.miss
+    parts, held = detail(search.case(), found.ways, best)
+    tokens_per_s = demand.global_batch_count * demand.sequence_tokens / step_s
+    need = storage_need(search.workload, run_s=verdict.expected_s, tokens_per_s=tokens_per_s)
+    peak = peak_flop_per_s(search.chip, search.precision) or 1.0
+    return Option(
+        cluster=Cluster(machine=row.name, machine_count=machine_count, chip=search.chip.name, chip_count=chips),
+        precision=search.precision,
+        step_s=step_s,
+        step_parts=_parts(parts),
+        memory_bytes=float(found.memory_bytes[best]),
+        memory_parts=_parts(held),
+        memory_capacity_bytes=search.chip.memory_bytes,
+        ideal_s=useful_s,
+        expected_s=verdict.expected_s,
+        error_ratio=search.error_ratio,
+        bills=verdict.bills,
+        platforms=suitability(search.workload, row, machine_count, catalog),
+        network=_network(row),
+        arrangement=_arrangement(found.ways, best),
+        steps_count=demand.steps_count,
+        mfu_ratio=model_flop_per_token(search.case().arch) * tokens_per_s / (chips * peak),
+        tokens_per_s=tokens_per_s,
+        energy_joules=energy_joules(row, machine_count, verdict.expected_s, catalog),
+        storage_need=need,
+        storage=storage_picks(need, row, catalog, search.workload.task),
+        reasons=_reasons(search, catalog),
+    )
+
+
+def _too_big(search: Search, machine_count: int, found: Evaluated) -> Miss | None:
+    """No layout fits: by how much, and what would; None if no layout divides the batch."""
+    smallest_bytes = found.smallest_bytes.get(_chips(search.row, machine_count))
+    if smallest_bytes is None:
+        return None
+    capacity = search.chip.memory_bytes * FIT_RATIO
+    over = smallest_bytes / capacity
+    needs, has = show(smallest_bytes, BYTES), show(capacity, BYTES)
+    return Miss(
+        family=search.row.series,
+        binding="memory",
+        ratio=over,
+        what=f"{machine_count} machines: the leanest layout needs {needs} of {has} a chip",
+        fix=f"allow at least {over:.1f} times as many chips, or chips with more memory",
+    )
+
+
+def _arrangement(found: Ways, index: int) -> Arrangement:
+    """One layout by name."""
+    return Arrangement(
+        tp=int(found.tp[index]),
+        pp=int(found.pp[index]),
+        cp=int(found.cp[index]),
+        dp=int(found.dp[index]),
+        ep=int(found.ep[index]),
+        micro_batch=int(found.micro_batch[index]),
+        gradient_accumulation=int(found.gradient_accumulation[index]),
+        virtual_stages=int(found.virtual_stages[index]),
+        sharding=SHARDING[int(found.sharding[index])],
+        recompute=RECOMPUTE[int(found.recompute[index])],
+    )
+
+
+def _parts(value: StepTime | Memory) -> tuple[Part, ...]:
+    """The terms of a sum by name, for one layout."""
+    return tuple(
+        Part(
+            name=field.name.removesuffix("_s").removesuffix("_bytes").replace("_", " "),
+            value=float(np.ravel(getattr(value, field.name))[0]),
+        )
+        for field in fields(value)
+    )
+
+
+def _network(row: Machine) -> str:
+    """What joins the machines."""
+    speed = row.network.fabric_bits_per_s or row.network.max_bits_per_s
+    return f"{row.network.technology}, {show(speed, BITS_PER_S)} a machine" if speed else row.network.technology
+
+
+def _reasons(search: Search, catalog: Catalog) -> tuple[str, ...]:
+    """The provider's guidance, and what has to be known of the prediction."""
+    reasons = [guidance_reason(search.workload, search.row, catalog)]
+    if not search.silicon.calibrated:
+        reasons.append(
+            f"no published training run on {search.chip.label}: its kernels are taken to be as efficient as "
+            f"those of {search.silicon.ratio}"
+        )
+    if search.chip.scale_up is None and search.row.chip_count > 1:
+        reasons.append("its chips share no scale-up link: their traffic is counted at the machine's network rate")
+    return tuple(reason for reason in reasons if reason)
+
+
+def _first(out: list[Rejected], families: set[str]) -> tuple[Rejected, ...]:
+    """One rejection a family, of those not heard of yet."""
+    first: dict[str, Rejected] = {}
+    for item in out:
+        if item.family not in families:
+            first.setdefault(item.family, item)
+    return tuple(first.values())
