@@ -26,6 +26,15 @@ __all__ = ["add_arguments", "run"]
 
 # What a table shows when no columns are asked for: heading and field.
 COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
+    "graphics": (
+        ("chip", "name"), ("RT cores", "rt_core_generation"), ("NVENC", "nvenc_count"), ("NVDEC", "nvdec_count"),
+        ("encode", "encode_frames_per_s"), ("decode", "decode_frames_per_s"), ("vWS", "vws"),
+        ("displays", "display_count"),
+    ),
+    "interruptions": (
+        ("name", "name"), ("cause", "cause"), ("events", "events_count"), ("of", "unit_count"), ("unit", "unit"),
+        ("in", "observed_s"), ("restart", "restart_s"), ("chips", "chips"),
+    ),
     "guidance": (
         ("name", "name"), ("task", "task"), ("series", "series"), ("platforms", "orchestrators"),
         ("consumption", "consumption"), ("storage", "storage"),

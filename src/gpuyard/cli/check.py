@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.check import Answer, Candidate, check_workload
+from gpuyard.cli.exits import EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.errors import Infeasible
 from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
@@ -13,8 +14,6 @@ from gpuyard.units import BYTES, COUNT, DURATION, MONEY, PRICE_PER_HOUR, TOKENS,
 from gpuyard.workload import Workload
 
 __all__ = ["add_arguments", "run"]
-
-EXIT_INFEASIBLE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

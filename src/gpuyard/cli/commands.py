@@ -23,6 +23,9 @@ class Command:
 COMMANDS = (
     Command(name="init", summary="write a commented workload file to start from"),
     Command(name="check", summary="validate a workload file and show the machines that may run it"),
+    Command(name="plan", summary="choose machines, number, layout and platform; time, memory and cost of each option"),
+    Command(name="calibrate", summary="fit the training model to your own one to three measured steps"),
+    Command(name="accuracy", summary="score the performance model on measured runs"),
     Command(name="catalog", summary="list chips, machines, platforms, storage, switches, prices and models"),
     Command(name="schema", summary="print the JSON Schema of workload files, for editors"),
 )

@@ -12,15 +12,10 @@ from typing import NoReturn, Protocol, cast
 
 from gpuyard import __version__
 from gpuyard.cli.commands import COMMANDS, Command
+from gpuyard.cli.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_WRONG_INPUT
 from gpuyard.errors import InputError, Problem, RefusedError, nearest
 
-__all__ = ["EXIT_DONE", "EXIT_INFEASIBLE", "EXIT_REFUSED", "EXIT_WRONG_INPUT", "main"]
-
-EXIT_DONE = 0
-EXIT_WRONG_INPUT = 2
-EXIT_INFEASIBLE = 3
-EXIT_REFUSED = 4
-EXIT_INTERRUPTED = 130  # the shell's own number for a Ctrl-C
+__all__ = ["main"]
 
 
 class CommandModule(Protocol):

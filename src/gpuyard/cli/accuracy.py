@@ -1,0 +1,100 @@
+"""`gpuyard accuracy training FILE.csv`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers
+from gpuyard.document import Plain, plain
+from gpuyard.perf.score import Errors
+from gpuyard.report import Column, Table, print_json, print_table
+from gpuyard.units import RATIO, show
+
+__all__ = ["accuracy_json", "add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "the columns of FILE.csv are those of tests/accuracy/training_runs.csv; a blank shape is the catalog's\n"
+        "errors are |predicted / measured - 1| of the step time"
+    )
+    parser.add_argument("what", choices=["training"], help="which model to score")
+    parser.add_argument("file", type=Path, metavar="FILE.csv", help="measured runs")
+    parser.add_argument("--profile", default="", metavar="NAME", help="one software profile for all rows")
+    parser.add_argument("--trust", default="AB", metavar="LETTERS", help="rows of this trust (default AB)")
+    held = parser.add_mutually_exclusive_group()
+    held.add_argument(
+        "--holdout-groups", action="store_true", help="refit with whole (source, model, chip) groups left out"
+    )
+    held.add_argument("--holdout-sources", action="store_true", help="refit with whole sources left out")
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the errors."""
+    holdout: Holdout = "groups" if arguments.holdout_groups else "sources" if arguments.holdout_sources else "none"
+    scored = score_training(
+        arguments.file, catalog_layers(arguments), arguments.profile, holdout, trust=arguments.trust
+    )
+    if arguments.json:
+        print_json(accuracy_json(scored))
+    else:
+        print_table(_table(scored))
+    return 0
+
+
+def accuracy_json(scored: Accuracy) -> dict[str, Plain]:
+    """The scores as scripts read them: groups by name, errors as fractions."""
+    whole = plain(scored)
+    assert isinstance(whole, dict)
+    groups = {name: _named(getattr(scored, name)) for name in ("by_chip", "by_source", "by_task", "by_kind")}
+    overall = {name: value for name, value in _plain_errors(scored.errors).items() if name != "rows"}
+    return {"rows": scored.rows, "scored": scored.scored, **overall, **whole, **groups}
+
+
+def _named(groups: tuple[Group, ...]) -> Plain:
+    """Groups by name."""
+    return {group.name: plain(group.errors) for group in groups}
+
+
+def _plain_errors(errors: Errors) -> dict[str, Plain]:
+    """Errors as plain values."""
+    values = plain(errors)
+    assert isinstance(values, dict)
+    return values
+
+
+def _table(scored: Accuracy) -> Table:
+    """The errors of all rows, then by kind, chip and source."""
+    headings = ("rows of", "rows", "mean", "median", "p90", "bias")
+    rows = [_cells("all", scored.errors)]
+    for kind, groups in (("", scored.by_kind), ("", scored.by_chip), ("", scored.by_source)):
+        rows += [_cells(kind + group.name, group.errors) for group in groups if group.errors.rows]
+    if scored.three_points:
+        rows.append(_cells("scalar set from three rows", scored.three_points))
+    rows.append(_cells("memory", scored.memory))
+    reasons: dict[str, int] = {}
+    for item in scored.unsupported:
+        reasons[item.reason] = reasons.get(item.reason, 0) + 1
+    left = [f"unsupported: {count} × {reason}" for reason, count in reasons.items()]
+    held = {
+        "none": "",
+        "groups": ", whole groups held out of the fit",
+        "sources": ", whole sources held out of the fit",
+    }
+    notes = (f"{scored.scored} of {scored.rows} rows scored{held[scored.holdout]}", *left)
+    return Table(
+        columns=tuple(Column(heading=heading, numeric=heading != "rows of") for heading in headings),
+        rows=tuple(rows),
+        notes=notes,
+    )
+
+
+def _cells(name: str, errors: Errors) -> tuple[str, ...]:
+    """One line of the table."""
+    values = (errors.mean_abs_error, errors.median_abs_error, errors.p90_abs_error, errors.bias)
+    return (name, str(errors.rows), *("–" if value is None else show(value, RATIO) for value in values))

@@ -1,0 +1,65 @@
+"""`gpuyard plan FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.plan import plan_file
+from gpuyard.cli.exits import EXIT_INFEASIBLE
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers
+from gpuyard.errors import Infeasible, InputError
+from gpuyard.plan import Plan
+from gpuyard.report import print_json, print_table, print_text
+from gpuyard.report.plan import explain_option, plan_page, plan_table
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "examples:\n  gpuyard plan examples/pretraining.yaml --top 5\n"
+        "  gpuyard plan examples/pretraining.yaml --explain 1 --html plan.html"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one")
+    parser.add_argument("--top", type=int, default=10, metavar="N", help="how many options to show (default 10)")
+    parser.add_argument(
+        "--explain", type=int, metavar="N", help="show option N in full: time, memory, bills, platforms"
+    )
+    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with the Pareto plot and the breakdown")
+    parser.add_argument(
+        "--profile", default="", metavar="NAME", help="software of training: a name or a calibrated file"
+    )
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the plan, or what makes it infeasible."""
+    if arguments.top < 1:
+        raise InputError.one("--top", f"{arguments.top} is below 1", "write 1 or more")
+    found = plan_file(arguments.file, catalog_layers(arguments), arguments.profile)
+    if isinstance(found, Infeasible):
+        print_json({"infeasible": found}) if arguments.json else print_text(str(found))
+        return EXIT_INFEASIBLE
+    if arguments.explain is not None and not 1 <= arguments.explain <= len(found.options):
+        raise InputError.one("--explain", f"there is no option {arguments.explain}", f"use 1 to {len(found.options)}")
+    if arguments.html:
+        arguments.html.write_text(plan_page(found, arguments.top), encoding="utf-8")
+    if arguments.json:
+        print_json(found)
+    else:
+        _print(found, arguments)
+    return 0
+
+
+def _print(plan: Plan, arguments: argparse.Namespace) -> None:
+    """The table, or one option in full."""
+    if arguments.explain is None:
+        print_table(plan_table(plan, arguments.top))
+    else:
+        for table in explain_option(plan, arguments.explain):
+            print_table(table)
+    if arguments.html:
+        print_text(f"wrote {arguments.html}")

@@ -1,0 +1,48 @@
+"""A self-contained HTML page: no script, no font, no network; light and dark; readable on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from gpuyard.report.table import Table
+
+__all__ = ["html_table", "page"]
+
+STYLE = """
+:root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent)}
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
+th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
+td.number,th.number{text-align:right}.scroll{overflow-x:auto}
+svg{width:100%;height:auto}
+ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1rem;padding:0;font-size:.85rem}
+ul.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px}
+pre{white-space:pre-wrap}
+"""
+
+
+def page(title: str, sections: Sequence[str]) -> str:
+    """The page with its sections, which are HTML already."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n"
+        + "\n".join(sections)
+        + "\n</body></html>\n"
+    )
+
+
+def html_table(table: Table) -> str:
+    """The table as HTML."""
+    marks = [' class="number"' if column.numeric else "" for column in table.columns]
+    head = "".join(
+        f"<th{mark}>{escape(column.heading)}</th>" for mark, column in zip(marks, table.columns, strict=True)
+    )
+    rows = "".join(
+        "<tr>" + "".join(f"<td{mark}>{escape(cell)}</td>" for mark, cell in zip(marks, row, strict=True)) + "</tr>"
+        for row in table.rows
+    )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'

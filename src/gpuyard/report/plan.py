@@ -1,0 +1,218 @@
+"""A plan told: the table of options, one option in full, and the page with its pictures."""
+
+from __future__ import annotations
+
+from html import escape
+
+from gpuyard.plan import Arrangement, Bill, Option, Part, Plan
+from gpuyard.report.page import html_table, page
+from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
+from gpuyard.report.table import NOT_KNOWN, Column, Table
+from gpuyard.units import BYTES, BYTES_PER_S, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
+
+__all__ = ["explain_option", "plan_page", "plan_table"]
+
+JOULES_PER_MWH = 3.6e9
+DAY_S = 86400.0
+
+
+def plan_table(plan: Plan, top: int) -> Table:
+    """The best options, one a row."""
+    headings = (
+        "#",
+        "machine",
+        "count",
+        "chips",
+        "precision",
+        "layout",
+        "step",
+        "MFU",
+        "memory",
+        "time",
+        "cost",
+        "by",
+        "",
+    )
+    numeric = ("#", "count", "chips", "step", "MFU", "memory", "time", "cost")
+    rows = tuple(_row(number, option) for number, option in enumerate(plan.options[:top], start=1))
+    rejected = tuple(f"out, {why}: {', '.join(families)}" for why, families in _rejected(plan).items())
+    front = "* nothing is better in time, cost and number of chips at once" if any(row[-1] for row in rows) else ""
+    return Table(
+        columns=tuple(Column(heading=heading, numeric=heading in numeric) for heading in headings),
+        rows=rows,
+        notes=tuple(note for note in (front, _count(plan), *plan.notes, *rejected) if note),
+    )
+
+
+def _rejected(plan: Plan) -> dict[str, list[str]]:
+    """The families that one reason rules out, by the reason."""
+    groups: dict[str, list[str]] = {}
+    for item in plan.rejected:
+        groups.setdefault(f"{item.binding}: {item.what}", []).append(item.family)
+    return groups
+
+
+def _count(plan: Plan) -> str:
+    """How much was looked at."""
+    profile = f", times as of {plan.profile}" if plan.profile else ""
+    return f"{plan.searched_count:,} candidates{profile}; `--explain N` shows one in full"
+
+
+def _row(number: int, option: Option) -> tuple[str, ...]:
+    """One option's cells."""
+    bill = _cheapest(option)
+    return (
+        str(number),
+        option.cluster.machine,
+        str(option.cluster.machine_count),
+        f"{option.cluster.chip_count:g}",
+        option.precision,
+        layout_words(option.arrangement),
+        show(option.step_s, DURATION) if option.arrangement else NOT_KNOWN,
+        show(option.mfu_ratio, RATIO) if option.mfu_ratio else NOT_KNOWN,
+        show(option.memory_bytes, BYTES) if option.memory_bytes else NOT_KNOWN,
+        f"{show(option.expected_s, DURATION)} ±{show(option.error_ratio, RATIO, 2)}",
+        show(bill.usd, MONEY) if bill else NOT_KNOWN,
+        bill.way if bill else "no public price",
+        "*" if option.on_front else "",
+    )
+
+
+def layout_words(arrangement: Arrangement | None) -> str:
+    """The layout as engineers write it: TP8 PP4 DP16."""
+    if arrangement is None:
+        return NOT_KNOWN
+    degrees = (("TP", arrangement.tp), ("PP", arrangement.pp), ("CP", arrangement.cp), ("EP", arrangement.ep))
+    words = [f"{name}{degree}" for name, degree in degrees if degree > 1] + [f"DP{arrangement.dp}"]
+    if arrangement.virtual_stages > 1:
+        words.append(f"VP{arrangement.virtual_stages}")
+    words.append(f"mb{arrangement.micro_batch}")
+    if arrangement.sharding != "none":
+        words.append({"optimizer": "ZeRO-1", "parameters": "FSDP"}[arrangement.sharding])
+    if arrangement.recompute != "none":
+        words.append(f"recompute-{arrangement.recompute}")
+    return " ".join(words)
+
+
+def _cheapest(option: Option) -> Bill | None:
+    """The bill of the least cost."""
+    return min(option.bills, key=lambda bill: bill.usd, default=None)
+
+
+def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
+    """One option in full, as tables."""
+    option = plan.options[number - 1]
+    return (
+        _facts(option),
+        _sum("step time", option.step_parts, lambda value: show(value, DURATION, 4)),
+        _sum("memory of the fullest chip", option.memory_parts, lambda value: show(value, BYTES, 4)),
+        _bills(option),
+        _platforms(option),
+        _storage(option),
+    )
+
+
+def _facts(option: Option) -> Table:
+    """What does not add up to a sum."""
+    cluster = option.cluster
+    rows = [
+        ("cluster", f"{cluster.machine_count} × {cluster.machine} ({cluster.chip_count:g} × {cluster.chip})"),
+        ("layout", layout_words(option.arrangement)),
+        ("precision", option.precision),
+        ("steps", f"{option.steps_count:,.0f} of {show(option.step_s, DURATION, 4)}"),
+        ("without interruption", show(option.ideal_s, DURATION)),
+        (
+            "expected",
+            f"{show(option.expected_s, DURATION)}, nine of ten runs within ±{show(option.error_ratio, RATIO)}",
+        ),
+        ("memory", f"{show(option.memory_bytes, BYTES)} of {show(option.memory_capacity_bytes, BYTES)}"),
+        ("network", option.network),
+    ]
+    if option.tokens_per_s:
+        rows.append(("throughput", f"{show(option.tokens_per_s, TOKENS)} tokens/s"))
+    if option.energy_joules:
+        rows.append(("energy", f"{option.energy_joules / JOULES_PER_MWH:,.1f} MWh"))
+    rows += [("because", reason) for reason in option.reasons]
+    return Table(columns=(Column(heading="option"), Column(heading="")), rows=tuple(rows))
+
+
+def _sum(title: str, parts: tuple[Part, ...], words: object) -> Table:
+    """Parts and their shares."""
+    assert callable(words)
+    total = sum(part.value for part in parts) or 1.0
+    known = sorted((part for part in parts if part.value > 0), key=lambda part: -part.value)
+    rows = tuple((part.name, str(words(part.value)), show(part.value / total, RATIO)) for part in known)
+    total_row = ("sum", str(words(sum(part.value for part in parts))), "")
+    columns = (Column(heading=title), Column(heading="", numeric=True), Column(heading="share", numeric=True))
+    return Table(columns=columns, rows=(*rows, total_row))
+
+
+def _bills(option: Option) -> Table:
+    """What it costs by each way of paying."""
+    headings = ("way", "region", "rate", "time paid", "cost", "note")
+    rows = tuple(
+        (bill.way, bill.region, show(bill.usd_per_hour, PRICE_PER_HOUR), show(bill.billed_s, DURATION),
+         show(bill.usd, MONEY), bill.note)
+        for bill in option.bills
+    )  # fmt: skip
+    return Table(columns=tuple(Column(heading=heading) for heading in headings), rows=rows)
+
+
+def _platforms(option: Option) -> Table:
+    """Where it can be provisioned."""
+    columns = (Column(heading="platform"), Column(heading="suits"), Column(heading="why"))
+    rows = tuple((item.platform, "yes" if item.suits else "no", item.why) for item in option.platforms)
+    return Table(columns=columns, rows=rows)
+
+
+def _storage(option: Option) -> Table:
+    """What it reads and writes, and from where."""
+    columns = (Column(heading="storage"), Column(heading="size"), Column(heading="reads"), Column(heading="why"))
+    rows = tuple(
+        (pick.storage, show(pick.size_bytes, BYTES), show(pick.read_bytes_per_s, BYTES_PER_S), pick.why)
+        for pick in option.storage
+    )
+    need = option.storage_need
+    if need is None:
+        return Table(columns=columns, rows=rows)
+    reads, writes = show(need.read_bytes_per_s, BYTES_PER_S), show(need.checkpoint_write_bytes_per_s, BYTES_PER_S)
+    note = f"needs {reads} of reads, and checkpoints of {show(need.checkpoint_bytes, BYTES)} written at {writes}"
+    return Table(columns=columns, rows=rows, notes=(note,))
+
+
+def plan_page(plan: Plan, top: int) -> str:
+    """The plan as a self-contained page: the Pareto plot, where the time goes, and the table."""
+    priced = [option for option in plan.options if option.usd]
+    sections = [f"<p>{escape(_count(plan))}</p>"]
+    if priced:
+        points = [
+            Point(
+                x=option.expected_s,
+                y=option.usd or 1.0,
+                group=option.cluster.machine,
+                label=_label(option),
+                joined=option.on_front,
+            )
+            for option in priced
+        ]
+        day = Axis(title="time", words=lambda x: show(x, DURATION, 3), unit=DAY_S if points[0].x > DAY_S else 3600.0)
+        plot = scatter(points, day, Axis(title="cost", words=lambda y: show(y, MONEY, 3)))
+        sections.append(f"<h2>Time and cost</h2>{plot}")
+    bars = [
+        Bar(
+            label=f"{option.cluster.machine_count} × {option.cluster.machine} {option.precision}",
+            parts=tuple((part.name, part.value) for part in option.step_parts),
+        )
+        for option in plan.options[:top]
+    ]
+    if bars:
+        sections.append(f"<h2>Where a step's time goes</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}")
+    sections.append(f"<h2>Options</h2>{html_table(plan_table(plan, top))}")
+    return page(f"Plan: {plan.workload}", sections)
+
+
+def _label(option: Option) -> str:
+    """An option in one line, for a tooltip."""
+    cluster = f"{option.cluster.machine_count} × {option.cluster.machine}, {option.precision}"
+    cost = show(option.usd, MONEY) if option.usd else NOT_KNOWN
+    return f"{cluster}, {layout_words(option.arrangement)}: {show(option.expected_s, DURATION)}, {cost}"
