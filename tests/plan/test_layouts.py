@@ -25,7 +25,7 @@ SMALL = Space(
 
 def rows(found: Ways) -> list[tuple[int, ...]]:
     columns = (found.chips, found.tp, found.pp, found.cp, found.dp, found.ep, found.micro_batch,
-               found.gradient_accumulation, found.virtual_stages, found.sharding, found.recompute)  # fmt: skip
+               found.gradient_accumulation, found.virtual_stages, found.sharding, found.recompute, found.offload)  # fmt: skip
     return [tuple(int(value) for value in row) for row in zip(*columns, strict=True)]
 
 
@@ -37,7 +37,7 @@ def rows(found: Ways) -> list[tuple[int, ...]]:
 )
 def test_every_layout_is_valid(chips: int, batch: int, domain: int) -> None:
     found = ways(SHAPE, 8192, batch, (chips,), domain, Space())
-    for n, tp, pp, cp, dp, ep, micro, steps, stages, shard, _ in rows(found):
+    for n, tp, pp, cp, dp, ep, micro, steps, stages, shard, _, _ in rows(found):
         assert tp * pp * cp * dp == n == chips
         assert micro * steps * dp == batch
         assert tp <= domain
@@ -66,7 +66,7 @@ def test_none_is_missing() -> None:
             continue
         if shard == 2 and (pp > 1 or dp * cp == 1):
             continue
-        expected.add((chips, tp, pp, cp, dp, 1, micro, steps, stages, shard, again))
+        expected.add((chips, tp, pp, cp, dp, 1, micro, steps, stages, shard, again, 0))
     assert set(rows(ways(SHAPE, 8192, batch, (chips,), domain, SMALL))) == expected
     assert expected
 

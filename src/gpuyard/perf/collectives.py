@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 
 from gpuyard.perf.constants import Constants
 from gpuyard.perf.layout import Array, Machine
 
+Collective = Literal["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send"]
+
 
 class NetworkModel(Protocol):
-    """Anything that can say how long a collective takes."""
+    """Anything that can say how long a collective takes: closed forms, a simulation, a measured profile."""
 
-    def time_s(self, collective: str, size_bytes: Array, ranks: Array) -> Array:
+    def time_s(self, collective: Collective, size_bytes: Array, ranks: Array) -> Array:
         """Seconds for one collective of size_bytes over ranks."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedForm:
+    """The closed forms of this module as a network model; group members are `stride` chips apart."""
+
+    chip: Machine
+    constants: Constants
+    stride: Array
+
+    def time_s(self, collective: Collective, size_bytes: Array, ranks: Array) -> Array:
+        """Seconds for one collective of size_bytes over ranks."""
+        chip, constants, one = self.chip, self.constants, np.ones(())
+        if collective == "send":
+            return send_s(size_bytes, self.stride, chip, constants)
+        if collective == "all-to-all":
+            return exchange_s(size_bytes, ranks, self.stride, one, np.zeros(()), chip, constants)
+        once = gather_s(size_bytes, ranks, self.stride, chip, constants)
+        return 2.0 * once if collective == "all-reduce" else once
 
 
 def gather_s(

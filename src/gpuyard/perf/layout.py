@@ -7,13 +7,17 @@ evaluated only on the axes that it depends on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+
+
+def _zero() -> Array:
+    """Nothing."""
+    return np.zeros(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,7 @@ class Architecture:
     q_rank: Array  # low-rank query (multi-head latent attention), 0 without
     kv_rank: Array
     trains_weights: Array  # 1 full training, 0 adapters only (LoRA)
+    frozen_bytes: Array = field(default_factory=_zero)  # of a weight that is not trained; 0: as the products' operands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,7 @@ class Machine:
     gemm_bytes: Array  # bytes an operand takes at that precision
     speed: Array  # of attention and element-wise kernels, over what peak and bandwidth say
     cast_bytes: Array  # bytes moved to quantise one operand element
+    host_bytes_per_s: Array = field(default_factory=_zero)  # to the host's memory, one way, per chip; 0: not known
 
 
 GENERATIONS = ("ampere", "hopper", "blackwell", "cdna", "tpu")
@@ -90,6 +96,8 @@ class Layout:
     recompute_attention: Array
     recompute_elementwise: Array
     recompute_comm: Array
+    offload_optimizer: Array = field(default_factory=_zero)  # share of the optimizer state kept in the host's memory
+    offload_activation: Array = field(default_factory=_zero)  # share of the activations sent there and back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +124,3 @@ class Software:
     optimizer_bytes: Array  # of optimizer state per parameter
     fragment_ratio: Array  # of memory the allocator reserves beyond what is in use
     pipe_buffers: Array  # 1 where stage inputs and outputs stay allocated (DeepSpeed)
-
-
-def take(value: Any, index: Any) -> Any:
-    """The same dataclass with every field indexed."""
-    names = value.__dataclass_fields__
-    return type(value)(**{n: np.asarray(getattr(value, n))[index] for n in names})

@@ -77,11 +77,12 @@ def activation_bytes(
     full = layout.recompute_gemm >= 0.99
     partly = each * (1.0 - layout.recompute_gemm) + kept * layout.recompute_gemm
     gathered = 4.0 * 2.0 * micro_tokens(arch, layout) * arch.hidden * (layout.tp > 1)  # whole sequences at work
-    return np.where(full, alive * (layers + pipes) * kept + each, alive * layers * partly) + gathered
+    held = np.where(full, alive * (layers + pipes) * kept + each, alive * layers * partly)
+    return np.maximum(held * (1.0 - layout.offload_activation), np.minimum(held, 2.0 * each)) + gathered
 
 
 def state_bytes(
-    arch: Architecture, layout: Layout, soft: Software, layers: Array, chip_bytes: Array
+    arch: Architecture, layout: Layout, soft: Software, layers: Array, operand_bytes: Array
 ) -> tuple[Array, Array, Array]:
     """Parameters, gradients and optimizer state of a stage."""
     dense, experts = stage_parameters(arch, layout, layers)
@@ -92,13 +93,14 @@ def state_bytes(
     local, split = dense + experts, dense / shard + experts / eshard
     train = arch.trains_weights
     gathered = np.where(layout.pp > 1, local, 2.0 * local / layers)  # pipelines keep the whole stage gathered
-    frozen = np.where(train > 0, 2.0, chip_bytes)  # weights that are not trained are kept at the products' precision
+    kept = np.where(arch.frozen_bytes > 0, arch.frozen_bytes, operand_bytes)  # at the products' precision by default
+    frozen = np.where(train > 0, 2.0, kept)
     parameters = np.where(fsdp, (frozen + 2.0 * train) * split + frozen * gathered, frozen * local)
     gradients = np.where(
         fsdp, 4.0 * split + np.where(layout.pp > 1, 4.0, 2.0) * gathered, soft.grad_state_bytes * local
     )
     optimizer = np.where(fsdp, 8.0, soft.optimizer_bytes) * split
-    return parameters, gradients * train, optimizer * train
+    return parameters, gradients * train, optimizer * train * (1.0 - layout.offload_optimizer)
 
 
 def memory(arch: Architecture, layout: Layout, chip: Machine, soft: Software) -> Memory:

@@ -136,7 +136,7 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
 
 def _columns(kind: type[V], rows: list[dict[str, float]]) -> V:
     """One value whose fields are columns."""
-    return kind(**{f.name: np.array([row[f.name] for row in rows], dtype=np.float64) for f in fields(kind)})
+    return kind(**{f.name: np.array([row.get(f.name, 0.0) for row in rows], dtype=np.float64) for f in fields(kind)})
 
 
 def _completed(arch: Architecture, layout: Layout, chip: Machine, soft: Software, rows: list[Row]) -> Layout:

@@ -68,6 +68,7 @@ class Silicon:
     memory_bytes: Annotated[float | None, BYTES, Doc("where it is not the catalog's")] = None
     memory_bytes_per_s: Annotated[float | None, BYTES_PER_S] = None
     scale_up_bytes_per_s: Annotated[float | None, BYTES_PER_S] = None
+    host_bytes_per_s: Annotated[float, BYTES_PER_S, Doc("to the host's memory, one way, per chip")] = 0.0
     usual_domain_count: int = 1
     usual_nic_bits_per_s: Annotated[float, BITS_PER_S] = 0.0
 
@@ -139,6 +140,7 @@ def machine(
         gemm_bytes=_number(form.operand_bytes),
         speed=_number(1.0),
         cast_bytes=_number(form.cast_bytes),
+        host_bytes_per_s=_number(silicon.host_bytes_per_s),
     )
 
 

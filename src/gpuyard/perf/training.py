@@ -47,6 +47,7 @@ class StepTime:
     pipeline_send_s: Array
     data_parallel_s: Array
     optimizer_s: Array
+    offload_s: Array  # traffic with the host's memory that compute does not hide
     overhead_s: Array  # step bookkeeping and stragglers
 
     @property
@@ -258,6 +259,21 @@ def optimizer_s(arch: Architecture, layout: Layout, chip: Machine, c: Constants)
     return bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio) * arch.trains_weights
 
 
+def offload_s(arch: Architecture, layout: Layout, chip: Machine, stage_s: Array) -> Array:
+    """Exposed seconds of optimizer state and activations that live in the host's memory.
+
+    The state is streamed in and out, both ways at once, after the gradients are known: nothing hides it. Activations
+    leave during the forward pass and return during the backward: what exceeds a micro-batch's compute is exposed.
+    """
+    rate = np.where(chip.host_bytes_per_s > 0, chip.host_bytes_per_s, np.inf)
+    dense, experts = local_parameters(arch, layout)
+    state = 12.0 * (dense + experts) / np.maximum(layout.shard_ranks, 1.0) * layout.offload_optimizer / rate
+    wide = 2.0 * (2.0 + arch.gated) * np.maximum(arch.ffn, arch.expert_ffn * arch.experts_per_token) / layout.tp
+    whole = 8.0 * arch.hidden / np.where(layout.seq_parallel > 0, layout.tp, 1.0)  # norms' inputs and outputs, 2 B each
+    sent = micro_tokens(arch, layout) * (wide + whole) * arch.layers / layout.pp * layout.offload_activation / rate
+    return state + layout.grad_accum * np.maximum(2.0 * sent - stage_s, 0.0)
+
+
 def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> StepTime:
     """One optimizer step."""
     layer = layer_time(arch, layout, chip, soft, c)
@@ -300,5 +316,6 @@ def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software,
         pipeline_send_s=s * sends,
         data_parallel_s=s * data,
         optimizer_s=s * update,
+        offload_s=offload_s(arch, layout, chip, stage),
         overhead_s=s * (slow + c.step_s * (1.0 - soft.graphs)),
     )

@@ -13,7 +13,6 @@ __all__ = ["TrainingDemand", "training_demand"]
 
 FINETUNING_BATCH = 128  # samples; the default of the Llama 2 fine-tuning recipes (arXiv 2307.09288, sect. 3.1: 64)
 TRAINING_PRECISIONS: tuple[Precision, ...] = ("bf16", "fp8")
-HALF_PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "fp4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class TrainingDemand:
     sequence_tokens: int
     global_batch_count: int
     adapters: bool  # LoRA or QLoRA: the base weights are frozen
-    base_bytes: float  # of one frozen base weight: 2, or 0.5 quantised
+    frozen_bytes: float  # of one frozen weight: 4-bit NormalFloat and its scales for QLoRA; 0: at the run's precision
     precisions: tuple[Precision, ...]
     notes: tuple[str, ...] = ()
 
@@ -59,8 +58,8 @@ def training_demand(workload: Workload) -> TrainingDemand:
         sequence_tokens=sequence,
         global_batch_count=batch,
         adapters=method != "full",
-        base_bytes=0.5 if method == "qlora" else 2.0,
-        precisions=(precision,) if precision else TRAINING_PRECISIONS,
+        frozen_bytes=0.52 if method == "qlora" else 0.0,  # 4 bits and 0.127 of scales (arXiv 2305.14314, sect. 3)
+        precisions=(precision,) if precision else ("bf16",) if method == "qlora" else TRAINING_PRECISIONS,
         notes=note,
     )
 

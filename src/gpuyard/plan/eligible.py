@@ -58,7 +58,14 @@ def _graphics(workload: Workload, machine: Machine, catalog: Catalog) -> str | N
     return None if chip is None or chip.kind == "gpu" else "graphics: draws no pixels"
 
 
-RULES: tuple[Rule, ...] = (_where, _accelerator, _graphics, _framework, _precision, _consumption, _platform)
+def _quantised(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
+    chip = chip_of(machine, catalog)
+    if workload.training is None or workload.training.method != "qlora" or chip is None or "cuda" in chip.frameworks:
+        return None
+    return "training.method: the 4-bit kernels of QLoRA are written for CUDA"  # bitsandbytes, arXiv 2305.14314
+
+
+RULES: tuple[Rule, ...] = (_where, _accelerator, _graphics, _framework, _quantised, _precision, _consumption, _platform)
 
 
 def ruled_out(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:

@@ -20,7 +20,7 @@ from gpuyard.perf import (
     memory,
     step_time,
 )
-from gpuyard.plan.layouts import RECOMPUTE, SHARDING, Ways
+from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, Ways
 
 __all__ = ["Case", "Evaluated", "detail", "evaluate", "layout_of"]
 
@@ -46,9 +46,11 @@ class Evaluated:
         return int(own[np.argmin(self.step_s[own])]) if len(own) else None
 
 
-def layout_of(ways: Ways) -> Layout:
-    """The layouts as inputs of the performance model."""
+def layout_of(ways: Ways, domain: float) -> Layout:
+    """The layouts as inputs of the performance model; `domain` chips share the scale-up link."""
     ranks = ways.dp * ways.cp
+    near = np.clip(domain // ways.tp, 1, ranks)  # data-parallel ranks of one domain
+    shards = np.where(ways.sharding == 0, 1, np.where(ways.sharding == SHARDING.index("hybrid"), near, ranks))
     repeated = np.array([REPEATED[name] for name in RECOMPUTE])[ways.recompute].T
     gemm, attention, elementwise, comm = repeated
     return Layout(
@@ -62,12 +64,14 @@ def layout_of(ways: Ways) -> Layout:
         micro_batch=ways.micro_batch.astype(np.float64),
         grad_accum=ways.gradient_accumulation.astype(np.float64),
         seq_parallel=(ways.tp > 1).astype(np.float64),
-        fsdp=(ways.sharding == SHARDING.index("parameters")).astype(np.float64),
-        shard_ranks=np.where(ways.sharding > 0, ranks, 1).astype(np.float64),
+        fsdp=(ways.sharding >= SHARDING.index("parameters")).astype(np.float64),
+        shard_ranks=shards.astype(np.float64),
         recompute_gemm=gemm,
         recompute_attention=attention,
         recompute_elementwise=elementwise,
         recompute_comm=comm,
+        offload_optimizer=(ways.offload == OFFLOAD.index("optimizer")).astype(np.float64),
+        offload_activation=(ways.offload == OFFLOAD.index("activations")).astype(np.float64),
     )
 
 
@@ -83,13 +87,13 @@ class Case:
 
 def evaluate(case: Case, ways: Ways) -> Evaluated:
     """Every layout that fits the chip's memory, with its step time."""
-    capacity = float(case.chip.hbm_bytes) * FIT_RATIO
+    capacity, domain = float(case.chip.hbm_bytes) * FIT_RATIO, float(case.chip.scaleup_chips)
     need = _chunked(
-        len(ways), lambda part: memory(case.arch, layout_of(ways.take(part)), case.chip, case.soft).total_bytes
+        len(ways), lambda part: memory(case.arch, layout_of(ways.take(part), domain), case.chip, case.soft).total_bytes
     )
     fits = need <= capacity
     kept = ways.take(fits)
-    step = _chunked(len(kept), lambda part: _step(case, layout_of(kept.take(part))).total_s)
+    step = _chunked(len(kept), lambda part: _step(case, layout_of(kept.take(part), domain)).total_s)
     return Evaluated(
         ways=kept,
         step_s=step,
@@ -106,7 +110,7 @@ def _step(case: Case, layout: Layout) -> StepTime:
 
 def detail(case: Case, ways: Ways, index: int) -> tuple[StepTime, Memory]:
     """The parts of one layout's step time and memory."""
-    layout = layout_of(ways.take(np.array([index])))
+    layout = layout_of(ways.take(np.array([index])), float(case.chip.scaleup_chips))
     return _step(case, layout), memory(case.arch, layout, case.chip, case.soft)
 
 

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from gpuyard.catalog import Transformer
 
-__all__ = ["RECOMPUTE", "SHARDING", "Space", "Ways", "ways"]
+__all__ = ["OFFLOAD", "RECOMPUTE", "SHARDING", "Space", "Ways", "ways"]
 
 Ints = npt.NDArray[np.int64]
-SHARDING = ("none", "optimizer", "parameters")  # data parallel, ZeRO-1, ZeRO-3 or FSDP
+# Data parallel; ZeRO-1; ZeRO-3 or FSDP; FSDP within a scale-up domain and copies beyond it (HSDP).
+SHARDING = ("none", "optimizer", "parameters", "hybrid")
 RECOMPUTE = ("none", "selective", "full")
+OFFLOAD = ("none", "optimizer", "activations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +28,9 @@ class Space:
     ep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     micro_batch: tuple[int, ...] = (1, 2, 4, 8, 16)
     virtual_stages: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 20)
-    sharding: tuple[int, ...] = (0, 1, 2)  # indices into SHARDING
+    sharding: tuple[int, ...] = (0, 1, 2, 3)  # indices into SHARDING
     recompute: tuple[int, ...] = (0, 1, 2)  # indices into RECOMPUTE
+    offload: tuple[int, ...] = (0,)  # indices into OFFLOAD; tried where nothing else fits
     one_pass: bool = False  # the whole batch of a chip at once, as compiled programs on TPUs do
 
 
@@ -46,6 +49,7 @@ class Ways:
     virtual_stages: Ints
     sharding: Ints
     recompute: Ints
+    offload: Ints
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Ways:
         """The layouts of that index."""
@@ -74,11 +78,13 @@ def ways(
     valid = (stages == 1) | ((pp > 1) & (shape.layers % (pp * stages) == 0) & (steps % pp == 0))
     columns = _crossed(tuple(column[valid] for column in (*columns, steps)), space.sharding)
     pp, dp, cp, shard = columns[2], columns[4], columns[3], columns[-1]
-    valid = ((shard < 2) | (pp == 1)) & ((shard < 2) | (dp * cp > 1))
+    valid = (shard < 2) | ((pp == 1) & (dp * cp > 1))
+    valid &= (shard < 3) | (dp * cp * columns[1] > domain)  # within one domain, hybrid is plain FSDP
     columns = _crossed(tuple(column[valid] for column in columns), space.recompute)
+    columns = _crossed(columns, space.offload)
     columns = _with_experts(columns, shape, space)
     names = ("chips", "tp", "pp", "cp", "dp", "micro_batch", "virtual_stages", "gradient_accumulation", "sharding")
-    return Ways(**dict(zip((*names, "recompute", "ep"), columns, strict=True)))
+    return Ways(**dict(zip((*names, "recompute", "offload", "ep"), columns, strict=True)))
 
 
 def _degrees(

@@ -53,8 +53,9 @@ class Arrangement:
     micro_batch: int = 1
     gradient_accumulation: int = 1
     virtual_stages: int = 1
-    sharding: Annotated[str, Doc("none, optimizer (ZeRO-1) or parameters (ZeRO-3, FSDP)")] = "none"
+    sharding: Annotated[str, Doc("none, optimizer (ZeRO-1), parameters (ZeRO-3, FSDP) or hybrid (HSDP)")] = "none"
     recompute: Annotated[str, Doc("none, selective or full")] = "none"
+    offload: Annotated[str, Doc("none, optimizer or activations: kept in the host's memory")] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import get_args
 
 import numpy as np
 
-from gpuyard.catalog import Catalog, Chip, Machine
+from gpuyard.catalog import Catalog, Chip, Framework, Machine
 from gpuyard.errors import Infeasible
 from gpuyard.perf import (
     FIT_RATIO,
@@ -36,12 +37,12 @@ from gpuyard.plan.evaluate import Case, Evaluated, detail, evaluate
 from gpuyard.plan.exposure import Resilience
 from gpuyard.plan.front import pareto_front, ranked
 from gpuyard.plan.guidance import guidance_reason
-from gpuyard.plan.layouts import RECOMPUTE, SHARDING, Space, Ways, ways
+from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, Space, Ways, ways
 from gpuyard.plan.limits import Miss, infeasible, judged, most_machines, rejected
 from gpuyard.plan.option import Arrangement, Cluster, Option, Part, Plan, Rejected
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.storage import storage_need, storage_picks
-from gpuyard.units import BITS_PER_S, BYTES, show
+from gpuyard.units import BITS_PER_S, BYTES, MONEY, show
 from gpuyard.workload import Workload
 
 __all__ = ["Search", "plan_training"]
@@ -50,7 +51,7 @@ MOST_CHIPS = 16_384  # the largest cluster of the published runs that the model 
 # Nine of ten published runs are predicted to within this (`gpuyard accuracy training`, p90 by kind of model).
 ERROR_DENSE, ERROR_MOE, ERROR_TPU, ERROR_UNCALIBRATED = 0.09, 0.27, 0.11, 0.50
 PROFILES = {"gpu": "megatron-bridge-26.06", "tpu": "maxtext-tpu-2025"}  # the newest of each kind
-GPU_SPACE = Space(sharding=(1, 2))  # the newest profiles shard the optimizer state always
+GPU_SPACE = Space(sharding=(1, 2, 3))  # the newest profiles shard the optimizer state always
 TPU_SPACE = Space(tp=(1, 2, 4, 8), pp=(1,), cp=(1,), virtual_stages=(1,), sharding=(2,), one_pass=True)
 
 
@@ -74,10 +75,10 @@ class Search:
 
     def case(self) -> Case:
         """The model's inputs, but for the layout."""
-        moe = self.demand.shape.moe is not None
+        demand, moe = self.demand, self.demand.shape.moe is not None
         bare = machine(self.silicon, self.chip, self.precision, self.domain, nic_bytes_per_s(self.row))
         return Case(
-            arch=architecture(self.demand.shape, self.demand.sequence_tokens, self.demand.adapters),
+            arch=architecture(demand.shape, demand.sequence_tokens, demand.adapters, demand.frozen_bytes),
             chip=calibrated(bare, self.silicon, self.precision, self.calibration),
             soft=software(
                 self.profile,
@@ -87,9 +88,11 @@ class Search:
             constants=self.calibration.constants,
         )
 
-    def layouts(self, chips: tuple[int, ...]) -> Ways:
-        """Every valid layout on each of those numbers of chips."""
+    def layouts(self, chips: tuple[int, ...], offload: bool = False) -> Ways:
+        """Every valid layout on each of those numbers of chips; with `offload`, those that use the host's memory."""
         space = TPU_SPACE if self.chip.kind == "tpu" else GPU_SPACE
+        if offload:
+            space = replace(space, offload=(OFFLOAD.index("optimizer"), OFFLOAD.index("activations")))
         demand = self.demand
         return ways(demand.shape, demand.sequence_tokens, demand.global_batch_count, chips, self.domain, space)
 
@@ -129,14 +132,15 @@ def plan_training(workload: Workload, catalog: Catalog, profile: str = "") -> Pl
         return infeasible(misses, nothing)
     families = {catalog.machine(option.cluster.machine).series for option in options}
     missed = rejected(misses, families)
+    best = ranked(pareto_front(options))
     return Plan(
         workload=workload.name,
         task=workload.task,
-        options=ranked(pareto_front(options)),
+        options=best,
         rejected=(*missed, *_first(out, families | {item.family for item in missed})),
         searched_count=searched,
         profile=", ".join(sorted(used)),
-        notes=demand.notes,
+        notes=(*demand.notes, *_against_guidance(workload, best, catalog)),
     )
 
 
@@ -213,6 +217,9 @@ def _option(search: Search, machine_count: int, found: Evaluated, catalog: Catal
     demand, row = search.demand, search.row
     chips = _chips(row, machine_count)
     best = found.fastest(chips)
+    if best is None and search.silicon.host_bytes_per_s and chips in found.smallest_bytes:
+        found = evaluate(search.case(), search.layouts((chips,), offload=True))
+        best = found.fastest(chips)
     if best is None:
         return _too_big(search, machine_count, found)
     step_s = float(found.step_s[best])
@@ -280,6 +287,7 @@ def _arrangement(found: Ways, index: int) -> Arrangement:
         virtual_stages=int(found.virtual_stages[index]),
         sharding=SHARDING[int(found.sharding[index])],
         recompute=RECOMPUTE[int(found.recompute[index])],
+        offload=OFFLOAD[int(found.offload[index])],
     )
 
 
@@ -302,15 +310,34 @@ def _network(row: Machine) -> str:
 
 def _reasons(search: Search, catalog: Catalog) -> tuple[str, ...]:
     """The provider's guidance, and what has to be known of the prediction."""
-    reasons = [guidance_reason(search.workload, search.row, catalog)]
+    lacking = [name for name in get_args(Framework) if name not in search.chip.frameworks]
+    reasons = [
+        guidance_reason(search.workload, search.row, catalog),
+        f"runs {', '.join(search.chip.frameworks)}; excludes {', '.join(lacking)}",
+    ]
     if not search.silicon.calibrated:
         reasons.append(
             f"no published training run on {search.chip.label}: its kernels are taken to be as efficient as "
             f"those of {search.silicon.ratio}"
         )
+    if search.row.network.technology == "ethernet":
+        reasons.append("no published collective rate for its network: the line rate is taken, an upper bound")
     if search.chip.scale_up is None and search.row.chip_count > 1:
         reasons.append("its chips share no scale-up link: their traffic is counted at the machine's network rate")
     return tuple(reason for reason in reasons if reason)
+
+
+def _against_guidance(workload: Workload, best: tuple[Option, ...], catalog: Catalog) -> Iterator[str]:
+    """Where the ranking puts a machine first that the provider's guidance does not name for the task, and why."""
+    named = {series for row in catalog.guidance if row.task == workload.task for series in row.series}
+    series = [catalog.machine(option.cluster.machine).series for option in best]
+    advised = next((option for option, name in zip(best, series, strict=True) if name in named), None)
+    if not named or series[0] in named or advised is None:
+        return
+    first, other = best[0], advised
+    if first.usd is not None and other.usd is not None:
+        costs = f"{show(first.usd, MONEY)} against {show(other.usd, MONEY)}"
+        yield f"{series[0]} comes first although the provider's guidance does not name it: it costs {costs}"
 
 
 def _first(out: list[Rejected], families: set[str]) -> tuple[Rejected, ...]:

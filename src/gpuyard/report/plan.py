@@ -88,9 +88,11 @@ def layout_words(arrangement: Arrangement | None) -> str:
         words.append(f"VP{arrangement.virtual_stages}")
     words.append(f"mb{arrangement.micro_batch}")
     if arrangement.sharding != "none":
-        words.append({"optimizer": "ZeRO-1", "parameters": "FSDP"}[arrangement.sharding])
+        words.append({"optimizer": "ZeRO-1", "parameters": "FSDP", "hybrid": "HSDP"}[arrangement.sharding])
     if arrangement.recompute != "none":
         words.append(f"recompute-{arrangement.recompute}")
+    if arrangement.offload != "none":
+        words.append(f"offload-{arrangement.offload}")
     return " ".join(words)
 
 
