@@ -58,6 +58,7 @@ def _print(plan: Plan, arguments: argparse.Namespace) -> None:
     """The table, or one option in full."""
     if arguments.explain is None:
         print_table(plan_table(plan, arguments.top))
+        print_text("`--explain N` shows one in full, `--html PATH` draws them all")
     else:
         for table in explain_option(plan, arguments.explain):
             print_table(table)

@@ -20,6 +20,7 @@ COLUMNS = (
 def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     """The row with every column; a blank shape is the catalog's for the model, a blank trust is A."""
     whole = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    whole["chip"] = _published(whole["chip"])
     whole["trust"] = whole["trust"] or "A"
     whole["ref_step_time_s"] = whole["ref_step_time_s"] or whole["step_time_s"]
     whole["task"] = whole["task"] or "pretrain"
@@ -31,6 +32,13 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     except InputError:
         return whole
     return whole | {name: text for name, text in _shape(model).items() if not whole[name]}
+
+
+def _published(chip: str) -> str:
+    """A chip's name of the catalog as published runs write it, which is what profiles and layouts go by."""
+    if chip.startswith("tpu-"):
+        return chip.replace("tpu-v", "TPU v").replace("tpu-", "TPU")
+    return chip.upper() if chip.islower() else chip
 
 
 def _shape(model: Model) -> dict[str, str]:

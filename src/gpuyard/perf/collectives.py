@@ -68,17 +68,23 @@ def exchange_s(
 ) -> Array:
     """All-to-all: each rank sends size_bytes in all, evenly to every rank.
 
-    The bytes are copies of tokens; where once is set a token crosses the network once per domain
-    and is copied on there (DeepEP), so copies * (1 - 1/domains) become the expected domains reached.
+    The bytes are copies of tokens. Where once is set (DeepEP, HybridEP) a token goes once to each rank that has
+    one of its experts, and crosses the network once per domain: copies become the expected ranks, domains reached.
     """
     inside = np.clip(chip.scaleup_chips / stride, 1.0, ranks)
     domains = ranks / inside
-    reached = domains * (1.0 - (1.0 - 1.0 / domains) ** copies)  # of copies thrown at random into domains
-    sent = np.where(once > 0, reached / np.maximum(copies, 1.0), 1.0)
-    local_s = (inside - 1.0) / inside * size_bytes / (chip.scaleup_bytes_per_s * c.scaleup_ratio)
-    far_s = (domains - 1.0) / domains * sent * size_bytes / (chip.nic_bytes_per_s * c.nic_ratio)
+    copies = np.maximum(copies, 1.0)
+    far = np.where(once > 0, _reached(domains, copies) / copies, 1.0)
+    near = np.where(once > 0, _reached(ranks, copies) / copies, 1.0)
+    local_s = (inside - 1.0) / inside * near * size_bytes / (chip.scaleup_bytes_per_s * c.scaleup_ratio)
+    far_s = (domains - 1.0) / domains * far * size_bytes / (chip.nic_bytes_per_s * c.nic_ratio)
     latency = c.scaleup_latency_s * (ranks > 1.0) + c.nic_latency_s * (ranks > inside)
     return np.maximum(local_s, far_s) + latency
+
+
+def _reached(bins: Array, balls: Array) -> Array:
+    """Expected bins hit by balls thrown at random."""
+    return bins * (1.0 - (1.0 - 1.0 / bins) ** balls)
 
 
 def send_s(size_bytes: Array, stride: Array, chip: Machine, c: Constants) -> Array:

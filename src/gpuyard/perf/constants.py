@@ -22,7 +22,6 @@ class Constants:
     cast_ratio: float
     launch_s: float
     launch_moe_s: float
-    grouped_ratio: float
     grouped_low_ratio: float
     step_s: float
     scaleup_ratio: float
@@ -39,3 +38,8 @@ class Constants:
     broadcast_s: float
     moe_pass_ratio: float
     a2a_exposed: float
+    grouped_fused_ratio: float
+    grouped_fill_tokens: float
+    expert_bias_passes: float
+    launch_expert_s: float
+    launch_overlap_ratio: float

@@ -23,8 +23,21 @@ def _pad(x: Array, to: float) -> Array:
     return np.ceil(x / to) * to
 
 
-def product_s(m: Array, n: Array, k: Array, count: Array, chip: Machine, c: Constants, out_bytes: float = 2.0) -> Array:
-    """Seconds of count equal matrix products (m x k) @ (k x n)."""
+def product_s(
+    m: Array,
+    n: Array,
+    k: Array,
+    count: Array,
+    chip: Machine,
+    c: Constants,
+    out_bytes: Array | float = 2.0,
+    grouped: Array | float = 0.0,
+) -> Array:
+    """Seconds of count equal matrix products (m x k) @ (k x n).
+
+    grouped: one product per expert; the operands of its first wave come cold from HBM while nothing is computed
+    (SimuMax's 108 grouped shapes on B200).
+    """
     bytes_each = chip.gemm_bytes * (m * k + k * n) + out_bytes * m * n
     gpu = chip.sm_count > 0
     sms = np.where(gpu, chip.sm_count, 1.0)
@@ -43,16 +56,27 @@ def product_s(m: Array, n: Array, k: Array, count: Array, chip: Machine, c: Cons
         * (1.0 + c.gemm_wave_ratio * (waves - 1.0))  # last wave of tiles partly idle
     )
     memory_s = bytes_each * count / (chip.hbm_bytes_per_s * c.hbm_ratio)  # operands and result through HBM
-    return (np.maximum(core_s, memory_s) + GEMM_RAMP_S) * (count > 0)
+    each = np.maximum(tiles / np.maximum(count, 1.0), 1.0)  # waves of one expert's product
+    cold = np.minimum(core_s, memory_s) / each * (np.asarray(grouped) > 0)
+    return (np.maximum(core_s, memory_s) + cold + GEMM_RAMP_S) * (count > 0)
 
 
-def products_s(products: Sequence[Product], chip: Machine, c: Constants) -> tuple[Array, Array, Array]:
-    """Seconds of the forward, input-gradient and weight-gradient passes of all products."""
+def products_s(
+    products: Sequence[Product],
+    chip: Machine,
+    c: Constants,
+    sum_bytes: Array | float = 8.0,
+    grouped: Array | float = 0.0,
+) -> tuple[Array, Array, Array]:
+    """Seconds of the forward, input-gradient and weight-gradient passes of all products.
+
+    sum_bytes: read and written per weight to add its gradient, 8 in fp32 and 4 in bf16.
+    """
     forward = dgrad = wgrad = np.zeros(())
     for p in products:
-        forward = forward + product_s(p.m, p.n, p.k, p.count, chip, c)
-        dgrad = dgrad + product_s(p.m, p.k, p.n, p.count, chip, c)
-        wgrad = wgrad + product_s(p.n, p.k, p.m, p.count, chip, c, 8.0)  # added to an fp32 buffer
+        forward = forward + product_s(p.m, p.n, p.k, p.count, chip, c, 2.0, grouped)
+        dgrad = dgrad + product_s(p.m, p.k, p.n, p.count, chip, c, 2.0, grouped)
+        wgrad = wgrad + product_s(p.n, p.k, p.m, p.count, chip, c, sum_bytes, grouped)
     return forward, dgrad, wgrad
 
 

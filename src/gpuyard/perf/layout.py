@@ -15,6 +15,11 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
+def _one() -> Array:
+    """One."""
+    return np.ones(())
+
+
 def _zero() -> Array:
     """Nothing."""
     return np.zeros(())
@@ -43,6 +48,8 @@ class Architecture:
     capacity: Array  # slots per routed token when experts drop tokens, else 1
     shared_ffn: Array  # width of the shared experts together
     expert_ffn: Array
+    expert_bias: Array = field(default_factory=_zero)  # 1 where experts have biases, added in passes of their own
+    mtp: Array = field(default_factory=_zero)  # extra heads of multi-token prediction (layers counts their layers)
     moe_layers: Array
     q_rank: Array  # low-rank query (multi-head latent attention), 0 without
     kv_rank: Array
@@ -86,6 +93,7 @@ class Layout:
     dp: Array
     cp: Array
     ep: Array
+    etp: Array = field(default_factory=_one)  # chips that share an expert (expert tensor parallelism)
     vpp: Array
     micro_batch: Array
     grad_accum: Array
@@ -115,8 +123,9 @@ class Software:
     tp_overlap: Array
     dp_overlap: Array
     p2p_overlap: Array
-    graphs: Array  # CUDA graphs or a compiled step: no launch cost per layer
-    moe_overlap: Array
+    graphs: Array  # share of a layer's launches that CUDA graphs or a compiled step remove
+    moe_overlap: Array  # all-to-all behind another micro-batch's compute
+    fused_experts: Array = field(default_factory=_zero)  # expert products, activation and casts in one kernel
     dist_opt: Array
     grad_bytes: Array  # of one gradient element on the wire
     grad_state_bytes: Array  # of one gradient element in memory

@@ -42,7 +42,7 @@ def stage_parameters(arch: Architecture, layout: Layout, layers: Array) -> tuple
     moe = np.where(layout.pp > 1, moe, arch.moe_layers)
     dense = attention * layers + (layers - moe) * ffn + moe * (shared + arch.hidden * arch.experts)
     embed = arch.vocab * arch.hidden * np.where(layout.pp > 1, 1.0, 2.0 - arch.tied_embedding)
-    return (dense + embed) / layout.tp, moe * experts / layout.ep
+    return (dense + embed) / layout.tp, moe * experts / (layout.ep * layout.etp)
 
 
 def layer_activation_bytes(arch: Architecture, layout: Layout, chip: Machine, soft: Software) -> Array:
@@ -86,7 +86,7 @@ def state_bytes(
 ) -> tuple[Array, Array, Array]:
     """Parameters, gradients and optimizer state of a stage."""
     dense, experts = stage_parameters(arch, layout, layers)
-    eranks = np.maximum(layout.dp * layout.cp * layout.tp / layout.ep, 1.0)
+    eranks = np.maximum(layout.dp * layout.cp * layout.tp / (layout.ep * layout.etp), 1.0)
     shard = np.maximum(layout.shard_ranks, 1.0)
     fsdp = layout.fsdp > 0
     eshard = np.where(fsdp, shard, np.minimum(shard, eranks))

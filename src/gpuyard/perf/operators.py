@@ -71,10 +71,10 @@ def routed_tokens(arch: Architecture, layout: Layout) -> Array:
 
 
 def moe_products(arch: Architecture, layout: Layout) -> tuple[Product, ...]:
-    """Grouped products of the local experts, then the shared expert; experts are not split by tp."""
+    """Grouped products of the local experts, then the shared expert; etp chips share an expert and its tokens."""
     local = np.maximum(arch.experts / layout.ep, 1.0)
-    m = routed_tokens(arch, layout) * arch.capacity / local
-    f, t, one = np.maximum(arch.expert_ffn, 1.0), micro_tokens(arch, layout), np.ones(())
+    m = routed_tokens(arch, layout) * arch.capacity * layout.etp / local
+    f, t, one = np.maximum(arch.expert_ffn, 1.0) / layout.etp, micro_tokens(arch, layout), np.ones(())
     shared = np.maximum(arch.shared_ffn, 1.0) / layout.tp
     has = (arch.shared_ffn > 0) * one
     return (

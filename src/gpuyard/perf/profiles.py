@@ -19,6 +19,9 @@ Flag = Literal[
 ]  # fmt: skip
 
 
+TODAY = "8"  # sorts after every date and before the end of every open period
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """A framework in a period."""
@@ -32,6 +35,7 @@ class Profile:
     precision: str = ""
     first: Annotated[str, Doc("from this date on")] = ""
     until: Annotated[str, Doc("before this date")] = "9"
+    words: Annotated[str, Doc("the framework as published runs spell it, for its recipes of experts")] = ""
     scalar: Annotated[float | None, Doc("set by `gpuyard calibrate`; otherwise from the calibration's effects")] = None
 
     def matches(self, framework: str, date: str, chip: str, precision: str) -> bool:
@@ -63,8 +67,8 @@ def read_profile_file(path: Path) -> tuple[Profile, ...]:
 
 
 def choose_profile(framework: str, date: str, chip: str, precision: str) -> Profile | None:
-    """The last profile that describes such a run."""
-    found = [profile for profile in read_profiles() if profile.matches(framework, date, chip, precision)]
+    """The last profile that describes such a run; one without a date is of today."""
+    found = [profile for profile in read_profiles() if profile.matches(framework, date or TODAY, chip, precision)]
     return found[-1] if found else None
 
 

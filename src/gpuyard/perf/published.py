@@ -23,13 +23,18 @@ __all__ = [
 
 Row = dict[str, str]
 NEEDED = ("layers", "hidden", "heads", "vocab", "n_chips", "global_batch", "seq_len")
+MAY_BE_ZERO = ("ffn", "gated_ffn", "moe_experts", "moe_topk", "moe_shared", "moe_ffn", "seq_parallel")
 PACKED_TOKENS = 512.0  # mean sample of the fine-tuning sets that are packed to seq_len
 
 
 def number(row: Row, key: str, default: float = float("nan")) -> float:
     """A cell as a number."""
     text = row.get(key) or ""
-    return float(text) if text else default
+    value = float(text) if text else default
+    sensible = 0.0 < value < float("inf") or (value == 0.0 and key in MAY_BE_ZERO)
+    if text and not sensible:
+        raise ValueError(f"{key}: {text}")
+    return value
 
 
 def why_not(row: Row) -> str:
@@ -39,7 +44,10 @@ def why_not(row: Row) -> str:
     if "known regression" in row["notes"]:
         return "the source marks the container as defective"
     missing = [key for key in NEEDED if not row[key]]
-    return "missing: " + ", ".join(missing) if missing else ""
+    if missing:
+        return "missing: " + ", ".join(missing)
+    ranks = number(row, "tp", 1.0) * number(row, "pp", 1.0) * number(row, "cp", 1.0)
+    return "tp x pp x cp does not divide n_chips" if number(row, "n_chips") % ranks else ""
 
 
 def precision_of(text: str) -> Precision:
@@ -59,13 +67,14 @@ def architecture_cells(row: Row) -> dict[str, float]:
     """Architecture cells, with the facts about a model family that the table has no column for."""
     model, sequence = row["model"], number(row, "seq_len")
     layers, hidden, heads = number(row, "layers"), number(row, "hidden"), number(row, "heads")
-    experts, latent = number(row, "moe_experts", 0.0), model.startswith("DeepSeek")
+    experts, latent = number(row, "moe_experts", 0.0), model.startswith(("DeepSeek", "Kimi"))
     head = 128.0 if latent else number(row, "head_dim", hidden / heads)
-    full, window = _attention_span(model, sequence)
+    full, window = _attention_span(row, sequence)
+    extra = _extra_heads(row)
     slots = re.search(r"capacity(?: factor)? ([\d.]+)", row["notes"])
     moe_ffn = number(row, "moe_ffn", 0.0)
     return {
-        "layers": layers,
+        "layers": layers + extra,
         "hidden": hidden,
         "heads": heads,
         "kv_heads": number(row, "kv_heads", heads),
@@ -84,17 +93,27 @@ def architecture_cells(row: Row) -> dict[str, float]:
         "capacity": float(slots.group(1)) if slots else 1.0,
         "shared_ffn": number(row, "moe_shared", 0.0) * moe_ffn,
         "expert_ffn": moe_ffn,
-        "moe_layers": layers - _dense_layers(model) if experts else 0.0,
+        "moe_layers": layers + extra - _dense_layers(model) if experts else 0.0,
         "q_rank": 1536.0 if latent else 0.0,  # DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437)
         "kv_rank": 512.0 if latent else 0.0,
         "trains_weights": 0.0 if row["task"].startswith("LoRA") else 1.0,
+        "expert_bias": float(model.startswith("GPT-OSS")),
+        "mtp": extra,
     }
 
 
-def _attention_span(model: str, sequence: float) -> tuple[float, float]:
+def _extra_heads(row: Row) -> float:
+    """Layers of multi-token prediction: DeepSeek-V3's recipes train one (NeMo, Megatron-Bridge, the paper)."""
+    trained = row["model"] == "DeepSeek-V3" and re.search("NeMo|Megatron-Bridge|HAI", row["framework"])
+    return 1.0 if trained and "w/o MTP" not in row["notes"] else 0.0
+
+
+def _attention_span(row: Row, sequence: float) -> tuple[float, float]:
     """Share of layers that see the whole context, and the window of the others."""
-    if model.startswith("GPT-OSS"):
-        return 0.5, 128.0  # every other layer is banded (gpt-oss config)
+    model = row["model"]
+    if model.startswith("GPT-OSS"):  # every other layer is banded (gpt-oss config)
+        # splash attention takes keys in blocks of 1,024 (tpu-recipes): two of them
+        return 0.5, 1920.0 if row["chip"].startswith("TPU") else 128.0
     if model.startswith("Gemma3"):
         return 1.0 / 6.0, 1024.0  # five local layers, one global (Gemma 3 report)
     if "Llama4" in model:
@@ -108,7 +127,7 @@ def _dense_layers(model: str) -> float:
         return 24.0  # every other layer (Llama 4 config)
     if model == "DeepSeek-V3":
         return 3.0
-    return 1.0 if model.startswith("DeepSeek") else 0.0  # layer-reduced copies keep one
+    return 1.0 if model.startswith(("DeepSeek", "Kimi")) else 0.0  # layer-reduced copies keep one
 
 
 def _is_tied(row: Row) -> bool:
@@ -146,6 +165,17 @@ def _recompute(gemm: float, attention: float, elementwise: float, comm: float) -
         "recompute_elementwise": elementwise,
         "recompute_comm": comm,
     }
+
+
+def selective_cells(arch: dict[str, float], modules: tuple[str, ...]) -> dict[str, float]:
+    """Shares of the forward pass that Megatron's selective recomputation of these modules does again."""
+    attention = arch["hidden"] * (arch["q_rank"] + arch["kv_rank"] + 64.0) + arch["hidden"] * arch["heads"] * 128.0
+    up = arch["heads"] * (arch["q_rank"] * arch["qk_head_dim"] + arch["kv_rank"] * 256.0)
+    width = arch["experts_per_token"] * arch["expert_ffn"] + arch["shared_ffn"]
+    experts = (2.0 + arch["gated"]) * arch["hidden"] * width
+    gemm = up / (up + attention + experts) if "mla_up_proj" in modules else 0.0
+    light = 0.25 * ("layernorm" in modules) + 0.15 * ("moe_act" in modules) + 0.1 * ("mla_up_proj" in modules)
+    return _recompute(gemm, float("core_attn" in modules), light, 0.0)
 
 
 def layout_cells(row: Row, arch: dict[str, float], profile: Profile) -> dict[str, float]:

@@ -22,13 +22,16 @@ from gpuyard.perf.published import (
     number,
     precision_of,
     recompute_cells,
+    selective_cells,
     why_not,
 )
+from gpuyard.perf.recipes import choose_settings
 from gpuyard.perf.silicon import Precision, Silicon, machine, peak_flop_per_s, silicon_named
-from gpuyard.perf.software import software_numbers
+from gpuyard.perf.software import expert_numbers, software_numbers
 
 __all__ = ["Runs", "read_runs"]
 
+DEFAULTS = {"etp": 1.0}  # fields that a row may leave out are 0 but for these
 V = TypeVar("V", Architecture, Layout, Software)
 
 
@@ -101,6 +104,8 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     """The row as numbers, or why it cannot be."""
     if reason := why_not(row):
         return reason
+    for measured in ("ref_step_time_s", "mem_gb_per_chip"):
+        number(row, measured)  # a cell that cannot be read is this row's, not the file's
     silicon = silicon_named(row["chip"])
     if silicon is None:
         return f"no facts for chip {row['chip']}"
@@ -122,6 +127,12 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     unfused = re.search(r"(\S+) rows without flash", row["notes"])
     if unfused and unfused.group(1) in row["model"]:
         soft["flash"] = 0.0  # the source says so of some of its models
+    if arch["experts"]:
+        told = choose_settings(row["framework"], row["measured_on"], row["model"], row["chip"], precision)
+        soft |= expert_numbers(told, soft["flash"])
+        layout["etp"] = layout["tp"] if told.etp == "tp" else float(told.etp)
+        if told.recompute is not None and not row["recompute"]:  # what the row says wins
+            layout |= selective_cells(arch, told.recompute)
     return _Run(
         row=row,
         arch=arch,
@@ -136,7 +147,12 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
 
 def _columns(kind: type[V], rows: list[dict[str, float]]) -> V:
     """One value whose fields are columns."""
-    return kind(**{f.name: np.array([row.get(f.name, 0.0) for row in rows], dtype=np.float64) for f in fields(kind)})
+    return kind(
+        **{
+            f.name: np.array([row.get(f.name, DEFAULTS.get(f.name, 0.0)) for row in rows], dtype=np.float64)
+            for f in fields(kind)
+        }
+    )
 
 
 def _completed(arch: Architecture, layout: Layout, chip: Machine, soft: Software, rows: list[Row]) -> Layout:

@@ -8,8 +8,9 @@ import numpy as np
 
 from gpuyard.perf.layout import Software
 from gpuyard.perf.profiles import Profile
+from gpuyard.perf.recipes import GRAPHS, Settings
 
-__all__ = ["software", "software_numbers"]
+__all__ = ["expert_numbers", "software", "software_numbers"]
 
 NUMBERS = (
     "scalar",
@@ -23,10 +24,23 @@ NUMBERS = (
 FLAGS = tuple(field.name for field in fields(Software) if field.name not in NUMBERS)
 
 
-def software(profile: Profile, scalar: float, nvl72: bool) -> Software:
-    """What a profile does, for one run; `nvl72` tells whether chips sit in an NVL72 rack."""
+def software(profile: Profile, scalar: float, nvl72: bool, experts: Settings | None = None) -> Software:
+    """What a profile does, for one run; `nvl72`: chips sit in an NVL72 rack; `experts`: how experts are run."""
     numbers = software_numbers(profile, nvl72) | {"scalar": scalar}
+    if experts is not None:
+        numbers |= expert_numbers(experts, numbers["flash"])
     return Software(**{name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()})
+
+
+def expert_numbers(settings: Settings, flash: float) -> dict[str, float]:
+    """What a recipe of a mixture of experts sets; `flash` tells whether the profile's attention is fused."""
+    return {
+        "deepep": float(settings.dispatcher == "flex"),
+        "moe_overlap": float(settings.overlap),
+        "graphs": GRAPHS[settings.graphs],
+        "fused_experts": float(settings.fused),
+        "flash": flash * float(settings.flash),
+    }
 
 
 def software_numbers(profile: Profile, nvl72: bool, pure: bool = False, fp32_sum: bool = False) -> dict[str, float]:

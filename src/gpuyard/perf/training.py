@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from gpuyard.perf.collectives import exchange_s, gather_s, reduce_s, send_s
+from gpuyard.perf.collectives import gather_s, reduce_s, send_s
 from gpuyard.perf.constants import Constants
+from gpuyard.perf.experts import expert_layer
 from gpuyard.perf.kernels import (
     cast_s,
     elementwise_s,
@@ -22,8 +23,6 @@ from gpuyard.perf.operators import (
     layer_parameters,
     logit_product,
     micro_tokens,
-    moe_products,
-    routed_tokens,
 )
 
 PCIE_BYTES_PER_S = 25e9  # one way, x16 of the fourth generation in practice
@@ -122,15 +121,6 @@ def context_comm_s(arch: Architecture, layout: Layout, chip: Machine, attention_
     return (np.maximum(comm - attention_s, 0.0) + c.contention * np.minimum(comm, attention_s)) * (layout.cp > 1)
 
 
-def expert_comm_s(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> Array:
-    """Dispatch and combine, forward and backward, of one MoE layer."""
-    size = 2.0 * routed_tokens(arch, layout) * arch.hidden
-    stride = np.ones(())
-    once = 4.0 * exchange_s(size, layout.ep, stride, arch.experts_per_token, soft.deepep, chip, c)
-    hides = soft.moe_overlap * (layout.vpp > 1)  # behind another micro-batch's compute: needs interleaving
-    return once * np.where(hides > 0, c.a2a_exposed, 1.0) * (layout.ep > 1)
-
-
 def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> LayerTime:
     """The mean layer, from dense and MoE layers in their proportion."""
     moe = arch.moe_layers / arch.layers
@@ -144,20 +134,14 @@ def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software
     expert: Array = np.zeros(())
     launch = c.launch_s * np.ones(())
     if np.any(moe > 0):
-        ex = moe_products(arch, layout)
-        ratio = np.where(chip.gemm_bytes < 2.0, c.grouped_low_ratio, c.grouped_ratio)
-        ratio = np.where(chip.generation == GENERATIONS.index("tpu"), 1.0, ratio)  # one batched product there
-        grouped = replace(chip, gemm_ratio=chip.gemm_ratio * ratio)
-        mf, md, mw = (a + b for a, b in zip(products_s(ex[:2], grouped, c), products_s(ex[2:], chip, c), strict=True))
-        ff, fd, fw = (1 - moe) * ff + moe * mf, (1 - moe) * fd + moe * md, (1 - moe) * fw + moe * mw
-        xf, xb = cast_s((*proj, *ex), chip, c)
-        cf, cb = (1 - moe) * cf + moe * xf, (1 - moe) * cb + moe * xb
-        routed = 2.0 * routed_tokens(arch, layout)
-        inner = routed * (2.0 + arch.gated) * arch.expert_ffn
-        permute = (c.moe_pass_ratio * routed * arch.hidden + inner) / (chip.hbm_bytes_per_s * c.hbm_ratio * chip.speed)
-        ef, eb = ef + moe * permute, eb + 2.0 * moe * permute
-        expert = moe * expert_comm_s(arch, layout, chip, soft, c)
-        launch = launch + moe * c.launch_moe_s
+        x = expert_layer(arch, layout, chip, soft, c)
+        ff, fd, fw = (1 - moe) * ff + moe * x.forward, (1 - moe) * fd + moe * x.dgrad, (1 - moe) * fw + moe * x.wgrad
+        xf, xb = cast_s(proj, chip, c)
+        cf = (1 - moe) * cf + moe * (xf + x.cast_forward)
+        cb = (1 - moe) * cb + moe * (xb + x.cast_backward)
+        ef, eb = ef + moe * x.permute, eb + 2.0 * moe * x.permute
+        expert = moe * x.exchange
+        launch = launch + moe * x.launch
     lora = adapter_s(arch, layout, chip, c)
     ef, eb = ef + lora, eb + 2.0 * lora
     af, ab = _attention(arch, layout, chip, soft, c)
@@ -166,9 +150,8 @@ def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software
     tensor = tensor_comm_s(arch, layout, chip, soft, c)
     context = context_comm_s(arch, layout, chip, af + ab, c)
     busy = gemm + af + ab + ef + eb + cf + cb + again + tensor + context + expert
-    host = (
-        launch * (1.0 + layout.recompute_gemm / 3.0) * (1.0 - soft.graphs) / soft.scalar
-    )  # the scalar is the device's
+    host = launch * (1.0 + layout.recompute_gemm / 3.0) * (1.0 - soft.graphs)
+    host = host / soft.scalar  # which is the device's
     return LayerTime(
         products=gemm,
         attention=af + ab,
@@ -188,7 +171,7 @@ def head_s(arch: Architecture, layout: Layout, chip: Machine, c: Constants) -> A
     plain = replace(chip, gemm_flop_per_s=chip.bf16_flop_per_s, gemm_ratio=chip.bf16_ratio, gemm_bytes=np.full((), 2.0))
     f, d, w = products_s((product,), plain, c)  # in bf16 whatever the layers use
     loss = 16.0 * product.m * product.n / (chip.hbm_bytes_per_s * c.hbm_ratio)
-    return f + d + w * arch.trains_weights + loss
+    return (f + d + w * arch.trains_weights + loss) * (1.0 + arch.mtp)
 
 
 def stage_layers(arch: Architecture, layout: Layout) -> tuple[Array, Array]:
@@ -206,7 +189,7 @@ def local_parameters(arch: Architecture, layout: Layout) -> tuple[Array, Array]:
     moe = arch.moe_layers / arch.layers
     dense = (attention + (1.0 - moe) * ffn + moe * shared) * arch.layers / layout.pp
     embed = arch.vocab * arch.hidden * np.where(layout.pp > 1, 1.0, 2.0 - arch.tied_embedding)
-    return (dense + embed) / layout.tp, moe * experts * arch.layers / (layout.pp * layout.ep)
+    return (dense + embed) / layout.tp, moe * experts * arch.layers / (layout.pp * layout.ep * layout.etp)
 
 
 def data_parallel_s(
@@ -215,14 +198,14 @@ def data_parallel_s(
     """Exposed seconds of gradient reduction and parameter gathering in one step."""
     dense, experts = local_parameters(arch, layout)
     ranks = layout.dp * layout.cp
-    expert_ranks = np.maximum(ranks * layout.tp / layout.ep, 1.0)
+    expert_ranks = np.maximum(ranks * layout.tp / (layout.ep * layout.etp), 1.0)
     shard = np.minimum(layout.shard_ranks, ranks)
     calls = arch.layers / layout.pp
     grad = gather_s(soft.grad_bytes * dense, ranks, layout.tp, chip, c, calls)
     param = gather_s(2.0 * dense, shard, layout.tp, chip, c, calls)
     rest = np.where(shard > 1, param, 0.0)
     rest = np.where(shard < ranks, gather_s(soft.grad_bytes * dense, ranks, layout.tp, chip, c, calls), 0.0) + rest
-    egrad = gather_s((soft.grad_bytes + 2.0) * experts, expert_ranks, layout.ep, chip, c, calls)
+    egrad = gather_s((soft.grad_bytes + 2.0) * experts, expert_ranks, layout.ep * layout.etp, chip, c, calls)
     comm = (grad + rest + egrad) * (ranks > 1)
     window = micro_s
     hidden = np.minimum(comm, window)
@@ -253,25 +236,26 @@ def optimizer_s(arch: Architecture, layout: Layout, chip: Machine, c: Constants)
     """Adam in fp32: 30 bytes per sharded parameter, 8 per local one (gradient zeroing and norm)."""
     dense, experts = local_parameters(arch, layout)
     shard = np.maximum(layout.shard_ranks, 1.0)
-    eshard = np.maximum(np.minimum(shard, layout.dp * layout.cp * layout.tp / layout.ep), 1.0)
+    eshard = np.maximum(np.minimum(shard, layout.dp * layout.cp * layout.tp / (layout.ep * layout.etp)), 1.0)
     local = np.where(layout.fsdp > 0, 1.0 / shard, 1.0)
     bytes_ = 30.0 * (dense / shard + experts / eshard) + 8.0 * (dense + experts) * local
     return bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio) * arch.trains_weights
 
 
-def offload_s(arch: Architecture, layout: Layout, chip: Machine, stage_s: Array) -> Array:
+def offload_s(arch: Architecture, layout: Layout, chip: Machine, micro_s: Array) -> Array:
     """Exposed seconds of optimizer state and activations that live in the host's memory.
 
     The state is streamed in and out, both ways at once, after the gradients are known: nothing hides it. Activations
-    leave during the forward pass and return during the backward: what exceeds a micro-batch's compute is exposed.
+    leave during the forward pass and return during the backward: what exceeds a micro-batch's time is exposed.
     """
-    rate = np.where(chip.host_bytes_per_s > 0, chip.host_bytes_per_s, np.inf)
+    rate = np.maximum(chip.host_bytes_per_s, 1e-30)  # a link that is not known carries nothing: the step never ends
     dense, experts = local_parameters(arch, layout)
     state = 12.0 * (dense + experts) / np.maximum(layout.shard_ranks, 1.0) * layout.offload_optimizer / rate
+    state = state * arch.trains_weights
     wide = 2.0 * (2.0 + arch.gated) * np.maximum(arch.ffn, arch.expert_ffn * arch.experts_per_token) / layout.tp
     whole = 8.0 * arch.hidden / np.where(layout.seq_parallel > 0, layout.tp, 1.0)  # norms' inputs and outputs, 2 B each
     sent = micro_tokens(arch, layout) * (wide + whole) * arch.layers / layout.pp * layout.offload_activation / rate
-    return state + layout.grad_accum * np.maximum(2.0 * sent - stage_s, 0.0)
+    return state + layout.grad_accum * np.maximum(2.0 * sent - micro_s, 0.0)
 
 
 def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> StepTime:
@@ -282,7 +266,8 @@ def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software,
     most, last = stage_layers(arch, layout)
     stage = np.maximum(most * each, last * each + head)
     dealt = np.maximum(most * each, (arch.layers * each + head) / layout.pp)  # the head counted at its weight
-    stage = np.where((arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp != 0), dealt, stage)
+    uneven = (arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp != 0)
+    stage = np.where(uneven | (arch.mtp > 0), dealt, stage)
     whole = arch.layers * each + head
     send = send_s(
         2.0 * micro_tokens(arch, layout) * arch.hidden / layout.tp,
@@ -316,6 +301,6 @@ def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software,
         pipeline_send_s=s * sends,
         data_parallel_s=s * data,
         optimizer_s=s * update,
-        offload_s=offload_s(arch, layout, chip, stage),
+        offload_s=offload_s(arch, layout, chip, s * (stage + data / layout.grad_accum)),
         overhead_s=s * (slow + c.step_s * (1.0 - soft.graphs)),
     )

@@ -14,6 +14,7 @@ __all__ = ["explain_option", "plan_page", "plan_table"]
 
 JOULES_PER_MWH = 3.6e9
 DAY_S = 86400.0
+UNPROVEN_RATIO = 1.0  # no published runs to take an error bar from
 
 
 def plan_table(plan: Plan, top: int) -> Table:
@@ -55,7 +56,7 @@ def _rejected(plan: Plan) -> dict[str, list[str]]:
 def _count(plan: Plan) -> str:
     """How much was looked at."""
     profile = f", times as of {plan.profile}" if plan.profile else ""
-    return f"{plan.searched_count:,} candidates{profile}; `--explain N` shows one in full"
+    return f"{plan.searched_count:,} candidates{profile}"
 
 
 def _row(number: int, option: Option) -> tuple[str, ...]:
@@ -71,11 +72,17 @@ def _row(number: int, option: Option) -> tuple[str, ...]:
         show(option.step_s, DURATION) if option.arrangement else NOT_KNOWN,
         show(option.mfu_ratio, RATIO) if option.mfu_ratio else NOT_KNOWN,
         show(option.memory_bytes, BYTES) if option.memory_bytes else NOT_KNOWN,
-        f"{show(option.expected_s, DURATION)} ±{show(option.error_ratio, RATIO, 2)}",
+        _expected(option),
         show(bill.usd, MONEY) if bill else NOT_KNOWN,
         bill.way if bill else "no public price",
         "*" if option.on_front else "",
     )
+
+
+def _expected(option: Option) -> str:
+    """The expected time with its error bar, where published runs give one."""
+    time = show(option.expected_s, DURATION)
+    return f"{time} ±{show(option.error_ratio, RATIO, 2)}" if option.error_ratio < UNPROVEN_RATIO else time
 
 
 def layout_words(arrangement: Arrangement | None) -> str:
