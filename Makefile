@@ -10,7 +10,7 @@ JOBS ?= 2
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
-	@echo "make demo      check an example workload and show the machines that may run it"
+	@echo "make demo      check and plan an example workload"
 	@echo "make test      lint, types and tests"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     measurements, side by side"
@@ -25,6 +25,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: install
 	$(BIN)/gpuyard check examples/pretraining.yaml
+	@mkdir -p build
+	$(BIN)/gpuyard plan examples/pretraining.yaml --html build/plan.html
 
 lint: install
 	$(BIN)/ruff check src tests bench tools
@@ -42,4 +44,4 @@ docs: install
 	@echo "site/index.html"
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,7 +39,6 @@ class Constants:
     moe_pass_ratio: float
     a2a_exposed: float
     grouped_fused_ratio: float
-    grouped_fill_tokens: float
     expert_bias_passes: float
     launch_expert_s: float
     launch_overlap_ratio: float

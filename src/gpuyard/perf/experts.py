@@ -39,7 +39,6 @@ def expert_layer(arch: Architecture, layout: Layout, chip: Machine, soft: Softwa
     gpu = chip.generation != GENERATIONS.index("tpu")  # one batched product there
     ratio = np.where(chip.gemm_bytes < 2.0, c.grouped_low_ratio, 1.0)
     ratio = np.where(soft.fused_experts > 0, c.grouped_fused_ratio, ratio)
-    ratio = ratio / (1.0 + c.grouped_fill_tokens / np.maximum(routed[0].m, 1.0))
     own = replace(chip, gemm_ratio=chip.gemm_ratio * np.where(gpu, ratio, 1.0))
     sums = np.where(gpu, 2.0 * soft.grad_state_bytes, 8.0)  # read and written per weight to add its gradient
     rf, rd, rw = products_s(routed, own, c, sums, gpu)
