@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from gpuyard.catalog import Catalog, Machine
 from gpuyard.errors import Infeasible
+from gpuyard.plan.conclude import concluded
 from gpuyard.plan.cost import HOUR_S, bills, energy_joules
 from gpuyard.plan.eligible import chip_of, ruled_out
 from gpuyard.plan.exposure import Resilience
-from gpuyard.plan.front import pareto_front, ranked
 from gpuyard.plan.guidance import guidance_reason
-from gpuyard.plan.limits import Miss, Verdict, infeasible, judged, ladder, most_machines, rejected, spread
+from gpuyard.plan.limits import Miss, Verdict, judged, ladder, most_machines, spread
 from gpuyard.plan.option import Bill, Cluster, Option, Part, Plan
 from gpuyard.plan.pixels import Fit, Scene, fit
 from gpuyard.plan.platforms import suitability
@@ -57,16 +57,13 @@ def plan_graphics(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         searched += len(verdicts)
         misses += [verdict.miss for verdict in verdicts.values() if verdict.miss]
         options += [_option(scene, found, count, verdicts[count]) for count in spread(verdicts)]
-    if not options:
-        nothing = Infeasible(binding="where.machines", what="no machine here draws pixels", fix="allow G2, G4 or N1+T4")
-        return infeasible(misses, nothing)
-    families = {catalog.machine(option.cluster.machine).series for option in options}
-    return Plan(
-        workload=workload.name,
-        task=workload.task,
-        options=ranked(pareto_front(options)),
-        rejected=rejected(misses, families),
+    return concluded(
+        workload,
+        catalog,
+        options,
+        misses,
         searched_count=searched,
+        nothing=Infeasible(binding="where.machines", what="no machine here draws pixels", fix="allow G2, G4 or N1+T4"),
         notes=NOTES[graphics.use],
     )
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from gpuyard.catalog import Catalog, Machine
 from gpuyard.errors import Infeasible
+from gpuyard.plan.conclude import concluded
 from gpuyard.plan.cost import bills, energy_joules
 from gpuyard.plan.eligible import ruled_out
 from gpuyard.plan.exposure import Resilience
-from gpuyard.plan.front import pareto_front, ranked
 from gpuyard.plan.guidance import guidance_reason
-from gpuyard.plan.limits import Miss, Verdict, infeasible, judged, ladder, most_machines, rejected, spread
+from gpuyard.plan.limits import Miss, Verdict, judged, ladder, most_machines, spread
 from gpuyard.plan.option import Cluster, Option, Part, Plan
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.speedup import Bench, RunTime, bench_of, run_times
@@ -59,16 +59,13 @@ def plan_hpc(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         misses += [verdict.miss for verdict in verdicts.values() if verdict.miss]
         for count in spread(verdicts):
             options.append(_option(workload, hpc, found, times, places[count], verdicts[count], catalog))
-    if not options:
-        nothing = Infeasible(binding="where.machines", what="no machine here can run it", fix="allow more machines")
-        return infeasible(misses, nothing)
-    families = {catalog.machine(option.cluster.machine).series for option in options}
-    return Plan(
-        workload=workload.name,
-        task=workload.task,
-        options=ranked(pareto_front(options)),
-        rejected=rejected(misses, families),
+    return concluded(
+        workload,
+        catalog,
+        options,
+        misses,
         searched_count=searched,
+        nothing=Infeasible(binding="where.machines", what="no machine here can run it", fix="allow more machines"),
         notes=tuple(_notes(hpc)),
     )
 
