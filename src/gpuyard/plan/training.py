@@ -102,6 +102,8 @@ class Search:
     def layouts(self, chips: tuple[int, ...], offload: bool = False) -> Ways:
         """Every valid layout on each of those numbers of chips; with `offload`, those that use the host's memory."""
         space = TPU_SPACE if self.chip.kind == "tpu" else GPU_SPACE
+        if "flash" in self.profile.flags:
+            space = replace(space, recompute=(RECOMPUTE.index("none"), RECOMPUTE.index("full")))  # no scores to free
         if offload:
             space = replace(space, offload=(OFFLOAD.index("optimizer"), OFFLOAD.index("activations")))
         demand = self.demand
