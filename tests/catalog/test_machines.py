@@ -151,7 +151,8 @@ def test_small_a3_high_only_spot_or_flex_start(name: str) -> None:
 def test_rules_of_the_consumption_page(machine: Machine) -> None:
     offers = machine.consumption
     nvl72 = machine.series.startswith("A4X")
-    assert offers.spot == offers.flex_start == ("no" if nvl72 else "yes")
+    shut_down = machine.chip == "p100"
+    assert offers.spot == offers.flex_start == ("no" if nvl72 or shut_down else "yes")
     calendar = machine.name in ("a4-highgpu-8g", "a3-ultragpu-8g", "a3-megagpu-8g", "a3-highgpu-8g")
     assert offers.calendar_reservation == ("yes" if calendar else "no")
     assert offers.future_reservation == ("yes" if calendar or nvl72 else "no")
@@ -172,9 +173,10 @@ def test_cloud_run_takes_one_whole_l4_or_rtx_pro(machine: Machine) -> None:
 @pytest.mark.parametrize("machine", GOOGLE, ids=by_name)
 def test_platforms(machine: Machine) -> None:
     platforms = machine.platforms
-    assert platforms.compute_engine == "yes"
+    answer = "no" if machine.chip == "p100" else "yes"  # shut down
+    assert platforms.compute_engine == answer
     if machine.chip:
-        assert platforms.gke_standard == "yes"
+        assert platforms.gke_standard == answer
         fractional = machine.chip_count < 1
         old = machine.chip in ("v100", "p100", "p4")
         assert (platforms.gke_autopilot == "no") == (fractional or old)

@@ -85,6 +85,11 @@ def test_accuracy_has_the_keys_that_scripts_read(tmp_path: Path, capsys: pytest.
     assert scored["by_chip"]["h100"]["rows"] == 2
     assert main(words) == 0
     assert "2 of 3 rows scored" in capsys.readouterr().out
+    assert main([*words, "--holdout-groups"]) == 2
+    assert "too few to fit" in capsys.readouterr().err
+    steps.write_text(STEPS.splitlines()[0] + "\n", encoding="utf-8")
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mean_abs_error"] is None
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from gpuyard.perf.score import (
 __all__ = ["Accuracy", "Group", "Holdout", "RowScore", "Unsupported", "calibrated_profile", "score_training"]
 
 Holdout = Literal["none", "groups", "sources"]
+LEAST_ROWS = 100  # about twice what is fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,11 @@ def score_training(
     predicted = np.full(len(runs.rows), np.nan)
     if len(runs.rows):
         predicted = predict(runs, calibration, np.arange(len(runs.rows)))
+    if holdout != "none" and len(rows) < LEAST_ROWS:
+        raise InputError.one(
+            str(path), f"{len(rows)} measured runs are too few to fit without some of them",
+            f"give {LEAST_ROWS} or more, of several sources and models",
+        )  # fmt: skip
     if holdout == "groups":
         predicted = hold_out_groups(runs, calibration, refit)
     elif holdout == "sources":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
@@ -48,24 +49,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def accuracy_json(scored: Accuracy) -> dict[str, Plain]:
-    """The scores as scripts read them: groups by name, errors as fractions."""
-    whole = plain(scored)
-    assert isinstance(whole, dict)
-    groups = {name: _named(getattr(scored, name)) for name in ("by_chip", "by_source", "by_task", "by_kind")}
-    overall = {name: value for name, value in _plain_errors(scored.errors).items() if name != "rows"}
-    return {"rows": scored.rows, "scored": scored.scored, **overall, **whole, **groups}
+    """The scores as scripts read them: every key always there, groups by name, errors as fractions."""
+    three = {"three_points": _errors(scored.three_points)} if scored.three_points else {}
+    return {
+        "rows": scored.rows,
+        "scored": scored.scored,
+        **{name: value for name, value in _errors(scored.errors).items() if name != "rows"},
+        "unsupported": plain(scored.unsupported),
+        **{name: _named(getattr(scored, name)) for name in ("by_chip", "by_source", "by_task", "by_kind")},
+        "memory": _errors(scored.memory),
+        "holdout": scored.holdout,
+        **three,
+        "per_row": plain(scored.per_row),
+    }
 
 
-def _named(groups: tuple[Group, ...]) -> Plain:
+def _named(groups: tuple[Group, ...]) -> dict[str, Plain]:
     """Groups by name."""
-    return {group.name: plain(group.errors) for group in groups}
+    return {group.name: _errors(group.errors) for group in groups}
 
 
-def _plain_errors(errors: Errors) -> dict[str, Plain]:
-    """Errors as plain values."""
-    values = plain(errors)
-    assert isinstance(values, dict)
-    return values
+def _errors(errors: Errors) -> dict[str, Plain]:
+    """Errors as plain values, null where there are no rows."""
+    return {field.name: getattr(errors, field.name) for field in fields(errors)}
 
 
 def _table(scored: Accuracy) -> Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from gpuyard.catalog import Catalog, Chip, Machine
-from gpuyard.workload import Workload, may_be_had, may_be_placed, may_run
+from gpuyard.workload import ConsumptionName, Workload, may_be_had, may_be_placed, may_run
 
 __all__ = ["RULES", "Rule", "chip_of", "ruled_out"]
 
@@ -44,6 +45,13 @@ def _consumption(workload: Workload, machine: Machine, _catalog: Catalog) -> str
     return f"where.consumption: cannot be had by {' or '.join(ways)}"
 
 
+def _offered(_workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
+    ways: tuple[ConsumptionName, ...] = get_args(ConsumptionName)
+    if machine.provider == "onprem" or any(may_be_had(machine, way) for way in ways):
+        return None
+    return "machines: it cannot be created any more"
+
+
 def _platform(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
     platform = workload.where.platform
     if platform is None or may_be_placed(machine, platform):
@@ -65,7 +73,17 @@ def _quantised(workload: Workload, machine: Machine, catalog: Catalog) -> str | 
     return "training.method: the 4-bit kernels of QLoRA are written for CUDA"  # bitsandbytes, arXiv 2305.14314
 
 
-RULES: tuple[Rule, ...] = (_where, _accelerator, _graphics, _framework, _quantised, _precision, _consumption, _platform)
+RULES: tuple[Rule, ...] = (
+    _where,
+    _offered,
+    _accelerator,
+    _graphics,
+    _framework,
+    _quantised,
+    _precision,
+    _consumption,
+    _platform,
+)
 
 
 def ruled_out(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:

@@ -43,7 +43,7 @@ from gpuyard.plan.limits import Miss, judged, most_machines
 from gpuyard.plan.option import Arrangement, Cluster, Option, Part, Plan, Rejected
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.storage import storage_need, storage_picks
-from gpuyard.units import BITS_PER_S, BYTES, show
+from gpuyard.units import BITS_PER_S, BYTES, DURATION, show
 from gpuyard.workload import Workload
 
 __all__ = ["Search", "plan_training"]
@@ -169,6 +169,8 @@ def _searches(
     silicon = silicon_of(chip) if chip else None
     if reason is not None:
         binding, _, what = reason.partition(": ")
+        if chip is None:
+            what += _on_processors(demand, row, catalog)
         out.append(Rejected(family=row.series, binding=binding, what=what, fix=f"relax {binding}"))
         return
     if chip is None or silicon is None or row.chip_count < 1:
@@ -191,6 +193,17 @@ def _searches(
             profile=find_profile(profile or PROFILES[chip.kind]),
             calibration=calibration,
         )
+
+
+def _on_processors(demand: TrainingDemand, row: Machine, catalog: Catalog) -> str:
+    """What a machine without accelerators would need at the least, at its processors' dense peak."""
+    socket = next((chip for chip in catalog.chips if chip.name == row.cpu), None)
+    rate = (socket.dense.bf16_flop_per_s or socket.dense.fp32_flop_per_s) if socket else None
+    if not rate or not socket or not socket.core_count or not row.core_count:
+        return ""
+    shape = architecture(demand.shape, demand.sequence_tokens, demand.adapters)
+    least_s = demand.tokens * model_flop_per_token(shape) / (rate * row.core_count / socket.core_count)
+    return f"; at its processors' peak one {row.name} would need {show(least_s, DURATION)}"
 
 
 def _precisions(demand: TrainingDemand, chip: Chip, silicon: Silicon) -> tuple[Precision, ...]:
