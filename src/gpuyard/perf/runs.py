@@ -117,6 +117,8 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     if profile is None:
         return f"no software profile for {row['framework']}"
     chip, precision = catalog.chip(silicon.chip), precision_of(row["precision"])
+    if precision == "bf16" and chip.dense.bf16_flop_per_s is None:
+        precision = "fp16"  # sources write either for 16 bits
     if peak_flop_per_s(chip, precision) is None:
         return f"no {precision} peak known for {row['chip']}"
     arch = architecture_cells(row)
