@@ -20,6 +20,7 @@ from gpuyard.perf.profiles import Profile
 from gpuyard.perf.runs import Runs, read_runs
 from gpuyard.perf.score import (
     Errors,
+    Told,
     errors,
     hold_out_groups,
     hold_out_sources,
@@ -27,6 +28,7 @@ from gpuyard.perf.score import (
     predicted_bytes,
     scored_rows,
     source_of,
+    unheard,
 )
 
 __all__ = ["Accuracy", "Group", "Holdout", "RowScore", "Unsupported", "calibrated_profile", "score_training"]
@@ -86,7 +88,12 @@ class Accuracy:
 
 
 def score_training(
-    path: Path, layers: Sequence[Path] = (), profile: str = "", holdout: Holdout = "none", trust: str = "AB"
+    path: Path,
+    layers: Sequence[Path] = (),
+    profile: str = "",
+    holdout: Holdout = "none",
+    trust: str = "AB",
+    told: Told = unheard,
 ) -> Accuracy:
     """The training model against the runs of a CSV file."""
     runs = read_table(path, load_catalog(layers), profile, trust)
@@ -101,9 +108,9 @@ def score_training(
             f"give {LEAST_ROWS} or more, of several sources and models",
         )  # fmt: skip
     if holdout == "groups":
-        predicted = hold_out_groups(runs, calibration, refit)
+        predicted = hold_out_groups(runs, calibration, refit, told=told)
     elif holdout == "sources":
-        predicted, tuned = hold_out_sources(runs, calibration, refit)
+        predicted, tuned = hold_out_sources(runs, calibration, refit, told)
         three = errors(tuned, runs.reference_s)
     held = predicted_bytes(runs) if len(runs.rows) else np.array([])
     return Accuracy(

@@ -10,7 +10,7 @@ from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.document import Plain, plain
 from gpuyard.perf.score import Errors
-from gpuyard.report import Column, Table, print_json, print_table
+from gpuyard.report import Column, Table, print_json, print_progress, print_table
 from gpuyard.units import RATIO, show
 
 __all__ = ["accuracy_json", "add_arguments", "run"]
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the errors."""
     holdout: Holdout = "groups" if arguments.holdout_groups else "sources" if arguments.holdout_sources else "none"
     scored = score_training(
-        arguments.file, catalog_layers(arguments), arguments.profile, holdout, trust=arguments.trust
+        arguments.file, catalog_layers(arguments), arguments.profile, holdout, arguments.trust, print_progress
     )
     if arguments.json:
         print_json(accuracy_json(scored))

@@ -17,12 +17,13 @@ from gpuyard.perf.silicon import power_speed, ratio_keys, with_ratios
 from gpuyard.perf.training import step_time
 
 __all__ = [
-    "Errors", "Fit", "Index", "errors", "hold_out_groups", "hold_out_sources", "predict", "predicted_bytes",
-    "scored_rows", "source_of", "taken",
+    "Errors", "Fit", "Index", "Told", "errors", "hold_out_groups", "hold_out_sources", "predict", "predicted_bytes",
+    "scored_rows", "source_of", "taken", "unheard",
 ]  # fmt: skip
 
 Index = npt.NDArray[np.int64]
 Fit = Callable[[Runs, Index, Calibration], Calibration]  # rows to fit on, and where to start
+Told = Callable[[int, int], None]  # how many fits are done, of how many
 GROUP_FOLDS = 8
 POINTS = 3  # measured steps that set a stack's scalar
 
@@ -95,7 +96,11 @@ def predicted_bytes(runs: Runs) -> Array:
     return memory(runs.arch, runs.layout, runs.chip, runs.soft).total_bytes
 
 
-def hold_out_groups(runs: Runs, start: Calibration, fit: Fit, seed: int = 0) -> Array:
+def unheard(_done: int, _total: int) -> None:
+    """Progress that nobody follows."""
+
+
+def hold_out_groups(runs: Runs, start: Calibration, fit: Fit, seed: int = 0, told: Told = unheard) -> Array:
     """Predictions with whole (source, model, chip) groups left out of the fit."""
     rows = scored_rows(runs)
     group = np.array([f"{source_of(row['id'])}|{row['model']}|{row['chip']}" for row in runs.rows])
@@ -104,12 +109,13 @@ def hold_out_groups(runs: Runs, start: Calibration, fit: Fit, seed: int = 0) -> 
     fold = {name: index % GROUP_FOLDS for index, name in enumerate(names)}
     result = np.full(len(runs.rows), np.nan)
     for number in range(GROUP_FOLDS):
+        told(number, GROUP_FOLDS)
         test = np.array([i for i in rows if fold[group[i]] == number], dtype=np.int64)
         result[test] = predict(runs, fit(runs, np.setdiff1d(rows, test), start), test)
     return result
 
 
-def hold_out_sources(runs: Runs, start: Calibration, fit: Fit) -> tuple[Array, Array]:
+def hold_out_sources(runs: Runs, start: Calibration, fit: Fit, told: Told = unheard) -> tuple[Array, Array]:
     """Predictions with a whole source left out: as they are, and with each stack's scalar set from three rows.
 
     The three, spread evenly over the source's rows of a stack, are not scored; nor are stacks of that few rows.
@@ -119,7 +125,9 @@ def hold_out_sources(runs: Runs, start: Calibration, fit: Fit) -> tuple[Array, A
     kinds = zip(runs.profiles, runs.arch.experts, strict=True)
     stack = np.array([f"{profile.name}|{experts > 0}" for profile, experts in kinds])
     bare, tuned = np.full(len(runs.rows), np.nan), np.full(len(runs.rows), np.nan)
-    for name in np.unique(source[rows]):
+    names = np.unique(source[rows])
+    for number, name in enumerate(names):
+        told(number, len(names))
         test = rows[source[rows] == name]
         found = fit(runs, np.setdiff1d(rows, test), start)
         bare[test] = predict(runs, found, test)
