@@ -9,8 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import Layout, StepTime, model_flop_per_token, step_time
+from gpuyard.catalog import load_catalog
+from gpuyard.perf import (
+    ClosedForm,
+    Group,
+    Layout,
+    StepTime,
+    architecture,
+    calibrated,
+    find_profile,
+    machine,
+    model_flop_per_token,
+    read_calibration,
+    silicon_of,
+    software,
+    step_time,
+)
+from gpuyard.perf.layout import Array
 from gpuyard.perf.training import local_parameters, stage_layers
+from gpuyard.plan.evaluate import layout_of
+from gpuyard.plan.layouts import Space, ways
 
 from .cases import Case, case, cases, changed, layout, model, number, scaled
 
@@ -227,3 +245,36 @@ def test_a_grid_is_every_layout_by_itself() -> None:
         assert whole.total_s.shape == shape
         alone = replace(usual, layout=Layout(**{f.name: number(getattr(flat, f.name)[-1]) for f in fields(Layout)}))
         assert alone.step_s() == pytest.approx(float(column.total_s[-1]), rel=1e-12)
+
+
+class _Free:
+    """A network that takes no time."""
+
+    def time_s(self, collective: str, size_bytes: Array, ranks: Array, group: Group | None = None) -> Array:  # noqa: ARG002
+        """Nothing."""
+        return np.zeros(np.broadcast_shapes(np.shape(size_bytes), np.shape(ranks)))
+
+
+def test_any_network_model_serves_the_step() -> None:
+    catalog, calibration = load_catalog(), read_calibration()
+    chip = catalog.chip("h100-sxm")
+    silicon, profile = silicon_of(chip), find_profile("nemo-25")
+    shape = catalog.model("llama-3-70b").transformer
+    assert silicon
+    assert shape
+    bare = calibrated(machine(silicon, chip, "bf16", 8, 50e9), silicon, "bf16", calibration)
+    found = ways(shape, 8192, 256, (256,), 8, Space(tp=(4,), pp=(4,), cp=(2,), virtual_stages=(1,)))
+    inputs = (
+        architecture(shape, 8192, False),
+        layout_of(found, 8.0),
+        bare,
+        software(profile, 1.0, nvl72=False),
+        calibration.constants,
+    )
+    closed, free = step_time(*inputs), step_time(*inputs, _Free())
+    same = step_time(*inputs, ClosedForm(chip=bare, constants=calibration.constants))
+    np.testing.assert_array_equal(closed.total_s, same.total_s)
+    for part in ("tensor_parallel_s", "context_parallel_s", "pipeline_send_s", "data_parallel_s"):
+        assert np.all(getattr(free, part) == 0.0), part
+        assert np.any(getattr(closed, part) > 0.0), part
+    assert np.all(free.total_s < closed.total_s)

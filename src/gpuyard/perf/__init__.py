@@ -1,7 +1,7 @@
 """How long and how big: the step time and memory of training, as closed forms over arrays of candidates."""
 
 from gpuyard.perf.calibration import Calibration, read_calibration, scalar
-from gpuyard.perf.collectives import ClosedForm, Collective, NetworkModel
+from gpuyard.perf.collectives import ClosedForm, Collective, Group, NetworkModel
 from gpuyard.perf.constants import Constants
 from gpuyard.perf.from_catalog import architecture, nic_bytes_per_s
 from gpuyard.perf.layout import Architecture, Layout, Machine, Software
@@ -13,8 +13,8 @@ from gpuyard.perf.software import software
 from gpuyard.perf.training import StepTime, step_time
 
 __all__ = [
-    "FIT_RATIO", "Architecture", "Calibration", "ClosedForm", "Collective", "Constants", "Layout", "Machine", "Memory",
-    "NetworkModel", "Precision", "Profile", "Silicon", "Software", "StepTime", "architecture", "calibrated",
+    "FIT_RATIO", "Architecture", "Calibration", "ClosedForm", "Collective", "Constants", "Group", "Layout", "Machine",
+    "Memory", "NetworkModel", "Precision", "Profile", "Silicon", "Software", "StepTime", "architecture", "calibrated",
     "find_profile", "machine", "memory", "model_flop_per_token", "nic_bytes_per_s", "peak_flop_per_s",
     "read_calibration", "read_profiles", "scalar", "silicon_of", "software", "step_time",
 ]  # fmt: skip

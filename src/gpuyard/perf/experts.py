@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuyard.perf.collectives import exchange_s, gather_s
+from gpuyard.perf.collectives import Group, NetworkModel
 from gpuyard.perf.constants import Constants
 from gpuyard.perf.kernels import cast_s, products_s
 from gpuyard.perf.layout import GENERATIONS, Architecture, Array, Layout, Machine, Software
@@ -32,7 +32,9 @@ class ExpertLayer:
     launch: Array  # of the host
 
 
-def expert_layer(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> ExpertLayer:
+def expert_layer(
+    arch: Architecture, layout: Layout, chip: Machine, soft: Software, net: NetworkModel, c: Constants
+) -> ExpertLayer:
     """The parts of one layer of experts."""
     products = moe_products(arch, layout)
     routed, shared = products[:2], products[2:]
@@ -53,7 +55,7 @@ def expert_layer(arch: Architecture, layout: Layout, chip: Machine, soft: Softwa
         cast_forward=qf + separate * uf,
         cast_backward=qb + separate * ub,
         permute=permute_s(arch, layout, chip, soft, c),
-        exchange=expert_comm_s(arch, layout, chip, soft, c),
+        exchange=expert_comm_s(arch, layout, soft, net, c),
         launch=each * np.where(soft.moe_overlap > 0, c.launch_overlap_ratio, 1.0),
     )
 
@@ -72,10 +74,11 @@ def permute_s(arch: Architecture, layout: Layout, chip: Machine, soft: Software,
     return bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio * chip.speed)
 
 
-def expert_comm_s(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> Array:
+def expert_comm_s(arch: Architecture, layout: Layout, soft: Software, net: NetworkModel, c: Constants) -> Array:
     """Dispatch and combine, forward and backward, of one MoE layer; gathers over the chips that share an expert."""
     size = 2.0 * routed_tokens(arch, layout) * arch.hidden
-    once = 4.0 * exchange_s(size, layout.ep, layout.etp, arch.experts_per_token, soft.deepep, chip, c)
+    group = Group(stride=layout.etp, copies=arch.experts_per_token, once=soft.deepep)
+    once = 4.0 * net.time_s("all-to-all", size, layout.ep, group)
     hides = soft.moe_overlap * ((layout.vpp > 1) | (layout.pp == 1))  # behind another micro-batch's compute
-    shared = 4.0 * gather_s(size * layout.etp, layout.etp, np.ones(()), chip, c)
+    shared = 4.0 * net.time_s("all-gather", size * layout.etp, layout.etp)
     return once * np.where(hides > 0, c.a2a_exposed, 1.0) * (layout.ep > 1) + shared * (layout.etp > 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from gpuyard.perf.collectives import gather_s, reduce_s, send_s
+from gpuyard.perf.collectives import ClosedForm, Group, NetworkModel
 from gpuyard.perf.constants import Constants
 from gpuyard.perf.experts import expert_layer
 from gpuyard.perf.kernels import (
@@ -24,8 +24,6 @@ from gpuyard.perf.operators import (
     logit_product,
     micro_tokens,
 )
-
-PCIE_BYTES_PER_S = 25e9  # one way, x16 of the fourth generation in practice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,30 +96,26 @@ def adapter_s(arch: Architecture, layout: Layout, chip: Machine, c: Constants) -
     return bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio) * (1.0 - arch.trains_weights)
 
 
-def tensor_comm_s(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> Array:
+def tensor_comm_s(arch: Architecture, layout: Layout, soft: Software, net: NetworkModel, c: Constants) -> Array:
     """Exposed tensor-parallel seconds of a layer: 2 all-reduces forward, 2 backward (Shoeybi 2019)."""
     size = 2.0 * micro_tokens(arch, layout) * arch.hidden
-    split = layout.tp > chip.board_chips  # across boards of one node, over PCIe
-    links = replace(
-        chip,
-        scaleup_bytes_per_s=chip.scaleup_bytes_per_s / chip.torus_axes,  # one axis of a torus
-        scaleup_chips=np.where(split, chip.board_chips, chip.scaleup_chips),
-        nic_bytes_per_s=np.where(split & (layout.tp <= chip.scaleup_chips), PCIE_BYTES_PER_S, chip.nic_bytes_per_s),
-    )
-    once = 2.0 * reduce_s(size, layout.tp, np.ones(()), links, c)
+    once = 2.0 * net.time_s("all-reduce", size, layout.tp, Group(innermost=True))
     exposed = np.where(soft.tp_overlap > 0, c.tp_exposed, 1.0)
     return once * exposed * (2.0 + layout.recompute_comm) * (layout.tp > 1)
 
 
-def context_comm_s(arch: Architecture, layout: Layout, chip: Machine, attention_s: Array, c: Constants) -> Array:
+def context_comm_s(arch: Architecture, layout: Layout, attention_s: Array, net: NetworkModel, c: Constants) -> Array:
     """Keys and values around the context-parallel ring, beyond what attention hides."""
     kv = np.maximum(arch.kv_heads / layout.tp, 1.0) * (arch.qk_head_dim + arch.head_dim)
     size = 2.0 * micro_tokens(arch, layout) * layout.cp * kv
-    comm = 3.0 * gather_s(size, layout.cp, layout.tp, chip, c, 2.0 * (layout.cp - 1.0))  # a step per rank, K and V
+    group = Group(stride=layout.tp, calls=2.0 * (layout.cp - 1.0))  # a step per rank, for keys and for values
+    comm = 3.0 * net.time_s("all-gather", size, layout.cp, group)
     return (np.maximum(comm - attention_s, 0.0) + c.contention * np.minimum(comm, attention_s)) * (layout.cp > 1)
 
 
-def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> LayerTime:
+def layer_time(
+    arch: Architecture, layout: Layout, chip: Machine, soft: Software, net: NetworkModel, c: Constants
+) -> LayerTime:
     """The mean layer, from dense and MoE layers in their proportion."""
     moe = arch.moe_layers / arch.layers
     proj = attention_products(arch, layout)
@@ -134,7 +128,7 @@ def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software
     expert: Array = np.zeros(())
     launch = c.launch_s * np.ones(())
     if np.any(moe > 0):
-        x = expert_layer(arch, layout, chip, soft, c)
+        x = expert_layer(arch, layout, chip, soft, net, c)
         ff, fd, fw = (1 - moe) * ff + moe * x.forward, (1 - moe) * fd + moe * x.dgrad, (1 - moe) * fw + moe * x.wgrad
         xf, xb = cast_s(proj, chip, c)
         cf = (1 - moe) * cf + moe * (xf + x.cast_forward)
@@ -147,8 +141,8 @@ def layer_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software
     af, ab = _attention(arch, layout, chip, soft, c)
     gemm = pf + ff + pd + fd + (pw + fw) * arch.trains_weights
     again = layout.recompute_gemm * (pf + ff + cf) + layout.recompute_attention * af + layout.recompute_elementwise * ef
-    tensor = tensor_comm_s(arch, layout, chip, soft, c)
-    context = context_comm_s(arch, layout, chip, af + ab, c)
+    tensor = tensor_comm_s(arch, layout, soft, net, c)
+    context = context_comm_s(arch, layout, af + ab, net, c)
     busy = gemm + af + ab + ef + eb + cf + cb + again + tensor + context + expert
     host = launch * (1.0 + layout.recompute_gemm / 3.0) * (1.0 - soft.graphs)
     host = host / soft.scalar  # which is the device's
@@ -193,28 +187,30 @@ def local_parameters(arch: Architecture, layout: Layout) -> tuple[Array, Array]:
 
 
 def data_parallel_s(
-    arch: Architecture, layout: Layout, chip: Machine, soft: Software, micro_s: Array, c: Constants
+    arch: Architecture, layout: Layout, soft: Software, micro_s: Array, net: NetworkModel, c: Constants
 ) -> Array:
     """Exposed seconds of gradient reduction and parameter gathering in one step."""
     dense, experts = local_parameters(arch, layout)
     ranks = layout.dp * layout.cp
     expert_ranks = np.maximum(ranks * layout.tp / (layout.ep * layout.etp), 1.0)
     shard = np.minimum(layout.shard_ranks, ranks)
-    calls = arch.layers / layout.pp
-    grad = gather_s(soft.grad_bytes * dense, ranks, layout.tp, chip, c, calls)
-    param = gather_s(2.0 * dense, shard, layout.tp, chip, c, calls)
+    near = Group(stride=layout.tp, calls=arch.layers / layout.pp)
+    grad = net.time_s("reduce-scatter", soft.grad_bytes * dense, ranks, near)
+    param = net.time_s("all-gather", 2.0 * dense, shard, near)
     rest = np.where(shard > 1, param, 0.0)
-    rest = np.where(shard < ranks, gather_s(soft.grad_bytes * dense, ranks, layout.tp, chip, c, calls), 0.0) + rest
-    egrad = gather_s((soft.grad_bytes + 2.0) * experts, expert_ranks, layout.ep * layout.etp, chip, c, calls)
+    rest = np.where(shard < ranks, grad, 0.0) + rest  # replicas gather what was scattered
+    spread = replace(near, stride=layout.ep * layout.etp)
+    egrad = net.time_s("all-gather", (soft.grad_bytes + 2.0) * experts, expert_ranks, spread)
     comm = (grad + rest + egrad) * (ranks > 1)
     window = micro_s
     hidden = np.minimum(comm, window)
     ddp = np.where(soft.dp_overlap > 0, comm - hidden + c.dp_exposed * hidden, comm)
     ddp = ddp + soft.shard_broadcast * c.broadcast_s * np.where(shard > 1, shard, 0.0)
-    links = replace(chip, nic_bytes_per_s=chip.nic_bytes_per_s / np.where(soft.one_port > 0, chip.scaleup_chips, 1.0))
-    gather = gather_s(2.0 * (dense + experts), shard, layout.tp, links, c, calls)
-    scatter = gather_s(soft.grad_bytes * (dense + experts), shard, layout.tp, links, c, calls) * arch.trains_weights
-    replica = arch.trains_weights * reduce_s(soft.grad_bytes * dense / shard, ranks / shard, layout.tp * shard, chip, c)
+    ports = replace(near, one_port=soft.one_port)
+    gather = net.time_s("all-gather", 2.0 * (dense + experts), shard, ports)
+    scatter = net.time_s("reduce-scatter", soft.grad_bytes * (dense + experts), shard, ports) * arch.trains_weights
+    copies = Group(stride=layout.tp * shard)
+    replica = net.time_s("all-reduce", soft.grad_bytes * dense / shard, ranks / shard, copies) * arch.trains_weights
     wire = 2.0 * gather + scatter
     fsdp = (
         layout.grad_accum * (np.maximum(wire - micro_s, 0.0) + c.contention * np.minimum(wire, micro_s))
@@ -258,9 +254,17 @@ def offload_s(arch: Architecture, layout: Layout, chip: Machine, micro_s: Array)
     return state + layout.grad_accum * np.maximum(2.0 * sent - micro_s, 0.0)
 
 
-def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software, c: Constants) -> StepTime:
-    """One optimizer step."""
-    layer = layer_time(arch, layout, chip, soft, c)
+def step_time(
+    arch: Architecture,
+    layout: Layout,
+    chip: Machine,
+    soft: Software,
+    c: Constants,
+    network: NetworkModel | None = None,
+) -> StepTime:
+    """One optimizer step; without a network model, collectives take what the closed forms say."""
+    net = network or ClosedForm(chip=chip, constants=c)
+    layer = layer_time(arch, layout, chip, soft, net, c)
     each = layer.total
     head = head_s(arch, layout, chip, c)
     most, last = stage_layers(arch, layout)
@@ -269,17 +273,13 @@ def step_time(arch: Architecture, layout: Layout, chip: Machine, soft: Software,
     uneven = (arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp != 0)
     stage = np.where(uneven | (arch.mtp > 0), dealt, stage)
     whole = arch.layers * each + head
-    send = send_s(
-        2.0 * micro_tokens(arch, layout) * arch.hidden / layout.tp,
-        layout.chips / layout.pp,
-        chip,
-        c,
-    ) * (layout.pp > 1)
+    carried = 2.0 * micro_tokens(arch, layout) * arch.hidden / layout.tp
+    send = net.time_s("send", carried, layout.pp, Group(stride=layout.chips / layout.pp)) * (layout.pp > 1)
     exposed = np.where(soft.p2p_overlap * (layout.vpp > 1) > 0, c.p2p_exposed, 1.0)
     sends = send * (2.0 * layout.vpp * layout.grad_accum * exposed + 2.0 * (layout.pp - 1.0))
     n = layout.grad_accum * most
     bubble = np.maximum(whole - stage, 0.0) / layout.vpp * (layout.pp > 1)
-    data = data_parallel_s(arch, layout, chip, soft, stage, c)
+    data = data_parallel_s(arch, layout, soft, stage, net, c)
     update = optimizer_s(arch, layout, chip, c) + layout.grad_accum * accumulate_s(arch, layout, chip, soft, c)
     s = soft.scalar
     busy = layout.grad_accum * stage + bubble + sends + data + update
