@@ -169,7 +169,7 @@ def _searches(
     silicon = silicon_of(chip) if chip else None
     if reason is not None:
         binding, _, what = reason.partition(": ")
-        if chip is None:
+        if what == "no accelerator":
             what += _on_processors(demand, row, catalog)
         out.append(Rejected(family=row.series, binding=binding, what=what, fix=f"relax {binding}"))
         return
