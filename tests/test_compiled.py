@@ -1,0 +1,35 @@
+"""Compiled functions are the functions they were, and are kept on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.compiled import compiled, compiled_inline
+
+
+@compiled_inline
+def squared(number: float) -> float:
+    """The number times itself."""
+    return number * number
+
+
+@compiled
+def sum_of_squares(numbers: npt.NDArray[np.float64]) -> float:
+    """The squares, added."""
+    total = 0.0
+    for number in numbers:
+        total += squared(number)
+    return total
+
+
+def test_a_compiled_function_gives_what_python_would() -> None:
+    numbers = np.arange(5.0)
+    assert sum_of_squares(numbers) == 30.0
+    assert sum_of_squares.py_func(numbers) == 30.0  # type: ignore[attr-defined]
+
+
+def test_the_machine_code_is_kept() -> None:
+    sum_of_squares(np.ones(2))
+    assert sum_of_squares.stats.cache_path  # type: ignore[attr-defined]
+    assert sum(sum_of_squares.stats.cache_hits.values()) + sum(sum_of_squares.stats.cache_misses.values()) > 0  # type: ignore[attr-defined]
