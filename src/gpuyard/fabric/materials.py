@@ -1,0 +1,111 @@
+"""The bill of materials: switches, cables and transceivers with their power, as far as it is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gpuyard.catalog import Catalog
+from gpuyard.catalog.rows import Watts
+from gpuyard.document import Doc
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.size import Size
+from gpuyard.units import BITS_PER_S, LENGTH, show
+
+__all__ = ["Item", "Materials", "materials", "medium"]
+
+Kind = Literal["switch", "cable", "transceiver"]
+
+# Reach of the Ethernet media of lanes of 100 Gb/s: copper 802.3ck, multimode 802.3db, single mode 802.3df and bs.
+MEDIA = (
+    (2.0, "passive copper (CR)"),
+    (50.0, "multimode fibre (VR)"),
+    (100.0, "multimode fibre (SR)"),
+    (500.0, "single-mode fibre (DR)"),
+    (2_000.0, "single-mode fibre (FR)"),
+    (10_000.0, "single-mode fibre (LR)"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of the bill."""
+
+    kind: Kind
+    what: str
+    count: int
+    each_w: Annotated[Watts | None, Doc("None where no source tells")] = None
+    note: str = ""
+
+    @property
+    def total_w(self) -> float | None:
+        """Power of all of them."""
+        return None if self.each_w is None else self.each_w * self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materials:
+    """The bill; its power is of the lines whose power is known."""
+
+    items: tuple[Item, ...]
+    rack_count: Annotated[int, Doc("racks that hold switches")]
+
+    @property
+    def known_w(self) -> float:
+        """Power of the lines that tell it."""
+        return sum(item.total_w or 0.0 for item in self.items)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The lines that draw power of which no source tells how much."""
+        return tuple(item.what for item in self.items if item.each_w is None)
+
+
+def medium(cable_m: float) -> str:
+    """The cheapest medium that spans a length."""
+    return next((name for reach_m, name in MEDIA if cable_m <= reach_m), "single-mode fibre (beyond LR)")
+
+
+def materials(fabric: Fabric, catalog: Catalog) -> Materials:
+    """What to buy for a fabric."""
+    racks = {device.rack for device in fabric.switches}
+    items = (*_switches(fabric, catalog), *_cabling(fabric))
+    return Materials(items=items, rack_count=len(racks))
+
+
+def _switches(fabric: Fabric, catalog: Catalog) -> Iterator[Item]:
+    """Switches by role and model."""
+    counts = Counter((device.role, device.model) for device in fabric.switches)
+    for (role, model), count in counts.items():
+        if model is not None:
+            switch = catalog.switch(model)
+            yield Item(kind="switch", what=f"{switch.label} as {role}", count=count, each_w=switch.power_w,
+                       note=switch.note if switch.power_w is not None else "")  # fmt: skip
+
+
+def _cabling(fabric: Fabric) -> Iterator[Item]:
+    """Cables of each tier, and the transceivers at their ends where they are not copper."""
+    demand, size = fabric.demand, fabric.size
+    tiers = (
+        ("server to leaf", size.node_leaf_cables, demand.planes, demand.plane_bits_per_s, demand.cables.server_m),
+        ("leaf to spine", size.leaf_spine_cables, _shared(size), demand.link_bits_per_s, demand.cables.spine_m),
+        ("spine to core", size.spine_core_cables, _shared(size), demand.link_bits_per_s, demand.cables.core_m),
+    )
+    for where, count, links, bits_per_s, cable_m in tiers:
+        if not count:
+            continue
+        name, speed = medium(cable_m), show(bits_per_s * links, BITS_PER_S)
+        ways = f" as {links} x {show(bits_per_s, BITS_PER_S)}" if links > 1 else ""
+        what = f"{speed}{ways} {name}, {show(cable_m, LENGTH)}, {where}"
+        copper = name.startswith("passive")
+        yield Item(kind="cable", what=what, count=count, each_w=0.0, note="" if copper else "fibre draws no power")
+        if not copper:
+            yield Item(kind="transceiver", what=f"{speed} {name}, {where}", count=2 * count,
+                       note="one at each end; power is not in the catalog")  # fmt: skip
+
+
+def _shared(size: Size) -> int:
+    """Links between switches that one cable carries."""
+    return max(1, size.uplinks_per_leaf_and_plane // max(1, size.uplinks_per_leaf))

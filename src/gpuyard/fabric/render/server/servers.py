@@ -1,0 +1,25 @@
+"""Files of the servers: one netplan each; the rest is the same on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.render.files import File
+from gpuyard.fabric.render.server.nccl import nccl_environment, nccl_topology
+from gpuyard.fabric.render.server.netplan import netplan
+from gpuyard.fabric.render.server.nic import nic_commands
+
+__all__ = ["servers"]
+
+
+def servers(fabric: Fabric) -> Iterator[File]:
+    """What the servers of a fabric are given."""
+    if fabric.demand.purpose == "backend":
+        yield File(path="servers/nccl.env", text=nccl_environment(fabric))
+        yield File(path="servers/nccl-topology.sh", text=nccl_topology(fabric))
+    if fabric.lossless.transport == "roce":
+        yield File(path="servers/nic-qos.sh", text=nic_commands(fabric))
+    for device in fabric.servers:
+        if any(port.address for port in device.interfaces):
+            yield File(path=f"servers/{device.name}/netplan.yaml", text=netplan(fabric, device))

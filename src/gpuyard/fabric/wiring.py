@@ -1,0 +1,113 @@
+"""The cables: rail k of every server to leaf k of its stripe, and every leaf to every spine alike.
+
+Every position is reckoned from the full-grown fabric, so that what is cabled now is never moved: a leaf has its
+ports on the spines from the first day, and a name or a port does not depend on how many servers there are yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuyard.fabric.demand import Demand
+from gpuyard.fabric.fit import Parts
+from gpuyard.fabric.names import Names
+from gpuyard.fabric.ports import port_names
+from gpuyard.topology import End, Link
+
+__all__ = ["Cable", "cables"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cable:
+    """One link with what its ends are numbered by: `lower` toward the servers, `upper` above."""
+
+    link: Link
+    lower: End
+    upper: End
+    lower_key: tuple[int, ...]  # server (number,), leaf (stripe, rail, plane), spine (pod, number, plane)
+    upper_key: tuple[int, ...]
+    index: int  # position among the links of its tier in the full-grown fabric
+    rail: int = 0
+    plane: int = 0
+
+
+def cables(demand: Demand, parts: Parts, names: Names) -> tuple[list[Cable], list[Cable], list[Cable]]:
+    """The links from servers to leaves, from leaves to spines and from spines to cores."""
+    planes = range(demand.planes)
+    server = [cable for plane in planes for cable in _to_servers(demand, parts, names, plane)]
+    spine = [cable for plane in planes for cable in _to_spines(demand, parts, names, plane)]
+    above = [cable for plane in planes for cable in _to_cores(demand, parts, names, plane)]
+    return server, spine, above
+
+
+def _to_servers(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
+    """Links between servers and leaves, stripe by stripe, server by server, rail by rail."""
+    clos, rails = parts.clos, demand.rails
+    ports = port_names(parts.leaf, parts.os, parts.down_ways)
+    single, per_stripe = clos.single_leaf, clos.leaf.servers
+    speed_bits_per_s, cable_m = demand.plane_bits_per_s, demand.cables.server_m
+    offset = plane * clos.final_stripes * per_stripe * rails
+    for number in range(demand.server_count):
+        stripe, place = divmod(number, per_stripe)
+        name = names.server(number)
+        for rail in range(rails):
+            leaf = (stripe, 0 if single else rail, plane)
+            lower = End(node=name, port=names.nic(rail, plane))
+            upper = End(node=names.leaf(*leaf), port=ports[place * rails + rail if single else place])
+            yield Cable(
+                link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
+                lower=lower, upper=upper, lower_key=(number,), upper_key=leaf,
+                index=offset + number * rails + rail, rail=rail, plane=plane,
+            )  # fmt: skip
+
+
+def _to_spines(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
+    """Links between leaves and spines; a leaf's k-th group of uplinks goes to the k-th spine of its pod."""
+    clos, rails = parts.clos, demand.rails
+    if parts.spine is None:
+        return
+    up = port_names(parts.leaf, parts.os, parts.up_ways)[(parts.leaf.port_count - parts.up_ports) * parts.up_ways :]
+    down = port_names(parts.spine, parts.os, parts.spine_ways)
+    speed_bits_per_s, cable_m = demand.link_bits_per_s, demand.cables.spine_m
+    uplinks, pair = clos.leaf.uplinks, clos.links_per_pair
+    offset = plane * clos.final_stripes * rails * uplinks
+    for number in range(clos.stripes * rails):
+        stripe, rail = divmod(number, rails)
+        pod, place = divmod(stripe, clos.stripes_per_pod)
+        local = (place * rails + rail) * pair
+        name = names.leaf(stripe, rail, plane)
+        for uplink in range(uplinks):
+            spine, lane = divmod(uplink, pair)
+            lower = End(node=name, port=up[uplink])
+            upper = End(node=names.spine(pod, spine, plane), port=down[local + lane])
+            yield Cable(
+                link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
+                lower=lower, upper=upper, lower_key=(stripe, rail, plane), upper_key=(pod, spine, plane),
+                index=offset + number * uplinks + uplink, rail=rail, plane=plane,
+            )  # fmt: skip
+
+
+def _to_cores(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
+    """Links between spines and cores; spines of one number in their pods share a group of cores."""
+    clos = parts.clos
+    if parts.spine is None or parts.core is None:
+        return
+    up = port_names(parts.spine, parts.os, parts.spine_ways)[clos.spine_links // 2 :]
+    down = port_names(parts.core, parts.os, parts.core_ways)
+    speed_bits_per_s, cable_m = demand.link_bits_per_s, demand.cables.core_m
+    uplinks, pair = clos.uplinks_per_spine, clos.links_per_core_pair
+    offset = plane * clos.final_spines * uplinks
+    for number in range(clos.spines):
+        pod, spine = divmod(number, clos.spines_per_pod)
+        name = names.spine(pod, spine, plane)
+        for uplink in range(uplinks):
+            group, lane = divmod(uplink, pair)
+            above = spine * clos.cores_per_group + group
+            lower = End(node=name, port=up[uplink])
+            upper = End(node=names.core(above, plane), port=down[pod * pair + lane])
+            yield Cable(
+                link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
+                lower=lower, upper=upper, lower_key=(pod, spine, plane), upper_key=(0, above, plane),
+                index=offset + number * uplinks + uplink, plane=plane,
+            )  # fmt: skip
