@@ -2,7 +2,7 @@
 
 from gpuyard.document.decode import decode
 from gpuyard.document.encode import dump_json, load_json, plain
-from gpuyard.document.read import read_file, read_json, read_text, read_toml, read_yaml
+from gpuyard.document.read import read_file, read_json, read_text, read_toml, read_yaml, read_yaml_stream
 from gpuyard.document.schema import json_schema
 from gpuyard.document.settings import Plain, Settings
 from gpuyard.document.shape import AtLeast, Doc, Keys
@@ -30,4 +30,5 @@ __all__ = [
     "read_text",
     "read_toml",
     "read_yaml",
+    "read_yaml_stream",
 ]

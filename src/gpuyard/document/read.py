@@ -6,14 +6,16 @@ import datetime
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
 from gpuyard.document.tree import Document, Mapping, Node, Place, Scalar, Sequence
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.errors import InputError, Problem, RefusedError
 
-__all__ = ["read_file", "read_json", "read_text", "read_toml", "read_yaml"]
+__all__ = ["read_file", "read_json", "read_text", "read_toml", "read_yaml", "read_yaml_stream"]
 
 MAX_BYTES = 16 * 1024 * 1024  # a workload or catalog file is kilobytes; more is a wrong file
 MAX_NODES = 100_000  # stops aliases that multiply
@@ -23,6 +25,15 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9](_?[0-9])*|0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9](_?[0-9])*(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_YAML_1_1: tuple[tuple[str, bool | None], ...] = (
+    *(("y", True), ("yes", True), ("on", True), ("true", True)),
+    *(("n", False), ("no", False), ("off", False), ("false", False), ("null", None)),
+)
+_YAML_1_1_WORDS = {
+    spelling: meaning for word, meaning in _YAML_1_1 for spelling in (word, word.capitalize(), word.upper())
+}
+T = TypeVar("T")
 
 
 def read_file(path: Path) -> Document:
@@ -31,12 +42,12 @@ def read_file(path: Path) -> Document:
     return reader(read_text(path), str(path))
 
 
-def read_text(path: Path) -> str:
-    """The file's text; InputError if it is not there or is no text."""
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """The file's text; InputError if it is not there, is no text, or is larger than its kind can be."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if path.stat().st_size > max_bytes:
             raise InputError.one(
-                str(path), f"larger than {MAX_BYTES >> 20} MiB", "give the workload or catalog file, not data"
+                str(path), f"larger than {max_bytes >> 20} MiB", "give the workload or catalog file, not data"
             )
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -52,9 +63,29 @@ def read_text(path: Path) -> str:
 
 def read_yaml(text: str, file: str) -> Document:
     """YAML 1.2 scalars (`no` and `on` are words), one document, no duplicate keys."""
+    root = _composed(text, file, yaml.compose)
+    if root is None:
+        raise InputError.one(f"{file}:1", "the file is empty", "start from one that `gpuyard init` writes")
+    return Document(file=file, root=_YamlTree(file).node(root, "", 0))
+
+
+def read_yaml_stream(text: str, file: str) -> tuple[tuple[Document, ...], tuple[Problem, ...]]:
+    """Every document of a stream as Kubernetes tools read it, and the keys that are given twice.
+
+    `yes` and `on` are true, empty documents are left out, and of a key that is given twice the last counts.
+    """
+    roots = _composed(text, file, lambda text, Loader: list(yaml.compose_all(text, Loader=Loader))) or []  # noqa: N803
+    full = (root for root in roots if not (isinstance(root, yaml.ScalarNode) and not root.value))
+    twice: list[Problem] = []
+    trees = [_YamlTree(file, _YAML_1_1_WORDS, twice).node(root, "", 0) for root in full]
+    return tuple(Document(file=file, root=tree) for tree in trees), tuple(twice)
+
+
+def _composed(text: str, file: str, compose: Callable[..., T]) -> T:
+    """What PyYAML composes from the text; InputError where it cannot."""
     try:
         _refuse_depth(text, file)
-        root = yaml.compose(text, Loader=_Loader)
+        return compose(text, Loader=_Loader)
     except yaml.reader.ReaderError as error:
         what = f"not YAML: character #x{error.character:02x} is not text"
         raise InputError.one(_line_of(text, error.character, file), what, "remove that character") from None
@@ -62,9 +93,6 @@ def read_yaml(text: str, file: str) -> Document:
         raise _syntax(error, text, file) from None
     except (ValueError, RecursionError) as error:  # PyYAML lets a bad escape or a deep nest escape as these
         raise InputError.one(file, f"not YAML: {str(error).splitlines()[0]}", "mend the syntax") from None
-    if root is None:
-        raise InputError.one(f"{file}:1", "the file is empty", "start from one that `gpuyard init` writes")
-    return Document(file=file, root=_YamlTree(file).node(root, "", 0))
 
 
 def _syntax(error: yaml.YAMLError, text: str, file: str) -> InputError:
@@ -102,8 +130,12 @@ def _line_of(text: str, character: int, file: str) -> str:
 class _YamlTree:
     """Turns PyYAML's nodes into ours."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(
+        self, file: str, words: dict[str, bool | None] | None = None, twice: list[Problem] | None = None
+    ) -> None:
         self.file = file
+        self.words = words or {}
+        self.twice = twice  # collects keys that are given twice; None: they are an error
         self.count = 0
 
     def node(self, raw: yaml.Node, path: str, depth: int) -> Node:
@@ -115,7 +147,7 @@ class _YamlTree:
             here = Place(file=self.file, line=place.line, path=start)
             raise InputError([here.problem("nested too deep, or an alias that repeats itself", "write it out flat")])
         if isinstance(raw, yaml.ScalarNode):
-            return Scalar(place=place, text=raw.value, value=_yaml_value(raw))
+            return Scalar(place=place, text=raw.value, value=_yaml_value(raw, self.words))
         if isinstance(raw, yaml.SequenceNode):
             items = tuple(self.node(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(raw.value))
             return Sequence(place=place, items=items)
@@ -134,19 +166,24 @@ class _YamlTree:
             key = key_node.value
             here = Place(file=self.file, line=line, path=f"{path}.{key}" if path else key)
             if key in seen:
-                raise InputError([here.problem(f"given twice (first on line {seen[key]})", "keep one of them")])
+                problem = here.problem(f"given twice (first on line {seen[key]})", "keep one of them")
+                if self.twice is None:
+                    raise InputError([problem])
+                self.twice.append(problem)
+                first = [name for name, _ in items].index(key)
+                del items[first], places[first]
             seen[key] = line
             places.append(here)
             items.append((key, self.node(value_node, here.path, depth + 1)))
         return Mapping(place=place, items=tuple(items), key_places=tuple(places))
 
 
-def _yaml_value(raw: yaml.ScalarNode) -> str | int | float | bool | datetime.date | None:
+def _yaml_value(raw: yaml.ScalarNode, words: dict[str, bool | None]) -> str | int | float | bool | datetime.date | None:
     """What a scalar means in the YAML 1.2 core schema, with dates; quoted text is text."""
     text: str = raw.value
     if raw.style in ("'", '"', "|", ">"):
         return text
-    constants: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+    constants = _CONSTANTS | words
     if text in constants:
         return constants[text]
     if _INT.fullmatch(text):

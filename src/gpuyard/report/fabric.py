@@ -1,0 +1,141 @@
+"""A fabric told: its size, its choices, what was found in it, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuyard.fabric import Fabric, Materials, Size
+from gpuyard.fabric.verify import Finding, Verification
+from gpuyard.report.table import NOT_KNOWN, Column, Table
+from gpuyard.units import BITS_PER_S, POWER, show
+
+__all__ = ["checks_table", "facts_table", "findings_table", "listed_findings", "materials_table", "size_table"]
+
+
+def facts_table(fabric: Fabric) -> Table:
+    """The fabric in a few lines."""
+    demand, size = fabric.demand, fabric.size
+    rows = [
+        ("GPUs", f"{size.gpus:,} in {demand.server_count:,} servers, {demand.rails} NICs each"),
+        ("shape", _shape(fabric)),
+        ("leaves", f"{size.leaves:,} × {demand.leaf}"),
+    ]
+    if size.spines:
+        rows.append(("spines", f"{size.spines:,} × {demand.spine}"))
+    if size.cores:
+        rows.append(("cores", f"{size.cores:,} × {demand.core}"))
+    rows.append(("server links", f"{size.node_leaf_cables:,} cables of {show(demand.nic_bits_per_s, BITS_PER_S)}"))
+    if size.spines:
+        rows += [
+            ("leaf to spine", f"{size.leaf_spine_cables:,} cables, {size.uplinks_per_leaf} a leaf"),
+            ("oversubscription", f"{size.oversubscription_ratio:.3g}:1"),
+        ]
+    if size.cores:
+        rows.append(("spine to core", f"{size.spine_core_cables:,} cables"))
+    rows += [
+        ("system", demand.os or demand.technology),
+        ("addresses", _addresses(fabric)),
+        ("lossless", f"{fabric.lossless.transport}, {fabric.lossless.qos.name}, {fabric.lossless.balancing.mode}"),
+    ]
+    return Table(columns=(Column(heading="fabric"), Column(heading="")), rows=tuple(rows))
+
+
+def _shape(fabric: Fabric) -> str:
+    """The shape in words."""
+    size = fabric.size
+    words: list[str] = [fabric.demand.shape]
+    if size.planes > 1:
+        words.append(f"{size.planes} planes")
+    if size.pods > 1:
+        words.append(f"{size.pods} pods")
+    words.append(f"{size.stripes} stripe{'s' if size.stripes > 1 else ''} of {size.servers_per_stripe} servers")
+    return ", ".join(words)
+
+
+def _addresses(fabric: Fabric) -> str:
+    """How devices are numbered."""
+    if fabric.routing.protocol != "ebgp":
+        return "by the subnet manager"
+    kind = "unnumbered (IPv6 link-local)" if fabric.routing.unnumbered else "IPv4 /31"
+    tenants = f", {len(fabric.vrfs)} tenants over EVPN" if fabric.vrfs else ""
+    return f"eBGP, one AS a switch, {kind}{tenants}"
+
+
+def size_table(size: Size) -> Table:
+    """The counts of a sizing."""
+    rows = (
+        ("leaves", size.leaves), ("spines", size.spines), ("cores", size.cores),
+        ("node–leaf cables", size.node_leaf_cables), ("leaf–spine cables", size.leaf_spine_cables),
+        ("spine–core cables", size.spine_core_cables), ("GPUs", size.gpus), ("uplinks per leaf", size.uplinks_per_leaf),
+        ("stripes", size.stripes), ("servers per stripe", size.servers_per_stripe),
+        ("links per leaf and spine", size.links_per_pair),
+    )  # fmt: skip
+    return Table(
+        columns=(Column(heading="size"), Column(heading="", numeric=True)),
+        rows=(
+            *((name, f"{value:,}") for name, value in rows),
+            ("oversubscription", f"{size.oversubscription_ratio:g}"),
+        ),
+        notes=(f"these switches reach {size.most_nodes:,} servers in {size.tiers} tiers",),
+    )
+
+
+def findings_table(verification: Verification) -> Table:
+    """The findings, the worst first."""
+    return listed_findings(verification.findings, _summary(verification))
+
+
+def listed_findings(findings: Iterable[Finding], summary: str = "") -> Table:
+    """Findings one a row."""
+    rows = tuple(
+        (
+            finding.severity,
+            finding.check,
+            finding.where + (f" and {finding.place_count - 1:,} more" if finding.place_count > 1 else ""),
+            finding.what,
+            finding.fix or NOT_KNOWN,
+        )
+        for finding in findings
+    )
+    headings = ("severity", "check", "where", "what", "fix")
+    return Table(
+        columns=tuple(Column(heading=heading) for heading in headings), rows=rows, notes=(summary,) if summary else ()
+    )
+
+
+def _summary(verification: Verification) -> str:
+    """What the checks came to."""
+    verdicts = [row.verdict for row in verification.checks]
+    skipped = f", {verdicts.count('skipped')} skipped" if "skipped" in verdicts else ""
+    return (
+        f"{len(verdicts)} checks: {verdicts.count('passed')} passed, {verdicts.count('failed')} failed{skipped}; "
+        f"{len(verification.errors)} errors, {len(verification.warnings)} warnings"
+    )
+
+
+def checks_table(verification: Verification) -> Table:
+    """Every check and what it proves."""
+    rows = tuple((row.verdict, row.name, row.proves, row.why) for row in verification.checks)
+    return Table(
+        columns=(Column(heading=""), Column(heading="check"), Column(heading="proves"), Column(heading="")), rows=rows
+    )
+
+
+def materials_table(materials: Materials) -> Table:
+    """What is bought."""
+    rows = tuple(
+        (
+            item.kind,
+            item.what,
+            f"{item.count:,}",
+            show(item.total_w, POWER) if item.total_w is not None else NOT_KNOWN,
+            item.note,
+        )
+        for item in materials.items
+    )
+    headings = ("kind", "what", "count", "power", "")
+    return Table(
+        columns=tuple(Column(heading=heading, numeric=heading in ("count", "power")) for heading in headings),
+        rows=rows,
+        notes=(f"{show(materials.known_w, POWER)} known, {materials.rack_count} racks with switches",),
+    )

@@ -1,0 +1,231 @@
+"""A fabric as one page: the drawing, every device and link under the pointer, the findings. Nothing is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from html import escape
+
+from gpuyard.fabric import Device, Fabric
+from gpuyard.fabric.verify import Finding, Severity, Verification
+from gpuyard.report.fabric import facts_table, findings_table
+from gpuyard.report.fabric_scene import scene
+from gpuyard.report.fabric_svg import fabric_svg, topology_svg
+from gpuyard.report.page import html_table, page
+from gpuyard.topology import Topology
+from gpuyard.units import BITS_PER_S, show
+
+__all__ = ["fabric_page", "marks_of", "topology_page"]
+
+Plain = dict[str, object]
+
+STYLE = """<style>
+body{max-width:96rem}
+.fabric{display:grid;grid-template-columns:minmax(0,1fr) 21rem;gap:1rem}
+.side{height:0;min-height:100%;overflow:auto}
+.drawing{overflow-x:auto;min-height:26rem}.drawing svg{width:auto;max-width:100%;height:auto}
+@media(max-width:60rem){.fabric{grid-template-columns:1fr}.side{height:auto;max-height:24rem}}
+.device{cursor:pointer}.wire{cursor:pointer}
+.wire:hover,.wire.on{stroke-opacity:1;stroke-width:2.5}
+.dim .wire:not(.on){stroke-opacity:.06}.device.on rect{stroke-width:3}
+.about{border:1px solid var(--line);border-radius:6px;padding:.8rem;font-size:.85rem;
+overflow-wrap:break-word}
+.about h3{margin:.1rem 0 .5rem;font-size:1rem}.about td,.about th{white-space:normal;padding:.15rem .4rem}
+.find{width:100%;box-sizing:border-box;padding:.35rem .5rem;margin-bottom:.6rem;font:inherit}
+tr.error td:first-child{color:#d1242f;font-weight:600}tr.warning td:first-child{color:#9a6700;font-weight:600}
+td{white-space:normal}
+</style>"""
+
+SCRIPT = """<script>
+(() => {
+const data = JSON.parse(document.getElementById("fabric-data").textContent);
+const about = document.getElementById("about"), drawing = document.querySelector(".drawing");
+const wires = [...drawing.querySelectorAll(".wire")], boxes = [...drawing.querySelectorAll(".device")];
+let pinned = false;
+const el = (tag, text) => { const e = document.createElement(tag); e.textContent = text; return e; };
+function rows(pairs) {
+  const table = document.createElement("table");
+  for (const cells of pairs) { const tr = document.createElement("tr");
+    cells.forEach(cell => tr.append(el("td", cell ?? ""))); table.append(tr); }
+  return table;
+}
+function light(match, names) {
+  drawing.classList.add("dim");
+  wires.forEach(w => w.classList.toggle("on", match(w)));
+  boxes.forEach(b => b.classList.toggle("on", names.includes(b.dataset.name)));
+}
+function dark() {
+  drawing.classList.remove("dim");
+  [...wires, ...boxes].forEach(e => e.classList.remove("on"));
+}
+function device(name) {
+  const d = data.devices[name]; if (!d) return;
+  about.replaceChildren(el("h3", name), rows(d.facts));
+  if (d.ports) {
+    const shown = d.ports.slice(0, 200);
+    about.append(el("p", d.ports.length + " ports" + (shown.length < d.ports.length ? ", the first 200:" : ":")));
+    about.append(rows(shown.map(p => [p[0], "→ " + p[1] + " " + p[2], [p[3], p[4]].filter(Boolean).join(", ")])));
+  } else about.append(el("p", "Not drawn: cabled like the ones of its kind that are."));
+  light(w => w.dataset.a === name || w.dataset.b === name, [name]);
+}
+function link(w) {
+  const a = w.dataset.a, b = w.dataset.b, from = data.devices[a], to = data.devices[b];
+  const far = Object.fromEntries((to.ports || []).map(p => [p[0], p]));
+  const ports = (from.ports || []).filter(p => p[1] === b);
+  about.replaceChildren(el("h3", a + " – " + b), el("p", ports.length + (ports.length > 1 ? " links" : " link")));
+  about.append(rows(ports.slice(0, 200).map(p =>
+    [[p[0], p[3]].filter(Boolean).join(" "), "– " + [p[2], (far[p[2]] || [])[3]].filter(Boolean).join(" "), p[4]])));
+  light(x => x === w, [a, b]);
+}
+boxes.forEach(b => {
+  b.addEventListener("mouseenter", () => { if (!pinned) device(b.dataset.name); });
+  b.addEventListener("click", e => { pinned = true; device(b.dataset.name); e.stopPropagation(); });
+});
+wires.forEach(w => {
+  w.addEventListener("mouseenter", () => { if (!pinned) link(w); });
+  w.addEventListener("click", e => { pinned = true; link(w); e.stopPropagation(); });
+});
+drawing.addEventListener("mouseleave", () => { if (!pinned) dark(); });
+drawing.addEventListener("click", () => { pinned = false; dark(); });
+document.getElementById("find").addEventListener("input", e => {
+  const plain = s => s.trim().toLowerCase().replace(/(^|[^0-9])0+(?=[0-9])/g, "$1");
+  const word = plain(e.target.value); if (!word) return;
+  const names = Object.keys(data.devices);
+  const name = names.find(n => plain(n) === word) || names.find(n => plain(n).startsWith(word));
+  if (name) { pinned = true; device(name); }
+});
+document.querySelectorAll("[data-device]").forEach(e => e.addEventListener("click", () => {
+  pinned = true; device(e.dataset.device); drawing.scrollIntoView({behavior: "smooth"});
+}));
+})();
+</script>"""
+
+
+def fabric_page(fabric: Fabric, verification: Verification | None = None, title: str = "Fabric") -> str:
+    """The page of a designed fabric."""
+    findings = verification.findings if verification else ()
+    names = {device.name for device in fabric.devices}
+    marks = marks_of(findings, names)
+    drawn = {box.name for box in scene(fabric.topology, marks).boxes}
+    devices: Plain = {device.name: _device(device, device.name in drawn) for device in fabric.devices}
+    sections = [
+        STYLE,
+        _drawing(fabric_svg(fabric, marks), devices),
+        *_told(verification, names),
+        f"<h2>Size</h2>{html_table(facts_table(fabric))}",
+        _list("Why it is built like this", (*fabric.reasons, *fabric.limits)),
+        _list("What is not known or not covered", fabric.lossless.notes),
+        SCRIPT,
+    ]
+    return page(title, sections)
+
+
+def topology_page(topology: Topology, verification: Verification | None = None, title: str = "Cabling") -> str:
+    """The page of cabling alone, such as was imported."""
+    findings = verification.findings if verification else ()
+    names = {node.name for node in topology.nodes}
+    marks = marks_of(findings, names)
+    drawn = {box.name for box in scene(topology, marks).boxes}
+    ports: dict[str, list[list[str]]] = {name: [] for name in names}
+    for link in topology.links:
+        for end in link.ends:
+            far = link.far_from(end.node)
+            ports[end.node].append([end.port, far.node, far.port, "", show(link.speed_bits_per_s, BITS_PER_S)])
+    devices: Plain = {
+        node.name: {
+            "facts": [["role", node.role], *([["model", node.model]] if node.model else [])],
+            **({"ports": ports[node.name]} if node.name in drawn else {}),
+        }
+        for node in topology.nodes
+    }
+    drawing = topology_svg(topology, f"{len(names):,} devices, {len(topology.links):,} links", marks)
+    return page(title, [STYLE, _drawing(drawing, devices), *_told(verification, names), SCRIPT])
+
+
+def marks_of(findings: Iterable[Finding], names: set[str]) -> dict[str, Severity]:
+    """The worst severity of findings about each device; findings come worst first."""
+    marks: dict[str, Severity] = {}
+    for finding in findings:
+        name = _device_in(finding.where, names)
+        if name and finding.severity != "note":
+            marks.setdefault(name, finding.severity)
+    return marks
+
+
+def _device_in(where: str, names: set[str]) -> str | None:
+    """The device that a place starts with."""
+    first = re.split(r"[ :]", where, maxsplit=1)[0]
+    return first if first in names else None
+
+
+def _device(device: Device, drawn: bool) -> Plain:
+    """What the page tells of a device; ports only of those that can be pointed at."""
+    pairs = (
+        ("role", device.role), ("model", device.model), ("system", device.os), ("AS", device.asn),
+        ("loopback", device.loopback), ("rack", device.rack),
+        ("stripe", None if device.stripe is None else device.stripe + 1),
+        ("rail", None if device.rail is None else device.rail + 1),
+        ("plane", None if device.plane is None else device.plane + 1),
+    )  # fmt: skip
+    told: Plain = {"facts": [[name, str(value)] for name, value in pairs if value not in (None, "")]}
+    if drawn:
+        told["ports"] = [
+            [port.port, port.peer.node, port.peer.port, port.address or "", show(port.speed_bits_per_s, BITS_PER_S)]
+            for port in device.interfaces
+        ]
+    return told
+
+
+def _drawing(svg: str, devices: Mapping[str, object]) -> str:
+    """The drawing beside what it tells of the thing under the pointer."""
+    # "<" is escaped, so that no text can end the script element.
+    data = json.dumps({"devices": devices}, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        '<div class="fabric"><div class="drawing">' + svg + '</div><div class="side">'
+        '<input id="find" class="find" placeholder="find a device by name" aria-label="find a device by name">'
+        '<div id="about" class="about">Point at a device or a link; click to keep it.</div></div></div>'
+        f'<script type="application/json" id="fabric-data">{data}</script>'
+    )
+
+
+def _told(verification: Verification | None, names: set[str]) -> list[str]:
+    """The findings, and the checks that ran."""
+    if verification is None:
+        return []
+    rows = "".join(
+        f'<tr class="{finding.severity}"{_pointer(finding, names)}><td>{finding.severity}</td><td>{finding.check}</td>'
+        f"<td>{escape(finding.where)}{_more(finding)}</td><td>{escape(finding.what)}</td>"
+        f"<td>{escape(finding.fix)}</td></tr>"
+        for finding in verification.findings
+    )
+    head = "".join(f"<th>{column.heading}</th>" for column in findings_table(verification).columns)
+    ran = "".join(
+        f"<tr><td>{row.verdict}</td><td>{row.name}</td><td>{escape(row.proves)}</td><td>{escape(row.why)}</td></tr>"
+        for row in verification.checks
+    )
+    found = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    checks = f"<summary>{len(verification.checks)} checks</summary>" + _scroll(f"<table>{ran}</table>")
+    return [f"<h2>Findings</h2>{_scroll(found)}", f"<details>{checks}</details>"]
+
+
+def _scroll(table: str) -> str:
+    """A table that a narrow screen can move sideways."""
+    return f'<div class="scroll">{table}</div>'
+
+
+def _pointer(finding: Finding, names: set[str]) -> str:
+    """An attribute that leads from a finding to its device."""
+    name = _device_in(finding.where, names)
+    return f' data-device="{escape(name)}" style="cursor:pointer"' if name else ""
+
+
+def _more(finding: Finding) -> str:
+    """How many places more have it."""
+    return f" and {finding.place_count - 1:,} more" if finding.place_count > 1 else ""
+
+
+def _list(title: str, lines: Iterable[str]) -> str:
+    """Sentences as a list; nothing without any."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<h2>{escape(title)}</h2><ul>{items}</ul>" if items else ""

@@ -1,0 +1,14 @@
+"""The examples of the page on verification give what the page says."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "verification.md"
+
+
+def test_the_examples_of_the_page() -> None:
+    result = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert result.attempted > 5
+    assert result.failed == 0
