@@ -188,7 +188,11 @@ def _check_counts(page: _Page) -> None:
         if told != found and not page.problems:
             page.wrong(1, f"{name} says {told}, the file has {found}", f'write "{name} {found}"')
     seen: dict[float, int] = {}
+    hosts = page.headers.get("Nodes", 0)
     for flow in page.flows:
+        if hosts and max(flow.source, flow.target) >= hosts:
+            far = max(flow.source, flow.target)
+            page.wrong(flow.line, f"host {far} is outside the network of {hosts}", f"use hosts 0 to {hosts - 1}")
         number = flow.keys.get("id")
         if number is not None and number in seen:
             page.wrong(flow.line, f"id {number:.0f} is that of line {seen[number]} too", "give every flow its own id")

@@ -44,7 +44,7 @@ def simulate_flows(
     """When each flow begins and is received, and what each link carries; flows that never end have NaN."""
     traffic.check(network.host_count)
     parts = stretches(network, faults)
-    if len(parts) == 1 and not parts[0].lag_s.any():
+    if len(parts) == 1 and parts[0].routed.all() and not parts[0].lag_s.any():
         return _undisturbed(replace(network, rate_bits_per_s=parts[0].rate_bits_per_s), traffic, settings)
     carried = np.zeros(network.link_count)
     state: State | None = None

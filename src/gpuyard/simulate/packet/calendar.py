@@ -1,0 +1,195 @@
+"""The order of events: a calendar of narrow slots for what is near, a heap for what is far, exact in time.
+
+A slot is a list; when its turn comes its events are put in order of time (equal times: as they were put in). Almost
+all events lie one transmission and one cable ahead, so what is written moves through memory as a front.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.compiled import compiled
+from gpuyard.simulate.packet.memory import Row
+from gpuyard.simulate.packet.state import (
+    ACK,
+    DATA,
+    NONE,
+    TX,
+    back_paths,
+    batch,
+    events,
+    far,
+    near_event,
+    near_line,
+    paths,
+    slots,
+)
+
+__all__ = ["next_batch", "return_row", "schedule", "take_row"]
+
+FAR_SIGHT, NEAR_SIGHT = 12, 5  # slots
+SORT_LIMIT = 48  # beyond it, insertion would be slower than merging
+
+
+@compiled
+def take_row(s: Row) -> int:
+    """A free row of the events: the one given back last, or the next that was never used."""
+    row: int = s.free
+    if row == NONE:
+        row = s.fresh
+        s.fresh += 1
+    else:
+        s.free = events(s, row).next
+    return row
+
+
+@compiled
+def return_row(s: Row, row: int) -> None:
+    """Gives a row back."""
+    events(s, row).next = s.free
+    s.free = row
+
+
+@compiled
+def schedule(s: Row, row: int, time: int) -> None:
+    """Puts an event where its time says."""
+    event = events(s, row)
+    event.time = time
+    ahead = (time >> s.shift) - s.cursor
+    if ahead <= 0:
+        _into_batch(s, row, time)
+    elif ahead <= s.mask:
+        slot = (time >> s.shift) & s.mask
+        event.next = slots(s, slot).row
+        slots(s, slot).row = row
+        s.waiting += 1
+    else:
+        _into_heap(s, row, time)
+
+
+@compiled
+def _into_batch(s: Row, row: int, time: int) -> None:
+    """Puts an event among those of the slot that is being worked off."""
+    if s.batch_end == s.batch_room:  # those that are done make room
+        for place in range(s.batch_next, s.batch_end):
+            batch(s, place - s.batch_next).row = batch(s, place).row
+        s.batch_end -= s.batch_next
+        s.batch_next = 0
+    place = s.batch_end
+    while place > s.batch_next and events(s, batch(s, place - 1).row).time > time:
+        batch(s, place).row = batch(s, place - 1).row
+        place -= 1
+    batch(s, place).row = row
+    s.batch_end += 1
+
+
+@compiled
+def _into_heap(s: Row, row: int, time: int) -> None:
+    """Puts an event into the heap."""
+    place = s.far_count
+    s.far_count += 1
+    while place > 0:
+        above = (place - 1) >> 1
+        if events(s, far(s, above).row).time <= time:
+            break
+        far(s, place).row = far(s, above).row
+        place = above
+    far(s, place).row = row
+
+
+@compiled
+def _from_heap(s: Row) -> int:
+    """Takes the earliest event from the heap."""
+    first: int = far(s, 0).row
+    s.far_count -= 1
+    last = far(s, s.far_count).row
+    time = events(s, last).time
+    place, below = 0, 1
+    while below < s.far_count:
+        if below + 1 < s.far_count and events(s, far(s, below + 1).row).time < events(s, far(s, below).row).time:
+            below += 1
+        if events(s, far(s, below).row).time >= time:
+            break
+        far(s, place).row = far(s, below).row
+        place, below = below, 2 * below + 1
+    far(s, place).row = last
+    return first
+
+
+@compiled
+def next_batch(s: Row, until: int) -> bool:
+    """Moves on to the next slot that holds events and begins before `until`; False if there is none."""
+    if s.waiting == 0 and s.far_count == 0:
+        return False
+    shift, mask = s.shift, s.mask
+    end = until >> shift
+    far_slot = events(s, far(s, 0).row).time >> shift if s.far_count else end
+    slot = s.cursor + 1
+    if s.waiting == 0:
+        slot = max(slot, far_slot)
+    else:
+        while slot < far_slot and slots(s, slot & mask).row == NONE and slot < end:
+            slot += 1
+    if slot >= end:
+        return False
+    s.cursor = slot
+    _look_ahead(s, slot)
+    count = 0
+    row = slots(s, slot & mask).row
+    while row != NONE:
+        batch(s, count).row = row
+        count += 1
+        row = events(s, row).next
+    slots(s, slot & mask).row = NONE
+    s.waiting -= count
+    for place in range(count >> 1):  # the list was last in, first out
+        other = batch(s, place).row
+        batch(s, place).row = batch(s, count - 1 - place).row
+        batch(s, count - 1 - place).row = other
+    while s.far_count and events(s, far(s, 0).row).time >> shift <= slot:
+        batch(s, count).row = _from_heap(s)
+        count += 1
+    s.batch_next = 0
+    s.batch_end = count
+    _in_order(s, count)
+    return True
+
+
+@compiled
+def _look_ahead(s: Row, slot: int) -> None:
+    """Has the rows of slots to come brought near, and the links that the events of nearer ones will need."""
+    row = slots(s, (slot + FAR_SIGHT) & s.mask).row
+    if row != NONE:
+        near_event(s, row)
+    row = slots(s, (slot + NEAR_SIGHT) & s.mask).row
+    while row != NONE:
+        event = events(s, row)
+        if event.kind == TX:
+            near_line(s, row)
+        elif event.kind == DATA and s.balance == 0:
+            near_line(s, paths(s, event.flow * s.path_width + event.hop + 1).row)
+        elif event.kind == ACK and s.balance == 0:
+            near_line(s, back_paths(s, event.flow * s.path_width + event.hop + 1).row)
+        row = event.next
+
+
+@compiled
+def _in_order(s: Row, count: int) -> None:
+    """Sorts the batch by time; equal times keep their order."""
+    if count > SORT_LIMIT:
+        times, rows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        for place in range(count):
+            times[place] = events(s, batch(s, place).row).time
+            rows[place] = batch(s, place).row
+        order = np.argsort(times, kind="mergesort")
+        for place in range(count):
+            batch(s, place).row = rows[order[place]]
+        return
+    for place in range(1, count):
+        row = batch(s, place).row
+        time = events(s, row).time
+        hole = place
+        while hole > 0 and events(s, batch(s, hole - 1).row).time > time:
+            batch(s, hole).row = batch(s, hole - 1).row
+            hole -= 1
+        batch(s, hole).row = row

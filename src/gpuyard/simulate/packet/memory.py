@@ -1,0 +1,72 @@
+"""Rows of plain memory for compiled functions: a row is an address, so passing one costs nothing.
+
+Compiled functions that are handed arrays copy and count them at every call, which costs more than an event of the
+simulator does. They are handed one row instead, the head, which holds the addresses of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+
+__all__ = ["Row", "aligned", "prefetch", "table"]
+
+Row = Any  # a record at an address; its fields are those of the dtype it was made with
+
+
+def table(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], Row]:
+    """A compiled function that gives a row of the table whose address the head holds in that field."""
+    record, start = from_dtype(kind), head.fields[field][1] if head.fields else 0
+
+    @intrinsic
+    def _row(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
+        def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+            address = _address(builder, arguments, start, kind.itemsize)
+            return builder.inttoptr(address, context.get_value_type(record))
+
+        return record(of, types.int64), _generate
+
+    return cast(Callable[[Row, int], Row], _row)
+
+
+def prefetch(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], None]:
+    """A compiled function that has a row of a table brought near, without waiting for it."""
+    start = head.fields[field][1] if head.fields else 0
+    insert: Any = cgutils.get_or_insert_function
+
+    @intrinsic
+    def _near(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
+        def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+            flag, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+            shape = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+            function = insert(builder.module, shape, "llvm.prefetch.p0")
+            address = builder.inttoptr(_address(builder, arguments, start, kind.itemsize), pointer)
+            builder.call(function, [address, flag(0), flag(3), flag(1)])  # to read, to keep, data
+            return context.get_dummy_value()
+
+        return types.void(of, types.int64), _generate
+
+    return cast(Callable[[Row, int], None], _near)
+
+
+def _address(builder: Any, arguments: Any, start: int, size: int) -> Any:
+    """The address of a row, as an instruction: what the head holds at `start`, and so many rows more."""
+    word = ir.IntType(64)
+    place = builder.add(builder.ptrtoint(arguments[0], word), word(start))
+    base = builder.load(builder.inttoptr(place, word.as_pointer()))
+    return builder.add(base, builder.mul(arguments[1], word(size)))
+
+
+def aligned(count: int, kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """Rows of zeros that start on a cache line."""
+    raw = np.zeros(count * kind.itemsize + 64, dtype=np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + count * kind.itemsize].view(kind)
