@@ -10,7 +10,7 @@ JOBS ?= 2
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
-	@echo "make demo      check and plan an example workload"
+	@echo "make demo      plan a training, design and verify its fabric, plan a service"
 	@echo "make test      lint, types and tests"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     measurements, side by side"
@@ -27,6 +27,9 @@ demo: install
 	$(BIN)/gpuyard check examples/pretraining.yaml
 	@mkdir -p build
 	$(BIN)/gpuyard plan examples/pretraining.yaml --html build/plan.html
+	$(BIN)/gpuyard fabric design --gpus 1024 --switch qfx5240-64od -o build/fabric.json
+	$(BIN)/gpuyard fabric verify build/fabric.json --html build/fabric.html
+	$(BIN)/gpuyard plan examples/inference.yaml --html build/inference.html
 
 lint: install
 	$(BIN)/ruff check src tests bench tools

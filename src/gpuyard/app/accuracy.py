@@ -31,7 +31,9 @@ from gpuyard.perf.score import (
     unheard,
 )
 
-__all__ = ["Accuracy", "Group", "Holdout", "RowScore", "Unsupported", "calibrated_profile", "score_training"]
+__all__ = [
+    "Accuracy", "Group", "Holdout", "RowScore", "Unsupported", "calibrated_profile", "read_rows", "score_training",
+]  # fmt: skip
 
 Holdout = Literal["none", "groups", "sources"]
 LEAST_ROWS = 100  # about twice what is fitted
@@ -131,16 +133,18 @@ def score_training(
 
 def read_table(path: Path, catalog: Catalog, profile: str = "", trust: str = "AB") -> Runs:
     """The runs of a CSV file in the columns of a table of training runs."""
+    rows = read_rows(path, {"model", "chip", "n_chips"}, "training runs", "model, chip, n_chips, global_batch")
+    return read_runs(rows, catalog, trust, profile)
+
+
+def read_rows(path: Path, needed: set[str], what: str, columns: str) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least those columns."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            if not {"model", "chip", "n_chips"} <= set(reader.fieldnames or ()):
-                raise InputError.one(
-                    str(path),
-                    "not a table of training runs",
-                    "give a CSV with at least model, chip, n_chips, global_batch",
-                )
-            return read_runs(reader, catalog, trust, profile)
+            if not needed <= set(reader.fieldnames or ()):
+                raise InputError.one(str(path), f"not a table of {what}", f"give a CSV with at least {columns}")
+            return list(reader)
     except FileNotFoundError:
         raise InputError.one(str(path), "no such file", "check the path") from None
     except (UnicodeDecodeError, csv.Error) as error:

@@ -5,29 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuyard.app.inference import plan_service
 from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.errors import Infeasible, InputError
+from gpuyard.errors import Infeasible
 from gpuyard.plan import Plan
 from gpuyard.plan.graphics import plan_graphics
 from gpuyard.plan.hpc import plan_hpc
+from gpuyard.plan.shortlist import Networks
 from gpuyard.plan.training import plan_training
 from gpuyard.workload import Workload, own_catalogs, read_workload
 
 __all__ = ["plan_file", "plan_workload"]
 
 
-def plan_file(path: Path, layers: Sequence[Path] = (), profile: str = "") -> Plan | Infeasible:
+def plan_file(
+    path: Path, layers: Sequence[Path] = (), profile: str = "", networks: Networks | None = None
+) -> Plan | Infeasible:
     """The plan for a workload file; InputError with every problem if the file is wrong."""
     catalog = load_catalog((*layers, *own_catalogs(path)))
-    return plan_workload(read_workload(path, catalog), catalog, profile)
+    return plan_workload(read_workload(path, catalog), catalog, profile, path.parent, networks)
 
 
-def plan_workload(workload: Workload, catalog: Catalog, profile: str = "") -> Plan | Infeasible:
-    """The plan for a workload; `profile` names the software of training, the newest by default."""
+def plan_workload(
+    workload: Workload,
+    catalog: Catalog,
+    profile: str = "",
+    folder: Path = Path(),
+    networks: Networks | None = None,
+) -> Plan | Infeasible:
+    """The plan for a workload; `profile` names the software of training, `folder` holds the trace it may name."""
     if workload.task in ("pretraining", "finetuning"):
-        return plan_training(workload, catalog, profile)
+        return plan_training(workload, catalog, profile, networks)
     if workload.task == "graphics":
         return plan_graphics(workload, catalog)
     if workload.task == "hpc":
         return plan_hpc(workload, catalog)
-    raise InputError.one("task", "this version does not plan inference", "use `gpuyard check` to see what may run it")
+    return plan_service(workload, catalog, folder)

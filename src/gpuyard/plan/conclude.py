@@ -9,6 +9,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.plan.front import pareto_front, ranked
 from gpuyard.plan.limits import Miss, infeasible, rejected
 from gpuyard.plan.option import Option, Plan, Rejected
+from gpuyard.plan.service import FrontierPoint
 from gpuyard.units import MONEY, show
 from gpuyard.workload import Workload
 
@@ -26,6 +27,7 @@ def concluded(
     notes: Sequence[str] = (),
     profile: str = "",
     excluded: Sequence[Rejected] = (),
+    frontier: Sequence[FrontierPoint] = (),
 ) -> Plan | Infeasible:
     """The plan; `nothing` is said when there is not even a near miss, `excluded` families were never tried."""
     if not options:
@@ -41,6 +43,7 @@ def concluded(
         searched_count=searched_count,
         profile=profile,
         notes=(*notes, *_against_guidance(workload, best, catalog)),
+        frontier=tuple(frontier),
     )
 
 

@@ -15,6 +15,7 @@ from gpuyard.perf import (
     Layout,
     Machine,
     Memory,
+    NetworkModel,
     Software,
     StepTime,
     memory,
@@ -84,6 +85,7 @@ class Case:
     chip: Machine
     soft: Software
     constants: Constants
+    network: NetworkModel | None = None  # None: the closed forms
 
 
 def evaluate(case: Case, ways: Ways) -> Evaluated:
@@ -106,7 +108,7 @@ def evaluate(case: Case, ways: Ways) -> Evaluated:
 
 def _step(case: Case, layout: Layout) -> StepTime:
     """The step time of layouts."""
-    return step_time(case.arch, layout, case.chip, case.soft, case.constants)
+    return step_time(case.arch, layout, case.chip, case.soft, case.constants, case.network)
 
 
 def detail(case: Case, ways: Ways, index: int) -> tuple[StepTime, Memory]:

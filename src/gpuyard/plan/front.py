@@ -33,9 +33,10 @@ def _order(option: Option) -> tuple[float, float, float, str, int]:
 
 
 def _triple(option: Option) -> tuple[float, float, float]:
-    """Time, cost and chips."""
+    """Time, cost and chips; the time of a service is that of its answers."""
     usd = option.usd
-    return option.expected_s, math.inf if usd is None else usd, option.cluster.chip_count
+    time_s = option.service.e2e.mean_s if option.service else option.expected_s
+    return time_s, math.inf if usd is None else usd, option.cluster.chip_count
 
 
 def _least(triples: set[tuple[float, float, float]]) -> set[tuple[float, float, float]]:

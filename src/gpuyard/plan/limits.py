@@ -14,7 +14,7 @@ from gpuyard.plan.option import Bill, Rejected
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, Dimension, parse, show
 from gpuyard.workload import Requirements, Where, Workload
 
-__all__ = ["Miss", "Verdict", "infeasible", "judged", "ladder", "most_machines", "rejected", "spread"]
+__all__ = ["Miss", "Verdict", "infeasible", "judged", "ladder", "most_machines", "raised", "rejected", "spread"]
 
 MOST_MACHINES = 100_000  # more than any cluster that was ever built
 RUNG = 1.15  # between two numbers of machines that are tried
@@ -50,7 +50,7 @@ class _Limit:
     words: Callable[[Bill, Requirements, float | None], tuple[str, str]]  # what, and the fix
 
 
-def _raised(value: float, dimension: Dimension) -> str:
+def raised(value: float, dimension: Dimension) -> str:
     """The value in words, rounded up: who follows the advice keeps the limit."""
     texts = (show(value * (1.0 + 0.0005 * step), dimension) for step in range(100))
     return next(text for text in texts if parse(text, dimension) >= value)
@@ -66,7 +66,7 @@ def _deadline(bill: Bill, limits: Requirements, useful_s: float | None) -> float
 
 
 def _deadline_words(bill: Bill, limits: Requirements, _useful_s: float | None) -> tuple[str, str]:
-    needs = _raised(bill.expected_s, DURATION)
+    needs = raised(bill.expected_s, DURATION)
     late = bill.expected_s / (limits.deadline_s or math.inf)
     return f"it needs {needs} ({_too(late)} long)", f"raise deadline to {needs}"
 
@@ -76,7 +76,7 @@ def _budget(bill: Bill, limits: Requirements, useful_s: float | None) -> float |
 
 
 def _budget_words(bill: Bill, limits: Requirements, _useful_s: float | None) -> tuple[str, str]:
-    costs = _raised(bill.usd, MONEY)
+    costs = raised(bill.usd, MONEY)
     over = bill.usd / (limits.budget_usd or math.inf)
     return f"it costs {costs} by {bill.way} ({_too(over)} much)", f"raise budget to {costs}"
 
@@ -87,7 +87,7 @@ def _hourly(bill: Bill, limits: Requirements, _useful_s: float | None) -> float 
 
 
 def _hourly_words(bill: Bill, limits: Requirements, _useful_s: float | None) -> tuple[str, str]:
-    costs = _raised(bill.usd_per_hour, PRICE_PER_HOUR)
+    costs = raised(bill.usd_per_hour, PRICE_PER_HOUR)
     over = bill.usd_per_hour / (limits.hourly_budget_usd_per_hour or math.inf)
     return f"it costs {costs} by {bill.way} ({_too(over)} much)", f"raise hourly_budget to {costs}"
 
@@ -197,7 +197,8 @@ def rejected(misses: Iterable[Miss], families: Iterable[str]) -> tuple[Rejected,
     """The nearest miss of each family that has no option."""
     nearest: dict[str, Miss] = {}
     for miss in misses:
-        if miss.family not in nearest or miss.ratio < nearest[miss.family].ratio:
+        best = nearest.get(miss.family)
+        if best is None or (not miss.fits, miss.ratio) < (not best.fits, best.ratio):
             nearest[miss.family] = miss
     for family in families:
         nearest.pop(family, None)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from gpuyard.catalog import Task
 from gpuyard.document import Doc
+from gpuyard.plan.service import FrontierPoint, Service
 from gpuyard.workload import ConsumptionName, PlatformChoice
 
 __all__ = [
@@ -129,6 +130,7 @@ class Option:
     energy_joules: float | None = None
     storage_need: StorageNeed | None = None
     storage: tuple[StoragePick, ...] = ()
+    service: Annotated[Service | None, Doc("what it serves, of inference")] = None
     on_front: Annotated[bool, Doc("nothing is better in time, cost and number of chips at once")] = False
     reasons: tuple[str, ...] = ()
 
@@ -159,3 +161,4 @@ class Plan:
     searched_count: int
     profile: Annotated[str, Doc("the software that the times are of")] = ""
     notes: tuple[str, ...] = ()
+    frontier: Annotated[tuple[FrontierPoint, ...], Doc("speed for one user against yield of a chip, of inference")] = ()

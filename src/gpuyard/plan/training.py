@@ -9,11 +9,13 @@ from typing import cast, get_args
 import numpy as np
 
 from gpuyard.catalog import Catalog, Chip, Framework, Machine
-from gpuyard.errors import Infeasible
+from gpuyard.errors import Infeasible, InputError
 from gpuyard.perf import (
     FIT_RATIO,
     Calibration,
+    Layout,
     Memory,
+    NetworkModel,
     Precision,
     Profile,
     Silicon,
@@ -35,18 +37,19 @@ from gpuyard.plan.conclude import concluded
 from gpuyard.plan.cost import bills, energy_joules
 from gpuyard.plan.demand import TrainingDemand, training_demand
 from gpuyard.plan.eligible import chip_of, ruled_out
-from gpuyard.plan.evaluate import Case, Evaluated, detail, evaluate
+from gpuyard.plan.evaluate import Case, Evaluated, detail, evaluate, layout_of
 from gpuyard.plan.exposure import Resilience
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, Space, Ways, ways
 from gpuyard.plan.limits import Miss, judged, most_machines
 from gpuyard.plan.option import Arrangement, Cluster, Option, Part, Plan, Rejected
 from gpuyard.plan.platforms import suitability
+from gpuyard.plan.shortlist import SHORTLIST, Networks, one_way, timed_again
 from gpuyard.plan.storage import storage_need, storage_picks
 from gpuyard.units import BITS_PER_S, BYTES, DURATION, show
 from gpuyard.workload import Workload
 
-__all__ = ["Search", "plan_training"]
+__all__ = ["Search", "option_case", "plan_training"]
 
 MOST_CHIPS = 16_384  # the largest cluster of the published runs that the model was fitted on
 # Nine of ten published runs are predicted to within this when their group is left out of the fit
@@ -69,6 +72,7 @@ class Search:
     precision: Precision
     profile: Profile
     calibration: Calibration
+    network: NetworkModel | None = None
 
     @property
     def domain(self) -> int:
@@ -97,6 +101,7 @@ class Search:
                 experts=self.experts,
             ),
             constants=self.calibration.constants,
+            network=self.network,
         )
 
     def layouts(self, chips: tuple[int, ...], offload: bool = False) -> Ways:
@@ -119,16 +124,22 @@ class Search:
         return ERROR_TPU if self.chip.kind == "tpu" else ERROR_DENSE
 
 
-def plan_training(workload: Workload, catalog: Catalog, profile: str = "") -> Plan | Infeasible:
-    """The clusters that train the model within the limits, the cheapest first; Infeasible with what to relax."""
+def plan_training(
+    workload: Workload, catalog: Catalog, profile: str = "", networks: Networks | None = None
+) -> Plan | Infeasible:
+    """The clusters that train the model within the limits, the cheapest first; Infeasible with what to relax.
+
+    With `networks`, the first options are timed again with the collectives of their own network.
+    """
     demand, calibration = training_demand(workload), read_calibration()
     options: list[Option] = []
     misses: list[Miss] = []
     out: list[Rejected] = []
-    searched, used = 0, set[str]()
+    searches: dict[tuple[str, str], Search] = {}
+    searched = 0
     for row in catalog.machines:
         for search in _searches(workload, demand, row, catalog, profile, calibration, out):
-            used.add(search.profile.name)
+            searches[row.name, search.precision] = search
             counts = tuple(_counts(workload, row))
             found = evaluate(search.case(), search.layouts(tuple(_chips(row, count) for count in counts)))
             searched += found.tried_count
@@ -138,6 +149,11 @@ def plan_training(workload: Workload, catalog: Catalog, profile: str = "") -> Pl
                     options.append(result)
                 elif result:
                     misses.append(result)
+    notes = list(demand.notes)
+    if networks is not None:
+        options, late = timed_again(options, lambda option: _again(option, searches, networks, catalog))
+        misses += late
+        notes.append(f"collectives of the first {SHORTLIST} options as flows over their network, others in closed form")
     return concluded(
         workload,
         catalog,
@@ -147,10 +163,36 @@ def plan_training(workload: Workload, catalog: Catalog, profile: str = "") -> Pl
         nothing=Infeasible(
             binding="where", what="no machine type is left to train on", fix="allow more machines, or another precision"
         ),
-        notes=demand.notes,
-        profile=", ".join(sorted(used)),
+        notes=notes,
+        profile=", ".join(sorted({search.profile.name for search in searches.values()})),
         excluded=out,
     )
+
+
+def _again(
+    option: Option, searches: dict[tuple[str, str], Search], networks: Networks, catalog: Catalog
+) -> Option | Miss | None:
+    """The option with the collectives of its own network; None where there is no model of it."""
+    search, count = searches[option.cluster.machine, option.precision], option.cluster.machine_count
+    model = networks(search.row, count, search.workload.where.switch, search.calibration.constants)
+    if model is None or option.arrangement is None:
+        return None
+    search = replace(search, network=model)
+    way = one_way(option.arrangement, _chips(search.row, count))
+    return _option(search, count, evaluate(search.case(), way), catalog)
+
+
+def option_case(workload: Workload, catalog: Catalog, option: Option, profile: str = "") -> tuple[Case, Layout]:
+    """The inputs of the step-time model for one option of a plan; fields of the layout have no dimensions."""
+    row, demand = catalog.machine(option.cluster.machine), training_demand(workload)
+    found = _searches(workload, demand, row, catalog, profile, read_calibration(), [])
+    search = next((each for each in found if each.precision == option.precision), None)
+    if search is None or option.arrangement is None:
+        raise InputError.one("option", f"{row.name} is not one that trains this model", "plan the workload again")
+    case = search.case()
+    way = one_way(option.arrangement, _chips(row, option.cluster.machine_count))
+    layout = layout_of(way, float(case.chip.scaleup_chips))
+    return case, Layout(**{field.name: np.reshape(getattr(layout, field.name), ()) for field in fields(layout)})
 
 
 def _searches(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from gpuyard.plan import Arrangement, Bill, Option, Part, Plan
+from gpuyard.report.inference import service_facts, service_sections, service_table
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
@@ -19,6 +21,8 @@ UNPROVEN_RATIO = 1.0  # no published runs to take an error bar from
 
 def plan_table(plan: Plan, top: int) -> Table:
     """The best options, one a row."""
+    if any(option.service for option in plan.options):
+        return service_table(plan, top, _plan_notes(plan, top, "latency"))
     headings = (
         "#",
         "machine",
@@ -36,13 +40,19 @@ def plan_table(plan: Plan, top: int) -> Table:
     )
     numeric = ("#", "count", "chips", "step", "MFU", "memory", "time", "cost")
     rows = tuple(_row(number, option) for number, option in enumerate(plan.options[:top], start=1))
-    rejected = tuple(f"out, {why}: {', '.join(families)}" for why, families in _rejected(plan).items())
-    front = "* nothing is better in time, cost and number of chips at once" if any(row[-1] for row in rows) else ""
     return Table(
         columns=tuple(Column(heading=heading, numeric=heading in numeric) for heading in headings),
         rows=rows,
-        notes=tuple(note for note in (front, _count(plan), *plan.notes, *rejected) if note),
+        notes=_plan_notes(plan, top, "time"),
     )
+
+
+def _plan_notes(plan: Plan, top: int, measure: str) -> tuple[str, ...]:
+    """What stands below the table."""
+    rejected = tuple(f"out, {why}: {', '.join(families)}" for why, families in _rejected(plan).items())
+    marked = any(option.on_front for option in plan.options[:top])
+    front = f"* nothing is better in {measure}, cost and number of chips at once" if marked else ""
+    return tuple(note for note in (front, _count(plan), *plan.notes, *rejected) if note)
 
 
 def _rejected(plan: Plan) -> dict[str, list[str]]:
@@ -55,7 +65,8 @@ def _rejected(plan: Plan) -> dict[str, list[str]]:
 
 def _count(plan: Plan) -> str:
     """How much was looked at."""
-    profile = f", times as of {plan.profile}" if plan.profile else ""
+    told = "engines" if any(option.service for option in plan.options) else "times as of"
+    profile = f", {told} {plan.profile}" if plan.profile else ""
     return f"{plan.searched_count:,} candidates{profile}"
 
 
@@ -112,12 +123,12 @@ def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
     """One option in full, as tables."""
     option = plan.options[number - 1]
     return (
-        _facts(option),
+        service_facts(option) if option.service else _facts(option),
         _sum("step time", option.step_parts, lambda value: show(value, DURATION, 4)),
         _sum("memory of the fullest chip", option.memory_parts, lambda value: show(value, BYTES, 4)),
         _bills(option),
         _platforms(option),
-        _storage(option),
+        *((_storage(option),) if option.storage_need else ()),
     )
 
 
@@ -189,10 +200,12 @@ def _storage(option: Option) -> Table:
     return Table(columns=columns, rows=rows, notes=(note,))
 
 
-def plan_page(plan: Plan, top: int) -> str:
-    """The plan as a self-contained page: the Pareto plot, where the time goes, and the table."""
+def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
+    """The plan as a self-contained page: the Pareto plot, where the time goes, the table, and `extra`."""
     priced = [option for option in plan.options if option.usd]
     sections = [f"<p>{escape(_count(plan))}</p>"]
+    if any(option.service for option in plan.options):
+        return page(f"Plan: {plan.workload}", [*sections, *service_sections(plan, top, plan_table(plan, top)), *extra])
     if priced:
         points = [
             Point(

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["PALETTE", "Axis", "Bar", "Point", "scatter", "stacked_bars"]
+__all__ = [
+    "PALETTE", "Axis", "Bar", "Point", "drawing", "frame", "legend", "log_axis", "scatter", "stacked_bars", "tick_x",
+    "tick_y", "ticks",
+]  # fmt: skip
 
 # Okabe and Ito (2008), then Tol's muted scheme: told apart by people with any colour vision.
 PALETTE = (
@@ -48,17 +51,13 @@ class Bar:
 
 def scatter(points: Sequence[Point], x_axis: Axis, y_axis: Axis) -> str:
     """Marks over two logarithmic axes, the joined ones connected, each with its label as a tooltip."""
-    place_x = _log_axis([point.x for point in points], LEFT, WIDTH - RIGHT)
-    place_y = _log_axis([point.y for point in points], HEIGHT - BOTTOM, TOP)
+    place_x = log_axis([point.x for point in points], LEFT, WIDTH - RIGHT)
+    place_y = log_axis([point.y for point in points], HEIGHT - BOTTOM, TOP)
     groups = sorted({point.group for point in points})
     colour = {group: PALETTE[index % len(PALETTE)] for index, group in enumerate(groups)}
-    body = [_frame(x_axis.title, y_axis.title)]
-    body += [
-        _tick_x(place_x(value), x_axis.words(value)) for value in _ticks([point.x for point in points], x_axis.unit)
-    ]
-    body += [
-        _tick_y(place_y(value), y_axis.words(value)) for value in _ticks([point.y for point in points], y_axis.unit)
-    ]
+    body = [frame(x_axis.title, y_axis.title)]
+    body += [tick_x(place_x(value), x_axis.words(value)) for value in ticks([point.x for point in points], x_axis.unit)]
+    body += [tick_y(place_y(value), y_axis.words(value)) for value in ticks([point.y for point in points], y_axis.unit)]
     front = sorted((place_x(point.x), place_y(point.y)) for point in points if point.joined)
     if len(front) > 1:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in front)
@@ -71,7 +70,7 @@ def scatter(points: Sequence[Point], x_axis: Axis, y_axis: Axis) -> str:
             f'fill="{colour[point.group]}" fill-opacity="{0.95 if point.joined else 0.5}">'
             f"<title>{escape(point.label)}</title></circle>"
         )
-    return _svg(HEIGHT, "".join(body)) + _legend([(group, colour[group]) for group in groups])
+    return drawing(HEIGHT, "".join(body)) + legend([(group, colour[group]) for group in groups])
 
 
 def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
@@ -94,10 +93,10 @@ def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
             )
             x += value * scale
         body.append(f'<text x="{x + 6:.1f}" y="{y + 14}">{escape(show(sum(value for _, value in bar.parts)))}</text>')
-    return _svg(12 + row * len(bars), "".join(body)) + _legend([(name, colour[name]) for name in names])
+    return drawing(12 + row * len(bars), "".join(body)) + legend([(name, colour[name]) for name in names])
 
 
-def _svg(height: int, body: str) -> str:
+def drawing(height: int, body: str) -> str:
     """The drawing's frame."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg" '
@@ -105,13 +104,13 @@ def _svg(height: int, body: str) -> str:
     )
 
 
-def _legend(entries: Sequence[tuple[str, str]]) -> str:
+def legend(entries: Sequence[tuple[str, str]]) -> str:
     """Names and their colours, as HTML."""
     items = "".join(f'<li><i style="background:{colour}"></i>{escape(name)}</li>' for name, colour in entries)
     return f'<ul class="legend">{items}</ul>'
 
 
-def _log_axis(values: Sequence[float], low_px: float, high_px: float) -> Callable[[float], float]:
+def log_axis(values: Sequence[float], low_px: float, high_px: float) -> Callable[[float], float]:
     """From a value to its pixel, with a margin on both sides."""
     low, high = math.log10(min(values)), math.log10(max(values))
     margin = max(0.05 * (high - low), 0.05)
@@ -119,7 +118,7 @@ def _log_axis(values: Sequence[float], low_px: float, high_px: float) -> Callabl
     return lambda value: low_px + (math.log10(value) - low) / (high - low) * (high_px - low_px)
 
 
-def _ticks(values: Sequence[float], unit: float) -> list[float]:
+def ticks(values: Sequence[float], unit: float) -> list[float]:
     """Round values inside the range: 1, 2 and 5 times powers of ten units."""
     low, high = min(values) / unit, max(values) / unit
     found = []
@@ -128,7 +127,7 @@ def _ticks(values: Sequence[float], unit: float) -> list[float]:
     return [value * unit for value in found or [low]]
 
 
-def _frame(x_title: str, y_title: str) -> str:
+def frame(x_title: str, y_title: str) -> str:
     """The axes and their titles."""
     bottom, middle = HEIGHT - BOTTOM, (HEIGHT - BOTTOM + TOP) / 2
     return (
@@ -138,7 +137,7 @@ def _frame(x_title: str, y_title: str) -> str:
     )
 
 
-def _tick_x(x: float, text: str) -> str:
+def tick_x(x: float, text: str) -> str:
     """A mark on the horizontal axis."""
     bottom = HEIGHT - BOTTOM
     return (
@@ -147,7 +146,7 @@ def _tick_x(x: float, text: str) -> str:
     )
 
 
-def _tick_y(y: float, text: str) -> str:
+def tick_y(y: float, text: str) -> str:
     """A mark on the vertical axis."""
     return (
         f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".12"/>'

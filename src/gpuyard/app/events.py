@@ -1,0 +1,152 @@
+"""The event simulation as the planner's seam: requests through replicas, and what their middle tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.errors import Infeasible
+from gpuyard.plan.inference import VARIATION, Latencies, Load, Quantiles, Replica
+from gpuyard.simulate.serving import Outcome, Pool, Requests, at_rate, lognormal, simulate
+
+__all__ = ["EventModel", "pool_of", "quantiles"]
+
+Reals = npt.NDArray[np.float64]
+MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
+LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
+LIVES, LONGEST_REQUESTS = 8.0, 40_000  # as many as eight times those that are there at once, so that it settles
+LOOK_S = 120.0  # of traffic, where that is within the bounds above
+WAIT = 0.1  # of an answer's time in the queue, at the end of a run: more, and the queue grows without end
+WARM_UP, COOL_DOWN = 0.2, 0.9  # requests between these shares of all are counted: the service starts and ends empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EventModel:
+    """The event simulation as the planner's seam."""
+
+    context_tokens: int | None = None
+    trace: Requests | None = None
+    seed: int = 0
+
+    def serve(self, replica: Replica, replicas: int, load: Load) -> Latencies | Infeasible:
+        """Latencies and rates of so many replicas under the load."""
+        shown = replicas if self.trace is not None else min(replicas, MOST_REPLICAS)
+        found = self._served(replica, replicas, shown, load, 0)
+        if self.trace is not None or load.requests_per_s is None or isinstance(found, Infeasible):
+            return found
+        rate = load.requests_per_s
+        present = rate * found.e2e.mean_s * shown / replicas  # requests in what is simulated (Little)
+        if found.keeps_up and LIVES * present > self.drawn(load, shown / replicas)[0].count:
+            found = self._served(replica, replicas, shown, load, int(min(LIVES * present, LONGEST_REQUESTS)))
+        if isinstance(found, Infeasible) or not found.keeps_up:
+            return found
+        # what comes is answered: the draw's own rate is chance
+        return replace(found, requests_per_s=rate, output_tokens_per_s=rate * load.output_tokens)
+
+    def _served(self, replica: Replica, replicas: int, shown: int, load: Load, count: int) -> Latencies | Infeasible:
+        """One simulation of `shown` of the replicas, with so many requests; 0: as many as look enough."""
+        requests, users = self.drawn(load, shown / replicas, count)
+        outcome = simulate(requests, pool_of(replica, shown), users=users, router="least-outstanding", timeline=False)
+        if isinstance(outcome, Infeasible):
+            return outcome
+        return _latencies(outcome, replicas / shown, shown * replica.ranks, whole=self.trace is not None)
+
+    def drawn(self, load: Load, share: float, count: int = 0) -> tuple[Requests, int]:
+        """The requests of a share of the service, and its users (0: requests arrive by themselves)."""
+        if self.trace is not None:
+            return (self.trace if not count else _first(self.trace, count)), 0
+        rng = np.random.default_rng(self.seed)
+        if load.users is not None:
+            users = max(1, round(load.users * share))
+            return self._lengths(load, count or min(max(8 * users, LEAST_REQUESTS), 4 * MOST_REQUESTS), rng), users
+        rate = (load.requests_per_s or 1.0) * share
+        many = count or int(min(max(LOOK_S * rate, LEAST_REQUESTS), MOST_REQUESTS))
+        return _arriving(self._lengths(load, many, rng), rate, load, rng), 0
+
+    def _lengths(self, load: Load, count: int, rng: np.random.Generator) -> Requests:
+        """Prompts and answers about their means, within the model's context."""
+        longest = float(self.context_tokens or 1_000_000)
+        prompts = max(load.input_tokens, longest * load.input_tokens / load.total_tokens)  # the context, shared out
+        return lognormal(
+            count,
+            load.input_tokens,
+            load.output_tokens,
+            VARIATION,
+            rng,
+            (prompts, max(longest - prompts, load.output_tokens)),
+            hit_ratio=load.hit_ratio,
+        )
+
+
+def _first(requests: Requests, count: int) -> Requests:
+    """The first so many requests."""
+    return Requests(
+        arrived_s=requests.arrived_s[:count],
+        prompt_tokens=requests.prompt_tokens[:count],
+        output_tokens=requests.output_tokens[:count],
+        cached_tokens=requests.cached_tokens[:count],
+    )
+
+
+def _arriving(requests: Requests, rate: float, load: Load, rng: np.random.Generator) -> Requests:
+    """The requests at a mean rate: at random, evenly, or each second's together at its start."""
+    if load.arrivals == "poisson":
+        return at_rate(requests, rate, rng)
+    even = np.arange(requests.count) / rate
+    return replace(requests, arrived_s=even if load.arrivals == "steady" else np.floor(even))
+
+
+def pool_of(replica: Replica, replicas: int) -> Pool:
+    """So many replicas; each rank of attention data parallelism schedules on its own."""
+    return Pool(
+        row=replica.row,
+        room=replica.room,
+        limits=replica.limits,
+        engine=replica.engine,
+        replicas=replicas * replica.ranks,
+    )
+
+
+def _latencies(outcome: Outcome, scale: float, ranks: int, whole: bool) -> Latencies:
+    """What the middle of a run tells of a service that never stops; all of it where it is a recording."""
+    count = len(outcome.arrived_s)
+    counted = np.ones(count, dtype=bool)
+    if not whole and count >= LEAST_REQUESTS:
+        order = np.argsort(outcome.arrived_s, kind="stable")
+        counted[:] = False
+        counted[order[int(WARM_UP * count) : int(COOL_DOWN * count)]] = True
+    arrived, finished = outcome.arrived_s[counted], outcome.finished_s[counted]
+    several = counted & (outcome.output_tokens > 1)
+    tokens = outcome.output_tokens[several] - 1
+    span = max(float(arrived.max() - arrived.min()), 1e-9) if len(arrived) > 1 else float((finished - arrived).max())
+    if whole:
+        span = max(float(finished.max() - arrived.min()), 1e-9)
+    rate = len(arrived) / span
+    busy = float((finished - outcome.admitted_s[counted]).mean())
+    return Latencies(
+        ttft=quantiles((outcome.first_token_s - outcome.arrived_s)[counted]),
+        tpot=quantiles((outcome.finished_s - outcome.first_token_s)[several] / tokens),
+        e2e=quantiles(finished - arrived),
+        requests_per_s=rate * scale,
+        output_tokens_per_s=rate * scale * float(outcome.output_tokens[counted].mean()),
+        batch_count=rate * busy / ranks,
+        preemptions=int(outcome.preemptions.sum()),
+        keeps_up=_keeps_up(outcome),
+    )
+
+
+def _keeps_up(outcome: Outcome) -> bool:
+    """False when requests wait longer and longer: at the end the queue is a good part of an answer."""
+    last = np.argsort(outcome.arrived_s, kind="stable")[-max(1, len(outcome.arrived_s) // 5) :]
+    waited = (outcome.admitted_s - outcome.arrived_s)[last].mean()
+    return bool(waited <= WAIT * (outcome.finished_s - outcome.arrived_s)[last].mean())
+
+
+def quantiles(values: Reals) -> Quantiles:
+    """Mean and quantiles; zero without values."""
+    if not len(values):
+        return Quantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
+    p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99))
+    return Quantiles(mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))

@@ -1,0 +1,109 @@
+"""`gpuyard simulate serving FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.serving import Asked, simulate_file
+from gpuyard.cli.exits import EXIT_INFEASIBLE
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers
+from gpuyard.errors import Infeasible, InputError
+from gpuyard.plan.inference.configured import Named
+from gpuyard.report import print_json, print_table, print_text
+from gpuyard.report.serving import run_page, run_table
+from gpuyard.units import RATE, UnitError, parse
+
+__all__ = ["add_arguments", "run"]
+
+COUNTS = ("replicas", "tp", "pp", "ep", "attention_dp", "requests")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "without --machine the plan's best service is simulated\n\nexamples:\n"
+        "  gpuyard simulate serving examples/inference.yaml\n"
+        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --replicas 2 --weights fp8"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with task: inference")
+    parser.add_argument("--machine", metavar="NAME", help="a machine of the catalog, in place of the plan's best")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="replicas of the model (default 1)")
+    parser.add_argument("--tp", type=int, default=1, metavar="N", help="chips that share each layer (default 1)")
+    parser.add_argument("--pp", type=int, default=1, metavar="N", help="stages of layers (default 1)")
+    parser.add_argument("--ep", type=int, default=1, metavar="N", help="chips that experts are spread over (default 1)")
+    parser.add_argument("--attention-dp", type=int, default=1, metavar="N", help="copies of attention (default 1)")
+    parser.add_argument("--weights", default="", metavar="FORMAT", help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …")
+    parser.add_argument("--kv", default="bf16", metavar="FORMAT", help="format of the cache: bf16, fp8 or int8")
+    parser.add_argument("--engine", default="", metavar="NAME", help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream")
+    parser.add_argument("--trace", type=Path, metavar="CSV", help="recorded requests, in place of the file's traffic")
+    parser.add_argument("--rate", metavar="RATE", help="requests a second, in place of the file's, such as 30/s")
+    parser.add_argument("--requests", type=int, metavar="N", help="how many requests to simulate")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws (default 0)")
+    parser.add_argument(
+        "--html", type=Path, metavar="PATH", help="write a page with the distributions and the timeline"
+    )
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the percentiles, or what makes it infeasible."""
+    found = simulate_file(arguments.file, _asked(arguments), catalog_layers(arguments))
+    if isinstance(found, Infeasible):
+        print_json({"infeasible": found}) if arguments.json else print_text(str(found))
+        return EXIT_INFEASIBLE
+    if arguments.html:
+        arguments.html.write_text(run_page(found), encoding="utf-8")
+    if arguments.json:
+        print_json(found)
+        return 0
+    print_table(run_table(found))
+    if arguments.html:
+        print_text(f"wrote {arguments.html}")
+    return 0
+
+
+def _asked(arguments: argparse.Namespace) -> Asked:
+    """The flags as a value; InputError for those below 1 or without meaning."""
+    for name in COUNTS:
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise InputError.one(f"--{name.replace('_', '-')}", f"{value} is below 1", "write 1 or more")
+    shaped = [name for name in ("replicas", "tp", "pp", "ep", "attention_dp") if getattr(arguments, name) != 1]
+    if arguments.machine is None and (shaped or arguments.weights or arguments.engine):
+        flag = f"--{(shaped or ['weights' if arguments.weights else 'engine'])[0].replace('_', '-')}"
+        raise InputError.one(flag, "it needs a machine to be spread over", "add --machine, such as a3-ultragpu-8g")
+    named = None
+    if arguments.machine is not None:
+        named = Named(
+            machine=arguments.machine,
+            replicas=arguments.replicas,
+            tp=arguments.tp,
+            pp=arguments.pp,
+            ep=arguments.ep,
+            attention_dp=arguments.attention_dp,
+            weights=arguments.weights,
+            kv=arguments.kv,
+            engine=arguments.engine,
+        )
+    return Asked(
+        named=named,
+        trace=arguments.trace,
+        requests_per_s=_rate(arguments.rate),
+        requests_count=arguments.requests,
+        seed=arguments.seed,
+    )
+
+
+def _rate(text: str | None) -> float | None:
+    """The rate; a bare number is one a second."""
+    if text is None:
+        return None
+    try:
+        rate = parse(text if not text.replace(".", "", 1).isdigit() else f"{text}/s", RATE)
+    except UnitError as error:
+        raise InputError.one("--rate", error.what, error.fix) from None
+    if rate <= 0:
+        raise InputError.one("--rate", "it has to be above zero", "write it like 30/s")
+    return rate

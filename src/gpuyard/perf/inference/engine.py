@@ -1,0 +1,67 @@
+"""Serving engines by era: how they schedule, how they share out memory, and which fitted overheads are theirs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from gpuyard.document import Doc, Keys, decode, read_file
+from gpuyard.errors import InputError, nearest
+from gpuyard.units import TOKENS
+
+__all__ = ["Engine", "choose_engine", "find_engine", "read_engines"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """One engine in a period."""
+
+    name: str
+    family: Annotated[str, Doc("engines that share a code base")]
+    engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
+    version: Annotated[str, Doc("pattern over its version")] = ""
+    memory: Annotated[Literal["free", "total"], Doc("what memory_ratio is a share of")] = "total"
+    memory_ratio: Annotated[float, Doc("of memory for the cache (free) or for everything (total)")] = 0.9
+    block_tokens: Annotated[int, TOKENS, Doc("tokens of a cache block")] = 16
+    sequence_count: Annotated[int, Doc("most sequences in a step")] = 256
+    budget_tokens: Annotated[int, TOKENS, Doc("most tokens in a step")] = 8192
+    mixes: Annotated[bool, Doc("prompts and decodes share a step; false: prompts go first, alone")] = True
+    chunks: Annotated[bool, Doc("a prompt may be split over steps")] = True
+    reserves: Annotated[bool, Doc("a sequence is admitted only with room for all its output")] = False
+    tuned: Annotated[bool, Doc("sequence_count and budget_tokens follow from room in the cache (trtllm-bench)")] = False
+    pads: Annotated[
+        bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
+    ] = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """The data file."""
+
+    engines: tuple[Engine, ...]
+
+
+@functools.cache
+def read_engines() -> tuple[Engine, ...]:
+    """The shipped engines, in order."""
+    return decode(read_file(Path(__file__).parent / "data" / "engines.toml").root, _File, Keys.SUFFIXED).engines
+
+
+def find_engine(name: str) -> Engine:
+    """The engine of that name."""
+    engines = {engine.name: engine for engine in read_engines()}
+    if name in engines:
+        return engines[name]
+    meant = nearest(name, engines)
+    fix = f'use "{meant}"' if meant else f"use one of {', '.join(engines)}"
+    raise InputError.one("engine", f'no serving engine named "{name}"', fix)
+
+
+def choose_engine(engine: str, version: str) -> Engine | None:
+    """The last engine whose patterns match such a run."""
+    found = [e for e in read_engines() if re.search(e.engine, engine) and re.search(e.version, version)]
+    return found[-1] if found else None

@@ -1,0 +1,51 @@
+"""How far predictions were from published runs: the error bar of a prediction, wider where few runs stand behind it."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpuyard.perf.inference.chip import ServingChip
+from gpuyard.perf.inference.engine import Engine
+
+__all__ = ["Interval", "Metric", "interval"]
+
+Metric = Literal["throughput", "tpot", "ttft", "e2e"]
+FEW_ROWS = 30  # below it, the wider of the chip's and all chips' errors, times WIDEN
+WIDEN = 1.5
+NEAREST_WIDEN = 2.0  # constants of the nearest architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Four predictions in five were within this: true value between value / (1 + ratio) and value x (1 + ratio)."""
+
+    ratio: float
+    rows: int  # published rows of this chip and engine family that it rests on
+    note: str  # why it is wide; empty where it is not
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, float]]:
+    """Errors by metric, engine family and chip, as the accuracy benchmark wrote them."""
+    path = Path(__file__).parent / "data" / "errors.toml"
+    found: dict[str, dict[str, float]] = tomllib.loads(path.read_text(encoding="utf-8"))["error"]
+    return found
+
+
+def interval(metric: Metric, chip: ServingChip, engine: Engine) -> Interval:
+    """The error bar of a prediction, from the errors with groups of runs held out of the fit."""
+    table = _table()
+    whole = table[metric]
+    own = table.get(f"{metric}|{engine.family}|{chip.kernels}", {"p80": 0.0, "rows": 0.0})
+    rows = int(own["rows"])
+    if not chip.calibrated:
+        note = f"few published runs of {chip.name}: constants of the nearest architecture ({chip.kernels})"
+        return Interval(ratio=NEAREST_WIDEN * max(own["p80"], whole["p80"]), rows=rows, note=note)
+    if rows < FEW_ROWS:
+        note = f"only {rows} published rows of {engine.family} on this kind of chip"
+        return Interval(ratio=WIDEN * max(own["p80"], whole["p80"]), rows=rows, note=note)
+    return Interval(ratio=own["p80"], rows=rows, note="")

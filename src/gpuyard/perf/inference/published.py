@@ -1,0 +1,273 @@
+"""Published serving runs: one row of the table as everything that a prediction of it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuyard.catalog import Catalog
+from gpuyard.perf.inference.cells import Row, layout_of, number, pools_of, precision_of, shape_of_row
+from gpuyard.perf.inference.chip import ServingChip, chip_named
+from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine
+from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.perf.inference.memory import weight_bytes
+from gpuyard.perf.inference.precision import FORMATS, Precision
+from gpuyard.perf.inference.settings import apply_settings
+from gpuyard.perf.inference.shape import Shape
+
+__all__ = ["Case", "Cases", "Load", "Row", "read_cases"]
+
+Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
+TOO_LITTLE = ("layers", "hidden", "heads", "vocab")
+# requests of TensorRT-LLM's offline tables by input and output length, as perf-overview.md of 0.15 and later lists
+OFFLINE_REQUESTS = {(128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500, (128, 4096): 1500}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the run's clients did."""
+
+    kind: Kind
+    requests: int
+    prompt_tokens: float
+    output_tokens: float
+    users: int = 0  # of a closed loop, over all replicas
+    rate_per_s: float = 0.0  # of an open loop
+    low_ratio: float = 1.0  # lengths are uniform between this times the stated ones and those
+    variation: tuple[float, float] = (0.0, 0.0)  # of lognormal lengths
+    most_tokens: tuple[float, float] = (float("inf"), float("inf"))
+    hit_ratio: float = 0.0  # of the prompt, in the prefix cache
+    slots: int = 0  # sequences that the run lets in at once; 0: as the engine's
+    budget_tokens: int = 0
+    polls: bool = False  # the engine was told to look at its queue, or to stream, only every so many steps
+    ttft_limit_s: float = 0.0  # of the 99th percentile (MLPerf Server)
+    tpot_limit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row."""
+
+    row: Row
+    shape: Shape
+    chip: ServingChip
+    precision: Precision
+    engine: Engine
+    layouts: tuple[tuple[ReplicaLayout, int], ...]  # choices; one where the row says
+    prefill: tuple[ReplicaLayout, int] | None
+    load: Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """The rows of a table that can be predicted, and why others cannot."""
+
+    cases: tuple[Case, ...]
+    unsupported: tuple[tuple[str, str], ...]
+
+    @property
+    def rows(self) -> int:
+        """All rows of the asked trust, repeats left out."""
+        return len(self.cases) + len(self.unsupported)
+
+
+def read_cases(rows: Iterable[Row], catalog: Catalog, trust: str = "AB") -> Cases:
+    """The rows of that trust; exact repeats of other rows are left out."""
+    cases: list[Case] = []
+    refused: list[tuple[str, str]] = []
+    for row in rows:
+        if row["tier"] not in trust or row.get("dup_of"):
+            continue
+        try:
+            case = _case(row, catalog)
+        except ValueError as error:
+            case = f"a cell cannot be read: {error}"
+        if isinstance(case, str):
+            refused.append((row["id"], case))
+        else:
+            cases.append(case)
+    return Cases(cases=tuple(cases), unsupported=tuple(refused))
+
+
+def _case(row: Row, catalog: Catalog) -> Case | str:
+    """The row as values, or why it cannot be."""
+    missing = [key for key in TOO_LITTLE if not row[key]]
+    if missing:
+        return "missing: " + ", ".join(missing)
+    chip = chip_named(_chip_name(row), catalog)
+    if chip is None:
+        return f"no facts for chip {row['chip']}"
+    if "beam search" in row["notes"]:
+        return "beam search"
+    if "MTP speculative" in row["notes"]:
+        return "speculative decoding"
+    engine = engine_of(row)
+    if engine is None:
+        return f"no engine for {row['engine']}"
+    load = load_of(row)
+    if isinstance(load, str):
+        return load
+    shape = shape_of_row(row)
+    precision = precision_of(row, shape, chip)
+    if not any(chip.peak_flop_per_s(peak) for peak in FORMATS[precision.weights].peaks):
+        return f"{row['chip']} has no cores for {precision.weights}"
+    prefill = None
+    if row["disagg"]:
+        pools = pools_of(row)
+        if pools is None:
+            return "disaggregated: how many replicas is not stated"
+        prefill, decode = pools
+        layouts: tuple[tuple[ReplicaLayout, int], ...] = (decode,)
+    else:
+        stated = layout_of(row)
+        layouts = (stated,) if stated else _choices(row, shape)
+    if not layouts:
+        return "missing: layout"
+    if all(weight_bytes(shape, precision, layout) > 0.99 * chip.memory_bytes for layout, _ in layouts):
+        return "the weights are larger than the memory of the stated chips"
+    if load.kind == "offline":
+        total = int(load.prompt_tokens + load.output_tokens)
+        engine = apply_settings(engine, row["engine_ver"], row["model"], layouts[0][0].tp, total)
+    return Case(
+        row=row, shape=shape, chip=chip, precision=precision, engine=engine, layouts=layouts, prefill=prefill, load=load
+    )
+
+
+def _chip_name(row: Row) -> str:
+    """The chip, with what its rows show of how several are joined."""
+    pair = row["chip"].startswith("GH200") and row["tp"] == "2" and row["engine_ver"] in ("0.12.0", "0.13.0")
+    return "GH200-apart" if pair else row["chip"]
+
+
+def engine_of(row: Row) -> Engine | None:
+    """The engine and era; a run without a version is of its date."""
+    if row["scenario"].startswith("MLPerf"):
+        era = "trt-mlperf-4" if "TensorRT 9" in row["engine_ver"] else "trt-mlperf"
+        return find_engine("vllm-v1" if "vLLM" in row["engine"] else era)
+    version = row["engine_ver"]
+    if "gptManagerBenchmark" in row["notes"] and version < "0.14":
+        return find_engine("trt-manager")
+    if row["engine"] == "TensorRT-LLM" and row["date"] >= "2025-06" and not re.match(r"0\.(19|2)|1\.", version):
+        version = "1."  # versions of a container, or none
+    if not version and row["date"] >= "2025":
+        version = "1."
+    if version.startswith("1.") and row["engine"] == "TensorRT-LLM" and row["scenario"] == "fixed concurrency":
+        return find_engine("trt-serve-rc" if row["engine_ver"].startswith("1.0.0rc") else "trt-serve")
+    return choose_engine(row["engine"], version)
+
+
+def _choices(row: Row, shape: Shape) -> tuple[tuple[ReplicaLayout, int], ...]:
+    """Layouts that a run over so many chips may have used; the fastest that fits is taken."""
+    if not row["n_chips"]:
+        return ()
+    chips, found = int(row["n_chips"]), []
+    for ranks in (1, 2, 4, 8, 16):
+        if chips % ranks == 0 or ranks == 1:
+            found.append((ReplicaLayout(tp=ranks), max(1, chips // ranks)))
+            if ranks > 1 and shape.experts:
+                found.append((ReplicaLayout(tp=1, ep=ranks, attention_dp=ranks), chips // ranks))
+            if ranks == 2 and shape.parameters > 2e11 and chips % 16 == 0:
+                found.append((ReplicaLayout(tp=8, pp=2), chips // 16))
+    return tuple(found)
+
+
+def load_of(row: Row) -> Load | str:
+    """What clients did, or why it is not known."""
+    scenario, note = row["scenario"], row["len_note"]
+    output = number(row, "output_len")
+    if scenario.startswith("MLPerf") and output != output and "8B" in row["model"]:
+        output = 81.63  # TOKENS_PER_SAMPLE of the other runs of this benchmark
+    prompt = number(row, "input_len", 32.0 if "short prompt" in note else float("nan"))
+    if "ShareGPT, 2000 prompts" in note:
+        prompt, output = 220.0, 200.0  # as the runs of this benchmark that state their totals
+    if prompt != prompt or output != output:
+        return "missing: lengths"
+    if scenario.startswith("MLPerf"):
+        return _mlperf(row, prompt, output)
+    if scenario.startswith("static"):
+        batch = int(number(row, "batch"))
+        return Load(kind="static", requests=batch, prompt_tokens=prompt, output_tokens=output, slots=batch)
+    count = int(number(row, "n_requests", 0.0) or 0)
+    if scenario.startswith("offline"):
+        return _offline(row, prompt, output, count)
+    if scenario == "fixed concurrency":
+        users = int(number(row, "concurrency"))
+        if row["batch"] and row["dp"] in ("", "0", "1") and not row["disagg"]:
+            users = int(number(row, "batch"))  # of one replica, where concurrency counts others that no column has
+        low = 0.8 if "0.8" in note else 1.0
+        return Load(
+            kind="closed", requests=count or 10 * users, prompt_tokens=prompt, output_tokens=output, users=users,
+            low_ratio=low, variation=(0.0, 0.5) if "no ignore_eos" in note else (0.0, 0.0),
+            polls="InferenceX" in row["notes"],  # its recipes set the intervals of polling and streaming
+        )  # fmt: skip
+    return _open(row, prompt, output, count)
+
+
+def _offline(row: Row, prompt: float, output: float, count: int) -> Load:
+    """Every request there at the start."""
+    usual = OFFLINE_REQUESTS.get((int(prompt), int(output)), 1000 if prompt + output > 20000 else 3000)
+    slots = int(number(row, "batch", 0.0) or 0) if row["engine"].startswith("JetStream") else 0
+    spread = (0.8, 0.8) if "ShareGPT" in row["len_note"] else (0.0, 0.0)
+    return Load(
+        kind="offline", requests=count or usual, prompt_tokens=prompt, output_tokens=output, slots=slots,
+        users=int(number(row, "concurrency", 0.0) or 0), variation=spread,
+        most_tokens=(1024.0, 1024.0) if slots else (1e9, 1e9),
+    )  # fmt: skip
+
+
+def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
+    """Requests at a rate, or in one burst."""
+    burst = "inf" in row["scenario"]
+    rate = 0.0 if burst else number(row, "qps")
+    if rate != rate:
+        return "missing: rate"
+    limits = re.search(r"max_num_seqs (\d+), max_num_batched_tokens (\d+)", row["notes"])
+    return Load(
+        kind="open",
+        requests=count or 500,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        rate_per_s=rate,
+        variation=(0.0, 0.0) if "means of a dataset" in row["len_note"] else (0.3, 0.5),
+        hit_ratio=0.0,
+        slots=int(limits.group(1)) if limits else 0,
+        budget_tokens=int(limits.group(2)) if limits else 0,
+    )
+
+
+# Spread of lengths of the MLPerf datasets (OpenOrca, its mix with GSM8K and MBXP, LongBench, CNN-DailyMail, reasoning
+# problems) and the longest output that a run may give.
+MLPERF = (
+    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0)),
+    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0)),
+    ("405B", (0.6, 0.6), (20000.0, 2000.0)),
+    ("8B", (0.45, 0.3), (2540.0, 128.0)),
+    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0)),
+)
+
+
+def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
+    """The benchmark's dataset; a server has limits on its 99th percentiles."""
+    found = next((cells for cells in MLPERF if cells[0] in row["model"]), None)
+    if found is None:
+        return "lengths of this MLPerf benchmark are not known"
+    server = row["scenario"] != "MLPerf Offline"
+    ttft, tpot = _service_limits(row)
+    if server and not ttft:
+        return "missing: limits of the server scenario"
+    return Load(
+        kind="mlperf-server" if server else "mlperf-offline", requests=0, prompt_tokens=prompt,
+        output_tokens=round(output),
+        variation=found[1], most_tokens=found[2], ttft_limit_s=ttft / 1e3, tpot_limit_s=tpot / 1e3,
+    )  # fmt: skip
+
+
+def _service_limits(row: Row) -> tuple[float, float]:
+    """Milliseconds of the first token and of each later one."""
+    pattern = r"Server: (?:p99 )?TTFT<=(\d+)ms,? TPOT<=(\d+)ms"
+    if row["scenario"] == "MLPerf Interactive":
+        pattern = r"Interactive:? (\d+)(?:ms)?/(\d+)"
+    found = re.search(pattern, row["notes"])
+    return (float(found.group(1)), float(found.group(2))) if found else (0.0, 0.0)

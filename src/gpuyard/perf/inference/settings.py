@@ -1,0 +1,60 @@
+"""How published offline runs were set up where their documents say so: batch, token budget, memory, policy."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from gpuyard.document import Doc, Keys, decode, read_file
+from gpuyard.perf.inference.engine import Engine
+from gpuyard.units import TOKENS
+
+__all__ = ["apply_settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What some runs of a release set; what is left out is as the engine's."""
+
+    name: str
+    release: Annotated[str, Doc("pattern over the engine's version")]
+    model: Annotated[str, Doc("pattern over the model's name")] = ""
+    tp: Annotated[int, Doc("0: any")] = 0
+    length_tokens: Annotated[int, TOKENS, Doc("prompt and output together; 0: any")] = 0
+    sequences: int | None = None
+    budget_tokens: Annotated[int | None, TOKENS] = None
+    memory_ratio: float | None = None
+    reserves: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """The data file."""
+
+    settings: tuple[Setting, ...]
+
+
+@functools.cache
+def _read() -> tuple[Setting, ...]:
+    """The shipped settings, in order."""
+    return decode(read_file(Path(__file__).parent / "data" / "settings.toml").root, _File, Keys.SUFFIXED).settings
+
+
+def apply_settings(engine: Engine, release: str, model: str, tp: int, length_tokens: int) -> Engine:
+    """The engine as a run of that release set it up."""
+    for item in _read():
+        fits = re.search(item.release, release) and re.search(item.model, model)
+        if not fits or item.tp not in (0, tp) or item.length_tokens not in (0, length_tokens):
+            continue
+        engine = replace(
+            engine,
+            sequence_count=item.sequences or engine.sequence_count,
+            budget_tokens=item.budget_tokens or engine.budget_tokens,
+            memory_ratio=item.memory_ratio or engine.memory_ratio,
+            reserves=engine.reserves if item.reserves is None else item.reserves,
+            tuned=False if item.sequences else engine.tuned,
+        )
+    return engine

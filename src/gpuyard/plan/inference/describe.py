@@ -1,0 +1,212 @@
+"""A proven number of machines as an option: what it serves, what a token costs, how it is started and scaled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpuyard.catalog import Catalog, Chip, Machine, Model
+from gpuyard.perf.inference import PARTS, interval, step_parts_s
+from gpuyard.plan.cost import HOUR_S, energy_joules
+from gpuyard.plan.engines import started
+from gpuyard.plan.guidance import guidance_reason
+from gpuyard.plan.inference.formats import native
+from gpuyard.plan.inference.layouts import machines_of
+from gpuyard.plan.inference.load import Load
+from gpuyard.plan.inference.refine import Proven
+from gpuyard.plan.inference.replica import Quantiles, Replica
+from gpuyard.plan.inference.serverless import instance_for
+from gpuyard.plan.inference.sizing import Sized
+from gpuyard.plan.option import Arrangement, Bill, Cluster, Option, Part
+from gpuyard.plan.platforms import suitability
+from gpuyard.plan.service import Autoscaling, Service, Spread
+from gpuyard.units import BITS_PER_S, BYTES, show
+from gpuyard.workload import Workload
+
+__all__ = ["Deployed", "option"]
+
+MILLION = 1e6
+WATCHED = 0.8  # of the sequences at which the targets are just kept: where to add a replica, before they break
+LONGEST = 9.0  # the longest of a thousand prompts over the mean, at the variation that is assumed
+PEAK = 2.0  # replicas for twice the load, where the file sets no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployed:
+    """Everything that is known of one way to serve."""
+
+    workload: Workload
+    model: Model
+    load: Load
+    sized: Sized
+    proven: Proven
+    chip: Chip
+    machine_count: int  # spares included
+    bills: tuple[Bill, ...]
+    most_machines: int
+
+    @property
+    def machine(self) -> Machine:
+        """The machine type."""
+        return self.sized.machine
+
+    @property
+    def replica(self) -> Replica:
+        """One replica."""
+        return self.sized.replica
+
+    @property
+    def per_machine(self) -> float:
+        """Replicas of a machine."""
+        return self.proven.replicas / self.proven.machine_count
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of all machines."""
+        return round(self.per_machine * self.machine_count)
+
+
+def option(found: Deployed, catalog: Catalog) -> Option:
+    """The way to serve as an option."""
+    machine, replica, count = found.machine, found.replica, found.machine_count
+    lay, held = replica.layout, replica.room
+    batch = max(found.proven.latencies.batch_count, 1.0)
+    context = batch * (found.load.input_tokens + 0.5 * found.load.output_tokens)
+    parts = step_parts_s(replica.row, 0.0, 0.0, batch, context, batch)
+    rest = max(replica.chip.memory_bytes - held.weight_bytes - held.reserve_bytes - held.cache_bytes, 0.0)
+    return Option(
+        cluster=Cluster(
+            machine=machine.name, machine_count=count, chip=machine.chip, chip_count=count * machine.chip_count
+        ),
+        precision=replica.precision.weights,
+        step_s=float(sum(parts)),
+        step_parts=tuple(
+            Part(name=name.replace("_", " "), value=float(value)) for name, value in zip(PARTS, parts, strict=True)
+        ),
+        memory_bytes=held.weight_bytes + held.reserve_bytes + held.cache_bytes,
+        memory_parts=(
+            Part(name="weights", value=held.weight_bytes),
+            Part(name="cache of keys and values", value=held.cache_bytes),
+            Part(name="engine, activations, graphs", value=held.reserve_bytes),
+            Part(name="left free by the engine", value=rest),
+        ),
+        memory_capacity_bytes=replica.chip.memory_bytes,
+        ideal_s=HOUR_S,
+        expected_s=HOUR_S,
+        error_ratio=interval("e2e", replica.chip, replica.engine).ratio,
+        bills=found.bills,
+        platforms=suitability(found.workload, machine, count, catalog),
+        network=_network(machine),
+        arrangement=Arrangement(tp=lay.tp, pp=lay.pp, ep=lay.ep, dp=found.replicas * lay.attention_dp),
+        tokens_per_s=found.proven.latencies.output_tokens_per_s,
+        energy_joules=energy_joules(machine, count, HOUR_S, catalog),
+        service=service(found, catalog),
+        reasons=_reasons(found, catalog),
+    )
+
+
+def service(found: Deployed, catalog: Catalog) -> Service:
+    """What the option serves."""
+    replica, seen, load = found.replica, found.proven.latencies, found.load
+    lay = replica.layout
+    chips = found.machine_count * (found.machine.chip_count or 1.0)
+    cheapest = min(found.bills, key=lambda bill: bill.usd, default=None)
+    joules = energy_joules(found.machine, found.machine_count, 1.0, catalog)
+    per_hour = cheapest.usd_per_hour if cheapest else None
+    tokens = seen.output_tokens_per_s
+    both = tokens * load.total_tokens / load.output_tokens
+    return Service(
+        replicas=found.replicas,
+        spare_replicas=found.replicas - found.proven.replicas,
+        chips_per_replica=lay.chips if found.machine.chip else 0,
+        tp=lay.tp,
+        pp=lay.pp,
+        ep=lay.ep,
+        attention_dp=lay.attention_dp,
+        weights=replica.precision.weights,
+        kv=replica.precision.kv,
+        batch_count=seen.batch_count * replica.ranks,
+        most_sequences_count=replica.limits.sequences * replica.ranks,
+        budget_tokens=replica.limits.budget_tokens,
+        ttft=_spread(seen.ttft, interval("ttft", replica.chip, replica.engine).ratio),
+        tpot=_spread(seen.tpot, interval("tpot", replica.chip, replica.engine).ratio),
+        e2e=_spread(seen.e2e, interval("e2e", replica.chip, replica.engine).ratio),
+        simulated=True,
+        requests_per_s=seen.requests_per_s,
+        output_tokens_per_s=tokens,
+        tokens_per_s_per_chip=tokens / chips,
+        tokens_per_s_per_user=1.0 / (seen.tpot.mean_s or seen.e2e.mean_s),
+        rate_error_ratio=interval("throughput", replica.chip, replica.engine).ratio,
+        usd_per_million_tokens=None if per_hour is None else per_hour / (both * HOUR_S) * MILLION,
+        usd_per_million_output_tokens=None if per_hour is None else per_hour / (tokens * HOUR_S) * MILLION,
+        joules_per_token=None if joules is None else joules / tokens,
+        engine=started(
+            replica,
+            found.model,
+            found.chip,
+            LONGEST * load.input_tokens + load.long_output_tokens,
+            machines_of(lay, found.machine),
+            load.hit_ratio > 0.0,
+        ),
+        autoscaling=_autoscaling(found),
+        serverless=bool(cheapest and cheapest.price.startswith("serverless/")),
+    )
+
+
+def _spread(seen: Quantiles, error_ratio: float) -> Spread:
+    """A latency with its error bar."""
+    return Spread(
+        mean_s=seen.mean_s, p50_s=seen.p50_s, p90_s=seen.p90_s, p99_s=seen.p99_s, error_ratio=error_ratio
+    )  # fmt: skip
+
+
+def _autoscaling(found: Deployed) -> Autoscaling:
+    """Bounds: the least that keeps the service up and twice the load; scaled on requests, not on the GPU."""
+    sized, ranks = found.sized, found.replica.ranks
+    needed, there, seen = found.proven.replicas, found.replicas, found.proven.latencies
+    present = seen.requests_per_s * seen.e2e.mean_s / needed  # in a replica at this load (Little)
+    target = max(1.0, math.floor(WATCHED * sized.sequences * ranks), math.ceil(present))
+    room = max(there, int(found.per_machine * found.most_machines))
+    instance = instance_for(found.machine, found.workload.where)
+    scales = instance is not None and any(bill.price.startswith("serverless/") for bill in found.bills[:1])
+    weights = show(found.replica.room.weight_bytes * found.replica.layout.chips, BYTES)
+    note = f"loading {weights} of weights comes on top" if scales else f"a machine, then {weights} of weights to load"
+    return Autoscaling(
+        least_replicas=0 if scales and found.workload.where.platform == "cloud-run" else 1 + there - needed,
+        most_replicas=min(room, max(there, math.ceil(PEAK * needed) + there - needed)),
+        metric="requests in a replica, running and waiting (vllm:num_requests_running + vllm:num_requests_waiting)"
+        if found.replica.engine.family == "vllm"
+        else "requests in a replica, running and waiting",
+        target=target,
+        requests_per_s=target / seen.e2e.mean_s,
+        start_s=instance.start_s if scales and instance else None,
+        note=note,
+    )
+
+
+def _network(machine: Machine) -> str:
+    """What joins the machines."""
+    speed = machine.network.fabric_bits_per_s or machine.network.max_bits_per_s
+    return f"{machine.network.technology}, {show(speed, BITS_PER_S)} a machine" if speed else machine.network.technology
+
+
+def _reasons(found: Deployed, catalog: Catalog) -> tuple[str, ...]:
+    """What the numbers rest on, and what has to be known before it is built."""
+    replica, seen = found.replica, found.proven.latencies
+    reasons: list[str] = [guidance_reason(found.workload, found.machine, catalog)]
+    notes = dict.fromkeys(
+        interval(metric, replica.chip, replica.engine).note for metric in ("throughput", "tpot", "ttft", "e2e")
+    )
+    reasons += [f"wide error bars: {note}" for note in notes if note]
+    if found.machine.chip is None:
+        reasons.append("processors alone keep every target")
+    if replica.precision.weights != "bf16" and native(found.model) is None:
+        kept = f"{replica.precision.weights} weights" + ("" if replica.precision.kv == "bf16" else " and an fp8 cache")
+        reasons.append(f"{kept} are not exact: measure the model's quality before use, or set precision: bf16")
+    if seen.preemptions:
+        reasons.append("the cache runs full at times: sequences are preempted and computed again")
+    spares = found.replicas - found.proven.replicas
+    if spares:
+        wanted = found.workload.requirements.availability_ratio or 0.0
+        reasons.append(f"{spares} spare replicas keep {wanted:.4g} of the time covered while others restart")
+    return tuple(reason for reason in reasons if reason)

@@ -1,0 +1,245 @@
+"""A plan of a service told: the table of options, one in full, and the page with its Pareto plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from gpuyard.plan import Bill, FrontierPoint, Option, Plan, Service, Spread
+from gpuyard.report.page import html_table
+from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
+from gpuyard.report.table import NOT_KNOWN, Column, Table
+from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
+
+__all__ = ["frontier_section", "layout_of", "service_facts", "service_rows", "service_sections", "service_table"]
+
+JOULES_PER_KWH = 3.6e6
+
+
+def layout_of(service: Service) -> str:
+    """The layout as engineers write it."""
+    names = (("TP", service.tp), ("PP", service.pp), ("EP", service.ep), ("DP", service.attention_dp))
+    return " ".join(f"{name}{degree}" for name, degree in names if degree > 1) or "TP1"
+
+
+def service_table(plan: Plan, top: int, notes: tuple[str, ...]) -> Table:
+    """The best options, one a row."""
+    writes = any(option.service and option.service.tpot for option in plan.options)
+    columns, rows = service_rows(plan, top) if writes else _pass_rows(plan, top)
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+def service_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    """Columns and cells for models that write tokens."""
+    headings = (
+        "#", "machine", "count", "replicas", "layout", "weights", "KV", "batch", "TTFT", "TPOT", "p99", "tok/s/user",
+        "tok/s/chip", "cost", "$/M tokens", "by", "engine", "",
+    )  # fmt: skip
+    words = ("machine", "layout", "weights", "KV", "by", "engine", "")
+    rows = []
+    for number, option in enumerate(plan.options[:top], start=1):
+        service, bill = option.service, _cheapest(option)
+        assert service is not None, "asked for before"
+        assert service.ttft is not None, "of a model that writes tokens"
+        assert service.tpot is not None, "of a model that writes tokens"
+        rows.append((
+            str(number),
+            option.cluster.machine,
+            str(option.cluster.machine_count),
+            str(service.replicas),
+            layout_of(service),
+            service.weights,
+            service.kv,
+            f"{service.batch_count:.0f}",
+            _mean(service.ttft),
+            _mean(service.tpot),
+            show(service.e2e.p99_s, DURATION),
+            f"{service.tokens_per_s_per_user:.0f}",
+            f"{service.tokens_per_s_per_chip:,.0f}",
+            show(bill.usd_per_hour, PRICE_PER_HOUR) if bill else NOT_KNOWN,
+            _price(service.usd_per_million_tokens),
+            _way(bill),
+            service.engine.label,
+            "*" if option.on_front else "",
+        ))  # fmt: skip
+    return tuple(Column(heading=heading, numeric=heading not in words) for heading in headings), tuple(rows)
+
+
+def _pass_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    """Columns and cells for models that answer in one pass."""
+    headings = (
+        "#", "machine", "count", "chips", "format", "batch", "of", "mean", "p99", "cost", "$/M requests", "by",
+        "engine", "",
+    )  # fmt: skip
+    words = ("machine", "format", "by", "engine", "")
+    rows = []
+    for number, option in enumerate(plan.options[:top], start=1):
+        service, bill = option.service, _cheapest(option)
+        assert service is not None, "asked for before"
+        rows.append((
+            str(number),
+            option.cluster.machine,
+            str(option.cluster.machine_count),
+            f"{option.cluster.chip_count:g}",
+            service.weights,
+            f"{service.batch_count:.1f}",
+            str(service.most_sequences_count),
+            _mean(service.e2e),
+            show(service.e2e.p99_s, DURATION),
+            show(bill.usd_per_hour, PRICE_PER_HOUR) if bill else NOT_KNOWN,
+            _price(service.usd_per_million_tokens),
+            _way(bill),
+            service.engine.label,
+            "*" if option.on_front else "",
+        ))  # fmt: skip
+    return tuple(Column(heading=heading, numeric=heading not in words) for heading in headings), tuple(rows)
+
+
+def _mean(spread: Spread) -> str:
+    """The mean with its error bar."""
+    return f"{show(spread.mean_s, DURATION)} ±{show(spread.error_ratio, RATIO, 2)}"
+
+
+def _price(usd: float | None) -> str:
+    """Dollars of a million."""
+    return NOT_KNOWN if usd is None else show(usd, MONEY)
+
+
+def _cheapest(option: Option) -> Bill | None:
+    """The bill of the least cost."""
+    return min(option.bills, key=lambda bill: bill.usd, default=None)
+
+
+def _way(bill: Bill | None) -> str:
+    """How it is paid: a commitment and a platform that bills by itself are said."""
+    if bill is None:
+        return "no public price"
+    if bill.price.startswith("serverless/"):
+        return "Cloud Run"
+    for words, years in (("one year", "1 y"), ("three years", "3 y")):
+        if f"commitment of {words}" in bill.note:
+            return f"{bill.way}, {years}"
+    return bill.way
+
+
+def service_facts(option: Option) -> Table:
+    """One option's service in words."""
+    service, cluster = option.service, option.cluster
+    assert service is not None, "callers ask for a service"
+    chips = f" ({cluster.chip_count:g} × {cluster.chip})" if cluster.chip else ""
+    spare = f", {service.spare_replicas} of them spare" if service.spare_replicas else ""
+    rows = [
+        ("cluster", f"{cluster.machine_count} × {cluster.machine}{chips}"),
+        ("replicas", f"{service.replicas}{spare}" + (f", {layout_of(service)} each" if service.tpot else "")),
+        ("format", f"{service.weights} weights" + (f", {service.kv} cache" if service.kv else "")),
+        ("batch", _batch(service)),
+    ]
+    known = (("first token", service.ttft), ("each further token", service.tpot), ("whole answer", service.e2e))
+    rows += [(name, _spread(spread)) for name, spread in known if spread]
+    rows += [("rates", _rates(service)), ("cost", _cost(service)), ("network", option.network)]
+    if service.joules_per_token is not None and option.energy_joules is not None:
+        unit = "token" if service.tpot else "request"
+        hourly = f"{option.energy_joules / JOULES_PER_KWH:,.1f} kWh an hour"
+        rows.append(("energy", f"{service.joules_per_token:,.2f} J a {unit} at full power, {hourly}"))
+    rows.append(
+        ("engine", f"{service.engine.label}: {service.engine.note}" if service.engine.note else service.engine.label)
+    )
+    rows += [("start" if at == 0 else "", line) for at, line in enumerate(service.engine.command)]
+    rows += _scaling(service)
+    rows += [("because", reason) for reason in option.reasons]
+    return Table(columns=(Column(heading="option"), Column(heading="")), rows=tuple(rows))
+
+
+def _batch(service: Service) -> str:
+    """How much runs at once."""
+    budget = f", {service.budget_tokens:,} tokens a step" if service.budget_tokens else ""
+    return f"{service.batch_count:.1f} on average in a replica, at most {service.most_sequences_count}{budget}"
+
+
+def _spread(spread: Spread) -> str:
+    """A latency in full."""
+    values = [f"{name} {show(value, DURATION)}" for name, value in (
+        ("mean", spread.mean_s), ("p50", spread.p50_s), ("p90", spread.p90_s), ("p99", spread.p99_s)
+    )]  # fmt: skip
+    return ", ".join(values) + f"; four of five predictions within ±{show(spread.error_ratio, RATIO)}"
+
+
+def _rates(service: Service) -> str:
+    """Requests and tokens."""
+    if service.tpot is None:
+        return f"{service.requests_per_s:,.4g} requests/s, {service.tokens_per_s_per_chip:,.4g}/s a chip"
+    return (
+        f"{service.requests_per_s:,.3g} requests/s, {show(service.output_tokens_per_s, TOKENS)} tokens/s written, "
+        f"{service.tokens_per_s_per_chip:,.0f} a chip, {service.tokens_per_s_per_user:.0f} for one user, "
+        f"±{show(service.rate_error_ratio, RATIO)}"
+    )
+
+
+def _cost(service: Service) -> str:
+    """What tokens cost at this load."""
+    if service.usd_per_million_tokens is None:
+        return NOT_KNOWN
+    if service.usd_per_million_output_tokens is None:
+        return f"{_price(service.usd_per_million_tokens)} a million requests at this load"
+    return (
+        f"{_price(service.usd_per_million_tokens)} a million tokens read and written, "
+        f"{_price(service.usd_per_million_output_tokens)} a million written, at this load"
+    )
+
+
+def _scaling(service: Service) -> list[tuple[str, str]]:
+    """Bounds and what to scale on."""
+    scaling = service.autoscaling
+    start = f"; a replica starts in {show(scaling.start_s, DURATION)}" if scaling.start_s else ""
+    note = f"; {scaling.note}" if scaling.note else ""
+    each = f": about {scaling.requests_per_s:,.3g} requests/s each" if service.tpot else ""
+    return [
+        ("replicas from, to", f"{scaling.least_replicas} to {scaling.most_replicas}{start}{note}"),
+        ("add one above", f"{scaling.target:,.0f} {scaling.metric}{each}"),
+    ]
+
+
+def service_sections(plan: Plan, top: int, table: Table) -> list[str]:
+    """The page's sections: the frontier, where a step's time goes, the table, how to start the best."""
+    sections = frontier_section(plan.frontier)
+    bars = [
+        Bar(
+            label=f"{option.cluster.machine_count} × {option.cluster.machine} {option.precision}",
+            parts=tuple((part.name, part.value) for part in option.step_parts),
+        )
+        for option in plan.options[:top]
+    ]
+    words: Callable[[float], str] = lambda value: show(value, DURATION)  # noqa: E731
+    if bars:
+        sections.append(f"<h2>Where a step's time goes</h2>{stacked_bars(bars, words)}")
+    sections.append(f"<h2>Options</h2>{html_table(table)}")
+    best = plan.options[0].service
+    if best is not None:
+        lines = escape("\n".join(best.engine.command))
+        sections.append(f"<h2>Start one replica of the first</h2><pre>{lines}</pre><p>{escape(best.engine.note)}</p>")
+    return sections
+
+
+def frontier_section(points: Sequence[FrontierPoint]) -> list[str]:
+    """Yield of a chip against speed for one user; the line joins what nothing beats."""
+    if not points:
+        return []
+    marks = [
+        Point(
+            x=point.tokens_per_s_per_user,
+            y=point.tokens_per_s_per_chip,
+            group=point.chip,
+            label=f"{point.chip} {point.layout}, {point.weights} weights, {point.kv} cache, {point.engine}, "
+            f"{point.sequences_count:.0f} sequences: {point.tokens_per_s_per_user:.0f} tokens/s for one user, "
+            f"{point.tokens_per_s_per_chip:,.0f} a chip",
+            joined=point.on_front,
+            size=1.0 if point.on_front else 0.7,
+        )
+        for point in points
+    ]
+    plot = scatter(
+        marks,
+        Axis(title="output tokens/s for one user", words=lambda value: f"{value:g}"),
+        Axis(title="output tokens/s a chip", words=lambda value: f"{value:,g}"),
+    )
+    return [f"<h2>Speed for one user against yield of a chip</h2>{plot}"]

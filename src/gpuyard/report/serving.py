@@ -1,0 +1,76 @@
+"""A simulated service told: percentiles, distributions, the timeline of queue, batch and cache."""
+
+from __future__ import annotations
+
+from gpuyard.plan.inference import Quantiles
+from gpuyard.plan.inference.run import ServingRun
+from gpuyard.report.curves import Line, distributions, tracks
+from gpuyard.report.page import html_table, page
+from gpuyard.report.svg import Axis
+from gpuyard.report.table import Column, Table
+from gpuyard.units import DURATION, TOKENS, show
+
+__all__ = ["run_page", "run_sections", "run_table"]
+
+
+def run_table(run: ServingRun) -> Table:
+    """Latencies, one a row."""
+    rows = (
+        ("time to first token", run.ttft),
+        ("time per output token", run.tpot),
+        ("between two tokens", run.itl),
+        ("whole answer", run.e2e),
+        ("in the queue", run.queued),
+    )
+    headings = ("latency", "mean", "p50", "p90", "p99")
+    kept = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
+    lay = (("TP", run.tp), ("PP", run.pp), ("EP", run.ep), ("DP", run.attention_dp))
+    layout = " ".join(f"{name}{degree}" for name, degree in lay if degree > 1) or "TP1"
+    return Table(
+        columns=tuple(Column(heading=heading, numeric=heading != "latency") for heading in headings),
+        rows=tuple((name, *_cells(values)) for name, values in rows),
+        notes=(
+            f"{run.replicas} × {layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
+            _rates(run),
+            kept,
+        ),
+    )
+
+
+def _rates(run: ServingRun) -> str:
+    """How many requests, how fast."""
+    return (
+        f"{run.requests:,} requests in {show(run.duration_s, DURATION)}, seed {run.seed}: "
+        f"{run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} tokens/s written, "
+        f"{show(run.total_tokens_per_s, TOKENS)} read and written, {run.preemptions} preemptions"
+    )
+
+
+def _cells(values: Quantiles) -> tuple[str, ...]:
+    """Mean and quantiles."""
+    return tuple(show(value, DURATION) for value in (values.mean_s, values.p50_s, values.p90_s, values.p99_s))
+
+
+def run_sections(run: ServingRun) -> list[str]:
+    """The run's pictures as parts of a page."""
+    time = Axis(title="latency", words=lambda value: show(value, DURATION, 3))
+    lines = [Line(name=curve.name, xs=curve.seconds, ys=curve.shares) for curve in run.curves]
+    marks = [(f"{limit.name} target", limit.seconds) for limit in run.targets]
+    sections = [f"<h2>Latencies under load</h2>{distributions(lines, time, marks)}", html_table(run_table(run))]
+    clock = Axis(title="time", words=lambda value: show(value, DURATION, 3) if value else "0")
+    counted = [
+        Line(name=track.name, xs=track.at_s, ys=track.values) for track in run.tracks if "cache" not in track.name
+    ]
+    filled = [Line(name=track.name, xs=track.at_s, ys=track.values) for track in run.tracks if "cache" in track.name]
+    if counted:
+        drawn = tracks(counted, clock, lambda value: f"{value:,g}", "requests")
+        sections.append(f"<h2>Requests waiting and running</h2>{drawn}")
+    if filled:
+        drawn = tracks(filled, clock, lambda value: f"{value:.3g}", "share of the cache")
+        sections.append(f"<h2>Cache of keys and values</h2>{drawn}")
+    return sections
+
+
+def run_page(run: ServingRun) -> str:
+    """The run as a self-contained page."""
+    return page(f"Serving: {run.workload}", run_sections(run))

@@ -1,0 +1,260 @@
+"""The event loop over replicas: arrivals, routing, steps, transfers between pools. Compiled, deterministic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.compiled import compiled
+from gpuyard.perf.inference.step import step_time_s
+from gpuyard.simulate.serving import state
+from gpuyard.simulate.serving.replica import (
+    begin_decode,
+    decode_run,
+    end_decode,
+    fill,
+    grown_blocks,
+    held_blocks,
+    preempt,
+)
+from gpuyard.simulate.serving.state import Ints, Reals, push_wait
+
+__all__ = ["serve"]
+
+ROUND_ROBIN, LEAST_OUTSTANDING, SHORTEST_QUEUE = 0, 1, 2
+FIRST_LINES = 4096
+SENT, FINISHED, PENDING = 0, 1, 2  # of requests, in a tally
+
+
+@compiled
+def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
+    """The replica of a role that the next request goes to; `turn` breaks ties and rotates."""
+    count = rep.shape[0]
+    best, least = state.NONE, np.inf
+    for step in range(count):
+        r = (turn + step) % count
+        if policy[r, state.ROLE] != role:
+            continue
+        if router == ROUND_ROBIN:
+            return int(r)
+        load = rep[r, state.WAITING] + 1e-3 * (rep[r, state.FILLING] + rep[r, state.DECODING])
+        if router == LEAST_OUTSTANDING:
+            load = float(rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING])
+        if load < least:
+            best, least = r, load
+    return int(best)
+
+
+@compiled
+def _join(req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: int) -> None:
+    """Puts a request that is there `now` into a replica's queue."""
+    idle = rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] == 0
+    if idle and real[r, state.CLOCK] < now:
+        real[r, state.CLOCK] = now
+    req[state.REPLICA, i] = r
+    if req[state.GIVEN, i] == 0:
+        req[state.ARRIVE_ENTRY, i] = entry
+    push_wait(req, rep, r, i)
+
+
+@compiled
+def _compose(
+    row: Reals, req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints,
+    r: int, until: float, entry: Reals,
+) -> int:  # fmt: skip
+    """Makes the next step of a replica, or a run of equal ones; fills the timeline entry; gives the steps made."""
+    mixes, optimistic = policy[r, state.MIXES] == 1, policy[r, state.RESERVES] == 0
+    if optimistic:
+        while rep[r, state.DECODING] > 1 and grown_blocks(phase, policy, rep, r, 1) > rep[r, state.FREE]:
+            preempt(req, rep, real, keys, items, phase, policy, r)
+    ahead = grown_blocks(phase, policy, rep, r, 1) if mixes else 0
+    rep[r, state.FREE] -= ahead
+    tokens, pairs = fill(req, times, rep, real, policy, keys, items, phase, r)
+    rep[r, state.FREE] += ahead
+    seqs = rep[r, state.DECODING] if mixes or tokens == 0.0 else 0
+    entry[state.AT], entry[state.PREFILL_TOKENS], entry[state.PREFILL_PAIRS] = real[r, state.CLOCK], tokens, pairs
+    entry[state.DECODE_SEQS], entry[state.QUEUE], entry[state.ON_REPLICA] = seqs, rep[r, state.WAITING], r
+    entry[state.RUNNING] = rep[r, state.DECODING] + rep[r, state.FILLING]
+    entry[state.USED_BLOCKS] = policy[r, state.CAPACITY] - rep[r, state.FREE]
+    steps = 1
+    if tokens == 0.0:
+        if seqs == 0:
+            return 0
+        steps, step_s = decode_run(row, rep, real, keys, policy, r, until)
+        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + seqs * 0.5 * (steps + 1)
+        entry[state.SAMPLED] = seqs
+    else:
+        done = 0
+        i = rep[r, state.FILL_HEAD]
+        while i != state.NONE and req[state.DONE, i] >= req[state.TARGET, i]:
+            done += 1
+            i = req[state.NEXT, i]
+        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + seqs if seqs > 0 else 0.0
+        entry[state.SAMPLED] = seqs + done
+        step_s = step_time_s(row, tokens, pairs, float(seqs), entry[state.KV_TOKENS], float(seqs + done))
+    entry[state.STEPS], entry[state.STEP_S] = steps, step_s
+    if seqs > 0:
+        rep[r, state.FREE] -= grown_blocks(phase, policy, rep, r, steps)
+        rep[r, state.ITERATION] += steps
+        real[r, state.CONTEXT] += seqs * steps
+    real[r, state.CLOCK] += steps * step_s
+    return int(steps)
+
+
+@compiled
+def _settle(
+    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints, r: int,
+    entry: int, left: Ints,
+) -> int:  # fmt: skip
+    """After a step: first tokens of finished prompts, and sequences that are done here. Gives how many left."""
+    count, now = 0, real[r, state.CLOCK]
+    while rep[r, state.DECODING] > 0 and keys[r, 0] <= rep[r, state.ITERATION]:
+        i = end_decode(req, rep, real, keys, items, phase, policy, r, 0)
+        rep[r, state.FREE] += held_blocks(req, policy, r, i)
+        left[count] = i
+        count += 1
+    while rep[r, state.FILL_HEAD] != state.NONE:
+        i = rep[r, state.FILL_HEAD]
+        if req[state.DONE, i] < req[state.TARGET, i]:
+            break
+        rep[r, state.FILL_HEAD] = req[state.NEXT, i]
+        if rep[r, state.FILL_HEAD] == state.NONE:
+            rep[r, state.FILL_TAIL] = state.NONE
+        rep[r, state.FILLING] -= 1
+        if times[state.FIRST, i] < 0.0:
+            times[state.FIRST, i] = now
+            req[state.FIRST_ENTRY, i] = entry
+        req[state.GIVEN, i] += 1
+        if req[state.GIVEN, i] >= req[state.OUTPUT, i] or policy[r, state.ROLE] == state.PREFILL:
+            req[state.GIVEN, i] -= 1
+            rep[r, state.FREE] += held_blocks(req, policy, r, i)
+            req[state.GIVEN, i] += 1
+            left[count] = i
+            count += 1
+        else:
+            begin_decode(req, rep, real, keys, items, phase, policy, r, i)
+    return count
+
+
+@compiled
+def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
+    """The replica with work whose clock is least, and the least clock of the others with work."""
+    best, least, second = state.NONE, np.inf, np.inf
+    for r in range(rep.shape[0]):
+        if rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] == 0:
+            continue
+        if real[r, state.CLOCK] < least:
+            best, least, second = r, real[r, state.CLOCK], least
+        elif real[r, state.CLOCK] < second:
+            second = real[r, state.CLOCK]
+    return int(best), second
+
+
+@compiled
+def _insert(queue: Ints, count: int, times: Reals, i: int) -> None:
+    """Puts a request into the pending list, which is sorted by state.READY, latest first."""
+    at = count
+    while at > 0 and times[state.READY, queue[at - 1]] < times[state.READY, i]:
+        queue[at] = queue[at - 1]
+        at -= 1
+    queue[at] = i
+
+
+@compiled
+def _grown(entries: Reals, used: int) -> Reals:
+    """A timeline with room for another entry."""
+    if used < entries.shape[0]:
+        return entries
+    more = np.empty((2 * used, state.LINE_REALS))
+    more[:used] = entries
+    return more
+
+
+@compiled
+def _leave(
+    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, r: int, used: int, left: Ints, count: int,
+    queue: Ints, users: int, transfer: Reals, tally: Ints,
+) -> None:  # fmt: skip
+    """Sends requests on that are done on a replica: to the decode pool, or home; a user then sends the next one.
+
+    tally: requests sent, finished, and pending on their way.
+    """
+    now, pools = real[r, state.CLOCK], policy[0, state.ROLE] != state.BOTH
+    for k in range(count):
+        i = left[k]
+        if policy[r, state.ROLE] == state.PREFILL and req[state.GIVEN, i] < req[state.OUTPUT, i]:
+            times[state.READY, i] = now + transfer[0] + transfer[1] * req[state.PROMPT, i]
+            _insert(queue, tally[PENDING], times, i)
+            tally[PENDING] += 1
+            continue
+        times[state.FINISHED, i] = now
+        req[state.FINISH_ENTRY, i] = used
+        tally[FINISHED] += 1
+        following = tally[SENT]
+        if users == 0 or following == req.shape[1]:
+            continue
+        tally[SENT] += 1
+        times[state.ARRIVED, following] = now
+        if pools:
+            times[state.READY, following] = now
+            _insert(queue, tally[PENDING], times, following)
+            tally[PENDING] += 1
+        else:
+            _join(req, rep, real, r, following, now, used + 1)
+
+
+@compiled
+def _burst(req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, users: int, role: int) -> int:
+    """The first request of every user, all at once; gives how many."""
+    turn = 0
+    count = int(min(users, req.shape[1]))
+    for i in range(count):
+        times[state.ARRIVED, i] = 0.0
+        r = _route(rep, policy, role, ROUND_ROBIN, turn)
+        _join(req, rep, real, r, i, 0.0, 0)
+        turn = r + 1
+    return count
+
+
+@compiled
+def serve(
+    rows: Reals, req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints,
+    router: int, users: int, transfer: Reals, keep: bool,
+) -> tuple[Reals, int]:  # fmt: skip
+    """Serves every request; gives the timeline and how many entries it has.
+
+    users: 0 for requests that arrive by themselves, in the order of state.ARRIVED; else each user sends its next
+    request when its last one is done. transfer: seconds of moving a cache between pools, fixed and a token.
+    """
+    total, pools = req.shape[1], policy[0, state.ROLE] != state.BOTH
+    first = state.PREFILL if pools else state.BOTH
+    entries = np.empty((FIRST_LINES if keep else 1, state.LINE_REALS))
+    queue, left = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    tally, turns, used = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), 0  # turns: of each role
+    tally[SENT] = _burst(req, times, rep, real, policy, users, first)
+    while tally[FINISHED] < total:
+        r, other = _next_replica(rep, real)
+        sent, pending = tally[SENT], tally[PENDING]
+        arrival = times[state.ARRIVED, sent] if users == 0 and sent < total else np.inf
+        ready = times[state.READY, queue[pending - 1]] if pending > 0 else np.inf
+        soonest = min(arrival, ready)
+        if r == state.NONE or soonest <= real[r, state.CLOCK]:
+            if soonest == np.inf:
+                break  # nothing can move: a request that no replica can hold
+            i = sent if arrival <= ready else queue[pending - 1]
+            tally[SENT if arrival <= ready else PENDING] += 1 if arrival <= ready else -1
+            role = state.DECODE if req[state.GIVEN, i] > 0 else first
+            r = _route(rep, policy, role, router, turns[role])
+            turns[role] = r + 1
+            _join(req, rep, real, r, i, soonest, used)
+            continue
+        if keep:
+            entries = _grown(entries, used)
+        until = min(soonest, other) if pools else soonest
+        entry = entries[used if keep else 0]
+        made = _compose(rows[r], req, times, rep, real, policy, keys, items, phase, r, until, entry)
+        count = _settle(req, times, rep, real, policy, keys, items, phase, r, used, left)
+        if made == 0 and count == 0:
+            break
+        _leave(req, times, rep, real, policy, r, used, left, count, queue, users, transfer, tally)
+        used += 1
+    return entries, used

@@ -1,0 +1,85 @@
+"""What clients ask for: lengths of prompts and outputs, and when they arrive. Every draw is from a given generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Requests", "at_rate", "fixed", "lognormal", "uniform"]
+
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Requests:
+    """Requests in the order of arrival; `cached_tokens` of each prompt are found in the prefix cache."""
+
+    arrived_s: Reals
+    prompt_tokens: Ints
+    output_tokens: Ints
+    cached_tokens: Ints
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.arrived_s)
+
+
+def _requests(prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], hit_ratio: float) -> Requests:
+    """Requests that are all there at the start."""
+    prompts = np.maximum(np.rint(prompt), 1).astype(np.int64)
+    return Requests(
+        arrived_s=np.zeros(len(prompts)),
+        prompt_tokens=prompts,
+        output_tokens=np.maximum(np.rint(output), 1).astype(np.int64),
+        cached_tokens=(prompts * hit_ratio).astype(np.int64),
+    )
+
+
+def fixed(count: int, prompt_tokens: float, output_tokens: float, hit_ratio: float = 0.0) -> Requests:
+    """Requests of one length, all at the start."""
+    return _requests(np.full(count, float(prompt_tokens)), np.full(count, float(output_tokens)), hit_ratio)
+
+
+def uniform(
+    count: int,
+    prompt_tokens: float,
+    output_tokens: float,
+    low_ratio: float,
+    rng: np.random.Generator,
+    hit_ratio: float = 0.0,
+) -> Requests:
+    """Lengths uniform between low_ratio times the given ones and the given ones."""
+    share = rng.uniform(low_ratio, 1.0, (2, count))
+    return _requests(prompt_tokens * share[0], output_tokens * share[1], hit_ratio)
+
+
+def lognormal(
+    count: int,
+    prompt_tokens: float,
+    output_tokens: float,
+    variation: tuple[float, float],
+    rng: np.random.Generator,
+    most_tokens: tuple[float, float] = (np.inf, np.inf),
+    hit_ratio: float = 0.0,
+) -> Requests:
+    """Lognormal lengths with those means and coefficients of variation, cut at most_tokens and rescaled to the mean."""
+    drawn = []
+    for mean, spread, most in zip((prompt_tokens, output_tokens), variation, most_tokens, strict=True):
+        sigma = np.sqrt(np.log1p(spread**2))
+        values = np.exp(rng.normal(0.0, sigma, count) - sigma**2 / 2.0) if sigma > 0 else np.ones(count)
+        scale = 1.0
+        for _ in range(20):  # the cut lowers the mean; lift the rest until it holds
+            cut = np.minimum(values * mean * scale, most)
+            scale *= mean / cut.mean()
+        drawn.append(np.minimum(values * mean * scale, most))
+    return _requests(drawn[0], drawn[1], hit_ratio)
+
+
+def at_rate(requests: Requests, per_s: float, rng: np.random.Generator, burstiness: float = 1.0) -> Requests:
+    """The same requests arriving at a mean rate; gaps are gamma: 1 is Poisson, smaller is burstier."""
+    gaps = rng.gamma(burstiness, 1.0 / (per_s * burstiness), requests.count)
+    return replace(requests, arrived_s=np.cumsum(gaps))

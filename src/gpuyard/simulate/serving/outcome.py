@@ -1,0 +1,133 @@
+"""What a simulated service did: times of every request, the timeline of steps, and their summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Outcome", "Quantiles", "Summary", "Timeline"]
+
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Mean and quantiles of a duration."""
+
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The figures that benchmarks of serving print."""
+
+    requests: int
+    duration_s: float
+    output_tokens_per_s: float
+    total_tokens_per_s: float
+    requests_per_s: float
+    ttft: Quantiles  # arrival to first token
+    tpot: Quantiles  # of a request: time after its first token over its other tokens
+    itl: Quantiles  # between two tokens of a sequence, over all tokens
+    e2e: Quantiles
+    queued: Quantiles  # arrival to admission
+    preemptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timeline:
+    """Steps in the order in which they were made; equal decode steps in a row are one entry."""
+
+    at_s: Reals
+    steps: Ints
+    step_s: Reals  # of one of them
+    prefill_tokens: Reals
+    prefill_pairs: Reals
+    decode_seqs: Reals
+    kv_tokens: Reals  # read by a step, on average
+    sampled: Reals
+    queue: Ints  # requests waiting
+    running: Ints
+    used_blocks: Ints
+    replica: Ints
+
+    def thinned(self, most: int) -> Timeline:
+        """At most that many entries, evenly spaced, to plot."""
+        take = np.unique(np.linspace(0, len(self.at_s) - 1, min(most, len(self.at_s))).astype(int))
+        return Timeline(**{name: getattr(self, name)[take] for name in Timeline.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """Times of every request, in order of arrival, and the timeline."""
+
+    arrived_s: Reals
+    admitted_s: Reals
+    first_token_s: Reals
+    finished_s: Reals
+    prompt_tokens: Ints
+    output_tokens: Ints
+    preemptions: Ints
+    replica: Ints
+    entries: Ints  # timeline entries of arrival, first token and finish, three rows
+    timeline: Timeline
+
+    @property
+    def ttft_s(self) -> Reals:
+        """Arrival to first token."""
+        return self.first_token_s - self.arrived_s
+
+    @property
+    def e2e_s(self) -> Reals:
+        """Arrival to last token."""
+        return self.finished_s - self.arrived_s
+
+    @property
+    def tpot_s(self) -> Reals:
+        """Time a token after the first, of requests with more than one."""
+        more = self.output_tokens > 1
+        return np.asarray((self.finished_s - self.first_token_s)[more] / (self.output_tokens[more] - 1))
+
+    def summary(self) -> Summary:
+        """The figures of the whole run."""
+        span = float(self.finished_s.max() - self.arrived_s.min())
+        line = self.timeline
+        gaps = _weighted(line.step_s, line.steps * line.decode_seqs)
+        return Summary(
+            requests=len(self.arrived_s),
+            duration_s=span,
+            output_tokens_per_s=float(self.output_tokens.sum()) / span,
+            total_tokens_per_s=float((self.output_tokens + self.prompt_tokens).sum()) / span,
+            requests_per_s=len(self.arrived_s) / span,
+            ttft=_quantiles(self.ttft_s),
+            tpot=_quantiles(self.tpot_s),
+            itl=gaps,
+            e2e=_quantiles(self.e2e_s),
+            queued=_quantiles(self.admitted_s - self.arrived_s),
+            preemptions=int(self.preemptions.sum()),
+        )
+
+
+def _quantiles(values: Reals) -> Quantiles:
+    """Mean and quantiles; zero without values."""
+    if not len(values):
+        return Quantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
+    p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99))
+    return Quantiles(mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))
+
+
+def _weighted(values: Reals, weights: Reals) -> Quantiles:
+    """The same, where each value stands for `weights` equal ones."""
+    if not weights.sum() > 0:
+        return _quantiles(np.zeros(0))
+    order = np.argsort(values)
+    share = np.cumsum(weights[order]) / weights.sum()
+    p50, p90, p99 = values[order][np.minimum(np.searchsorted(share, (0.5, 0.9, 0.99)), len(values) - 1)]
+    mean = float((values * weights).sum() / weights.sum())
+    return Quantiles(mean_s=mean, p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))

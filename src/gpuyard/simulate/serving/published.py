@@ -1,0 +1,178 @@
+"""Published serving runs, simulated: a row's load through its replicas, and what its benchmark would have printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuyard.errors import Infeasible
+from gpuyard.perf.inference import (
+    Calibration,
+    Limits,
+    ReplicaLayout,
+    costs_row,
+    limits,
+    request_s,
+    room,
+    steady_state,
+)
+from gpuyard.perf.inference.memory import Room
+from gpuyard.perf.inference.published import Case, Load
+from gpuyard.simulate.serving.load import Requests, at_rate, fixed, lognormal, uniform
+from gpuyard.simulate.serving.outcome import Outcome
+from gpuyard.simulate.serving.search import highest_rate
+from gpuyard.simulate.serving.simulate import Pool, Transfer, simulate
+
+__all__ = ["Prediction", "pool_of", "predict", "requests_of", "run"]
+
+SEED = 20260401
+STATIC_TOKENS = 4096  # of prompts in one pass of a static batch, for its buffers
+SHORT_S = 0.05  # limits of a token below this are of the interactive scenario
+MLPERF_REQUESTS = {"mlperf-offline": 24000, "mlperf-server": 10000}  # of one rank: runs last ten minutes or more
+NETWORK_BYTES_PER_S = 50e9  # of one chip: a port of 400 Gbit/s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the benchmark would print; seconds and tokens a second over all replicas."""
+
+    output_tokens_per_s: float
+    tpot_s: float
+    ttft_s: float
+    e2e_s: float
+    ttft_p50_s: float
+
+
+def pool_of(case: Case, layout: ReplicaLayout, replicas: int, calibration: Calibration) -> Pool:
+    """A pool of ranks (attention data-parallel ranks count each)."""
+    parts = (case.shape, case.chip, case.precision, layout, case.engine, calibration)
+    load = case.load
+    allowed = limits(case.engine, room(*parts), load.prompt_tokens, load.output_tokens, layout.pp)
+    if load.kind == "static":
+        allowed = Limits(sequences=max(load.slots, 1), budget_tokens=max(allowed.budget_tokens, _budget(load)))
+        held = _at_least(room(*parts, replace(allowed, budget_tokens=STATIC_TOKENS)), load)
+    else:
+        held = room(*parts, allowed)
+    if load.slots and load.kind != "static":
+        allowed = replace(allowed, sequences=load.slots)
+    if load.budget_tokens:
+        allowed = replace(allowed, budget_tokens=load.budget_tokens)
+    if held.sequences(_longest(load)) < 1:
+        held = _at_least(held, load)
+    row = costs_row(*parts)
+    return Pool(row=row, room=held, limits=allowed, engine=case.engine, replicas=replicas * layout.attention_dp)
+
+
+def _budget(load: Load) -> int:
+    """Tokens of the whole batch's prompts."""
+    return int(load.prompt_tokens * load.requests) + load.requests
+
+
+def _longest(load: Load) -> float:
+    """Tokens of the longest request."""
+    spread = max(load.variation) > 0
+    most = [min(most, 8.0 * mean) if spread else mean for most, mean in
+            zip(load.most_tokens, (load.prompt_tokens, load.output_tokens), strict=True)]  # fmt: skip
+    return sum(most) + 2.0
+
+
+def _at_least(held: Room, load: Load) -> Room:
+    """The run was made, so one sequence of it fitted; the estimate of memory gives way."""
+    each = int(np.ceil(_longest(load) / held.block_tokens)) + held.extra_blocks
+    return replace(held, blocks=max(held.blocks, each))
+
+
+def requests_of(load: Load, share: float, rng: np.random.Generator) -> Requests:
+    """The requests of one rank, which has that share of all."""
+    count = max(1, round(load.requests * share) or MLPERF_REQUESTS.get(load.kind, 1))
+    prompt, output = load.prompt_tokens, load.output_tokens
+    if max(load.variation) > 0:
+        return lognormal(count, prompt, output, load.variation, rng, load.most_tokens, load.hit_ratio)
+    if load.low_ratio < 1.0:
+        return uniform(count, prompt, output, load.low_ratio, rng, load.hit_ratio)
+    return fixed(count, prompt, output, load.hit_ratio)
+
+
+def best_layout(case: Case, calibration: Calibration) -> tuple[ReplicaLayout, int]:
+    """The layout that the row states; else the one of most throughput that fits."""
+    if len(case.layouts) == 1:
+        return case.layouts[0]
+    best, most = case.layouts[-1], 0.0
+    for layout, replicas in case.layouts:
+        parts = (case.shape, case.chip, case.precision, layout, case.engine, calibration)
+        held = room(*parts)
+        seqs = min(held.sequences(case.load.prompt_tokens + case.load.output_tokens), case.engine.sequence_count)
+        if seqs < 2:
+            continue
+        lengths = np.array([case.load.prompt_tokens]), np.array([case.load.output_tokens])
+        many = np.array([float(seqs)])
+        found = steady_state(costs_row(*parts)[None], np.zeros(1, dtype=np.int64), many, many, *lengths)
+        total = float(found.output_tokens_per_s[0]) * replicas * layout.attention_dp
+        if total > most:
+            best, most = (layout, replicas), total
+    return best
+
+
+def run(case: Case, calibration: Calibration) -> tuple[Outcome, float, float] | Infeasible:
+    """One rank's outcome (or the pools'), how many such ranks there are, and the rate of a server's requests."""
+    layout, replicas = best_layout(case, calibration)
+    load, rng = case.load, np.random.default_rng(SEED)
+    ranks = float(replicas * layout.attention_dp)
+    if case.prefill is not None:
+        return _run_pools(case, calibration, layout, replicas)
+    if load.kind == "offline" and load.slots:
+        case = replace(case, load=replace(load, slots=max(1, round(load.slots / ranks))))
+    pool = replace(pool_of(case, layout, 1, calibration), replicas=1)
+    requests = requests_of(load, 1.0 / ranks, rng)
+    users = max(1, round(load.users / ranks)) if load.kind == "closed" or load.users else 0
+    if load.kind == "mlperf-server":
+        found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, np.random.default_rng(SEED))
+        return (found[1], ranks, found[0]) if not isinstance(found, Infeasible) else found
+    if load.kind == "open" and load.rate_per_s:
+        requests = at_rate(requests, load.rate_per_s / ranks, rng)
+    outcome = simulate(requests, pool, users=users)
+    return (outcome, ranks, 0.0) if not isinstance(outcome, Infeasible) else outcome
+
+
+def _run_pools(
+    case: Case, calibration: Calibration, layout: ReplicaLayout, replicas: int
+) -> tuple[Outcome, float, float] | Infeasible:
+    """A disaggregated run, its pools cut down together where they are many."""
+    assert case.prefill is not None
+    decode = pool_of(case, layout, replicas, calibration)
+    prefill = pool_of(case, *case.prefill, calibration)
+    rng = np.random.default_rng(SEED)
+    move = Transfer(
+        latency_s=calibration["transfer.latency_us"] * 1e-6, token_s=decode.room.token_bytes / NETWORK_BYTES_PER_S
+    )
+    outcome = simulate(requests_of(case.load, 1.0, rng), decode, prefill=prefill, transfer=move, users=case.load.users)
+    return (outcome, 1.0, 0.0) if not isinstance(outcome, Infeasible) else outcome
+
+
+def entry_s(case: Case, calibration: Calibration, tpot_s: float) -> float:
+    """Seconds of a request outside the engine, with the steps until an engine that was told to poll looks."""
+    looks = calibration[f"{case.engine.name}.poll_steps"] if case.load.polls else 0.0
+    return request_s(case.engine, case.load.prompt_tokens, calibration) + looks * max(tpot_s, 0.0)
+
+
+def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
+    """The figures that the row's benchmark would print."""
+    found = run(case, calibration)
+    if isinstance(found, Infeasible):
+        return found
+    outcome, ranks, rate = found
+    span = float(outcome.finished_s.max() - outcome.arrived_s.min())
+    tokens = float(outcome.output_tokens.sum())
+    kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
+    per_s = kept * rate * float(outcome.output_tokens.mean()) if rate else tokens / span
+    tpot = outcome.tpot_s
+    mean_s = float(tpot.mean()) if len(tpot) else 0.0
+    outside_s = entry_s(case, calibration, mean_s)
+    return Prediction(
+        output_tokens_per_s=per_s * ranks,
+        tpot_s=float(tpot.mean()) if len(tpot) else float("nan"),
+        ttft_s=float(outcome.ttft_s.mean()) + outside_s,
+        e2e_s=float(outcome.e2e_s.mean()) + outside_s,
+        ttft_p50_s=float(np.median(outcome.ttft_s)) + outside_s,
+    )

@@ -1,0 +1,176 @@
+"""One replica: admission under paged memory, the composition of a step, decoding, preemption. Compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.compiled import compiled
+from gpuyard.perf.inference.step import step_time_s
+from gpuyard.simulate.serving import state
+from gpuyard.simulate.serving.state import Ints, Reals, heap_push, heap_remove, pop_wait, push_fill, push_wait_front
+
+__all__ = ["decode_run", "fill", "preempt"]
+
+
+@compiled
+def cache_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Blocks of a request's cached tokens; those of a shared prefix are not its own."""
+    block = policy[r, state.BLOCK]
+    tokens = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+    return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
+
+
+@compiled
+def needed_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Blocks that a request must find free to be admitted."""
+    if policy[r, state.RESERVES] == 0 or policy[r, state.ROLE] == state.PREFILL:
+        return cache_blocks(req, policy, r, i)
+    block = policy[r, state.BLOCK]
+    tokens = req[state.PROMPT, i] + req[state.OUTPUT, i]
+    return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
+
+
+@compiled
+def begin_decode(
+    req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int, i: int
+) -> None:
+    """Makes a request whose prompt is cached a decoding sequence."""
+    context = req[state.PROMPT, i] + req[state.GIVEN, i] - 1
+    now = rep[r, state.ITERATION]
+    heap_push(keys[r], items[r], rep[r, state.DECODING], now + req[state.OUTPUT, i] - req[state.GIVEN, i], i)
+    rep[r, state.DECODING] += 1
+    real[r, state.CONTEXT] += context
+    phase[r, (now - context) % policy[r, state.BLOCK]] += 1
+
+
+@compiled
+def end_decode(
+    req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int, at: int
+) -> int:
+    """Takes the sequence at a place of the heap out of decoding; gives its request."""
+    i = items[r, at]
+    left = keys[r, at] - rep[r, state.ITERATION]
+    req[state.GIVEN, i] = req[state.OUTPUT, i] - left
+    context = req[state.PROMPT, i] + req[state.GIVEN, i] - 1
+    heap_remove(keys[r], items[r], rep[r, state.DECODING], at)
+    rep[r, state.DECODING] -= 1
+    real[r, state.CONTEXT] -= context
+    phase[r, (rep[r, state.ITERATION] - context) % policy[r, state.BLOCK]] -= 1
+    return int(i)
+
+
+@compiled
+def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Blocks that an admitted request holds."""
+    return int(req[state.BLOCKS, i]) if policy[r, state.RESERVES] == 1 else cache_blocks(req, policy, r, i)
+
+
+@compiled
+def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int) -> None:
+    """Sends the sequence admitted last back to the queue; its tokens are computed again."""
+    last = 0
+    for at in range(rep[r, state.DECODING]):
+        if req[state.ORDER, items[r, at]] > req[state.ORDER, items[r, last]]:
+            last = at
+    i = end_decode(req, rep, real, keys, items, phase, policy, r, last)
+    rep[r, state.FREE] += held_blocks(req, policy, r, i)
+    req[state.PREEMPTIONS, i] += 1
+    push_wait_front(req, rep, r, i)
+
+
+@compiled
+def _admit(req: Ints, times: Reals, rep: Ints, r: int, need: int, clock: float) -> int:
+    """Takes the head of the queue in, with its blocks."""
+    i = pop_wait(req, rep, r)
+    rep[r, state.FREE] -= need
+    req[state.BLOCKS, i] = need
+    req[state.ORDER, i] = rep[r, state.ADMITTED]
+    rep[r, state.ADMITTED] += 1
+    if times[state.STARTED, i] < 0.0:
+        times[state.STARTED, i] = clock
+    again = req[state.PREEMPTIONS, i] > 0
+    req[state.TARGET, i] = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+    req[state.DONE, i] = 0 if again else min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
+    return i
+
+
+@compiled
+def fill(
+    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints, r: int
+) -> tuple[float, float]:
+    """Chooses the prompt tokens of the next step: prompts in progress first, then the queue, while all limits allow.
+
+    Gives tokens and query-key pairs; a decode-only replica only admits.
+    """
+    full = policy[r, state.BUDGET] - (rep[r, state.DECODING] if policy[r, state.MIXES] == 1 else 0)
+    budget, tokens, pairs = full, 0.0, 0.0
+    i = rep[r, state.FILL_HEAD]
+    while i != state.NONE and budget > 0:
+        take = min(req[state.TARGET, i] - req[state.DONE, i], budget)
+        pairs += take * (req[state.DONE, i] + 0.5 * (take + 1))
+        req[state.DONE, i] += take
+        budget -= take
+        tokens += take
+        i = req[state.NEXT, i]
+    while rep[r, state.WAITING] > 0 and rep[r, state.DECODING] + rep[r, state.FILLING] < policy[r, state.MAX_SEQS]:
+        i = rep[r, state.WAIT_HEAD]
+        need = needed_blocks(req, policy, r, i)
+        ahead = 0 if policy[r, state.RESERVES] == 1 else rep[r, state.DECODING]  # a block for each that grows
+        if need + ahead > rep[r, state.FREE]:
+            break
+        if policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0:
+            _admit(req, times, rep, r, need, real[r, state.CLOCK])
+            begin_decode(req, rep, real, keys, items, phase, policy, r, i)
+            continue
+        left = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+        if req[state.PREEMPTIONS, i] == 0:
+            left -= min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
+        whole = left <= budget or (budget == full and tokens == 0.0 and full > 0)  # too long for any step: alone
+        if budget <= 0 or (policy[r, state.CHUNKS] == 0 and not whole):
+            break
+        _admit(req, times, rep, r, need, real[r, state.CLOCK])
+        take = min(left, budget) if policy[r, state.CHUNKS] == 1 else left
+        pairs += take * (req[state.DONE, i] + 0.5 * (take + 1))
+        req[state.DONE, i] += take
+        budget -= take
+        tokens += take
+        push_fill(req, rep, r, i)
+    return tokens, pairs
+
+
+@compiled
+def decode_run(row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float) -> tuple[int, float]:
+    """Steps that can be jumped over at once because nothing but lengths changes, and the seconds of one of them.
+
+    Ends at the first finish, where a block may lack, and at `until` (at least one step is made).
+    """
+    seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
+    steps = keys[r, 0] - rep[r, state.ITERATION]
+    if policy[r, state.RESERVES] == 0:
+        steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * policy[r, state.BLOCK]))
+    count = float(seqs)
+    first_s = step_time_s(row, 0.0, 0.0, count, kv + count, count)
+    if until < np.inf and steps > 1:
+        last_s = step_time_s(row, 0.0, 0.0, count, kv + count * steps, count)
+        slope = (last_s - first_s) / (steps - 1)
+        span = max(until - real[r, state.CLOCK], 0.0)
+        room = span / first_s
+        if slope > 0.0:
+            flat = first_s - 0.5 * slope
+            room = (np.sqrt(flat * flat + 2.0 * slope * span) - flat) / slope
+        steps = min(steps, int(room) + 1)
+    if steps <= 1:
+        return 1, first_s
+    return int(steps), step_time_s(row, 0.0, 0.0, count, kv + count * 0.5 * (steps + 1), count)
+
+
+@compiled
+def grown_blocks(phase: Ints, policy: Ints, rep: Ints, r: int, steps: int) -> int:
+    """Blocks that decoding sequences take over some steps."""
+    if policy[r, state.RESERVES] == 1:
+        return 0
+    block = policy[r, state.BLOCK]
+    total = (steps // block) * rep[r, state.DECODING]
+    for j in range(steps % block):
+        total += phase[r, (rep[r, state.ITERATION] + j) % block]
+    return int(total)

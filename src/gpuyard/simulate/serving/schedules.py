@@ -1,0 +1,134 @@
+"""Schedules of published runs that do not depend on how long a step takes, so that a fit computes them once.
+
+Offline runs and closed loops admit by steps, not by time: mean latencies and throughput are then sums over steps of
+their seconds times fixed weights. Like steps are gathered, and a prediction is a few dozen step times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.compiled import compiled
+from gpuyard.errors import Infeasible
+from gpuyard.perf.inference import Calibration, ReplicaLayout, costs_row
+from gpuyard.perf.inference.published import Case
+from gpuyard.perf.inference.step import step_time_s
+from gpuyard.simulate.serving.outcome import Outcome
+from gpuyard.simulate.serving.published import best_layout, entry_s, run
+
+__all__ = ["METRICS", "Schedules", "schedules"]
+
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+METRICS = ("throughput", "tpot", "ttft", "e2e")
+STATE = 5  # prefill tokens, pairs, sequences, cached tokens, sampled; then weights: total, tpot, ttft, e2e
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schedules:
+    """Gathered steps of many runs: those of run i are start[i] to start[i + 1]."""
+
+    cases: tuple[Case, ...]
+    layouts: tuple[ReplicaLayout, ...]
+    start: Ints
+    steps: Reals  # STATE columns, then four weights
+    tokens: Reals  # output tokens of the whole run, over all ranks
+
+    def rows(self, calibration: Calibration, which: Ints) -> Reals:
+        """Cost rows of some runs."""
+        found = [
+            costs_row(c.shape, c.chip, c.precision, layout, c.engine, calibration)
+            for c, layout in ((self.cases[i], self.layouts[i]) for i in which)
+        ]
+        return np.array(found)
+
+    def predict(self, calibration: Calibration, which: Ints) -> Reals:
+        """Throughput, time a token, time to first token and whole time of some runs, one row each."""
+        sums = np.zeros((len(which), 4))
+        _sum_steps(self.rows(calibration, which), which, self.start, self.steps, sums)
+        result = np.empty_like(sums)
+        result[:, 0] = self.tokens[which] / np.maximum(sums[:, 0], 1e-12)
+        result[:, 1] = sums[:, 1]
+        entry = np.array([entry_s(self.cases[i], calibration, result[k, 1]) for k, i in enumerate(which)])
+        result[:, 2] = sums[:, 2] + entry
+        result[:, 3] = sums[:, 3] + entry
+        return result
+
+
+@compiled
+def _sum_steps(rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals) -> None:
+    """Seconds of the gathered steps, by weight."""
+    for k in range(len(which)):
+        i = which[k]
+        for j in range(start[i], start[i + 1]):
+            s = steps[j]
+            time_s = step_time_s(rows[k], s[0], s[1], s[2], s[3], s[4])
+            for m in range(4):
+                sums[k, m] += time_s * s[5 + m]
+
+
+def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
+    """The schedules of runs whose order does not depend on time; others are left out."""
+    kept: list[Case] = []
+    layouts, steps, tokens, start = [], [], [], [0]
+    for case in cases:
+        if case.prefill is not None or case.load.kind in ("open", "mlperf-server"):
+            continue
+        found = run(case, calibration)
+        if isinstance(found, Infeasible):
+            continue
+        outcome, ranks, _ = found
+        gathered = _gathered(_weighted(outcome))
+        kept.append(case)
+        layouts.append(best_layout(case, calibration)[0])
+        steps.append(gathered)
+        start.append(start[-1] + len(gathered))
+        tokens.append(float(outcome.output_tokens.sum()) * ranks)
+    return Schedules(
+        cases=tuple(kept),
+        layouts=tuple(layouts),
+        start=np.array(start, dtype=np.int64),
+        steps=np.concatenate(steps),
+        tokens=np.array(tokens),
+    )
+
+
+def _weighted(outcome: Outcome) -> Reals:
+    """Every entry of a timeline: its state, and how much a second of its steps adds to each figure."""
+    line = outcome.timeline
+    count, length = len(outcome.arrived_s), len(line.at_s)
+    arrive, first, finish = outcome.entries
+    waiting, decoding, living = (np.zeros(length + 2) for _ in range(3))
+    np.add.at(waiting, arrive, 1.0)
+    np.add.at(waiting, first + 1, -1.0)
+    np.add.at(living, arrive, 1.0)
+    np.add.at(living, finish + 1, -1.0)
+    more = outcome.output_tokens > 1
+    each = 1.0 / (outcome.output_tokens[more] - 1.0)
+    np.add.at(decoding, first[more] + 1, each)
+    np.add.at(decoding, finish[more] + 1, -each)
+    weights = [np.cumsum(part)[:length] * line.steps / n for part, n in
+               ((decoding, max(more.sum(), 1)), (waiting, count), (living, count))]  # fmt: skip
+    state = (line.prefill_tokens, line.prefill_pairs, line.decode_seqs, line.kv_tokens, line.sampled)
+    return np.column_stack([*state, line.steps.astype(np.float64), *weights])
+
+
+def _gathered(entries: Reals) -> Reals:
+    """Entries of like size as one, at their mean state; weights add up."""
+    prefill, seqs = entries[:, 0], entries[:, 2]
+    each = entries[:, 3] / np.maximum(seqs, 1.0)
+    key = (
+        np.floor(4.0 * np.log2(1.0 + prefill)) * 1e6
+        + np.floor(6.0 * np.log2(1.0 + seqs)) * 1e3
+        + np.floor(3.0 * np.log2(1.0 + each))
+    )
+    _, place = np.unique(key, return_inverse=True)
+    size = int(place.max()) + 1
+    weight = entries[:, 5]
+    total = np.bincount(place, weight, size)
+    state = [np.bincount(place, entries[:, k] * weight, size) / total for k in range(STATE)]
+    return np.column_stack([*state, *(np.bincount(place, entries[:, 5 + m], size) for m in range(4))])

@@ -1,0 +1,60 @@
+"""The highest rate of requests that meets a service level, by bisection over the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.errors import Infeasible
+from gpuyard.simulate.serving.load import Requests, at_rate
+from gpuyard.simulate.serving.outcome import Outcome
+from gpuyard.simulate.serving.simulate import Pool, Router, simulate
+
+__all__ = ["highest_rate"]
+
+QUANTILE = 0.99
+ABOVE = 1.25  # of the rate at which requests that come at once are served: that run has a start and an end
+STEPS = 10  # halvings: the rate is found to 0.13 % of the highest that the replicas could serve
+
+
+def highest_rate(
+    requests: Requests,
+    pool: Pool,
+    ttft_limit_s: float,
+    tpot_limit_s: float,
+    rng: np.random.Generator,
+    router: Router = "least-outstanding",
+) -> tuple[float, Outcome] | Infeasible:
+    """Requests a second at which 99 % of first tokens and of times a token stay below their limits, and that run."""
+    everything = simulate(requests, pool, router=router, timeline=False)
+    if isinstance(everything, Infeasible):
+        return everything
+    gaps = at_rate(requests, 1.0, rng)
+    most = ABOVE * requests.count / float(everything.finished_s.max())
+    low, high, best = 0.0, most, everything
+    for _ in range(STEPS):
+        rate = 0.5 * (low + high)
+        trial = _timed(gaps, rate)
+        found = simulate(trial, pool, router=router, timeline=False)
+        assert isinstance(found, Outcome)
+        if meets(found, ttft_limit_s, tpot_limit_s):
+            low, best = rate, found
+        else:
+            high = rate
+    return low, best
+
+
+def _timed(requests: Requests, rate: float) -> Requests:
+    """Requests drawn at one a second, at another rate."""
+    return Requests(
+        arrived_s=requests.arrived_s / rate,
+        prompt_tokens=requests.prompt_tokens,
+        output_tokens=requests.output_tokens,
+        cached_tokens=requests.cached_tokens,
+    )
+
+
+def meets(outcome: Outcome, ttft_limit_s: float, tpot_limit_s: float) -> bool:
+    """Whether the 99th percentiles are within the limits."""
+    late = float(np.quantile(outcome.ttft_s, QUANTILE)) > ttft_limit_s
+    tpot = outcome.tpot_s
+    return not late and (not len(tpot) or float(np.quantile(tpot, QUANTILE)) <= tpot_limit_s)

@@ -1,0 +1,136 @@
+"""What the compiled engine keeps: columns of its integer and real tables, queues as linked lists, a heap of finishes.
+
+Tables are plain arrays so that compiled code can hold them; a column has a name here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.compiled import compiled
+
+__all__ = ["Ints", "Reals"]
+
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+# Of a request (first index of `req`)
+(
+    PROMPT, OUTPUT, CACHED,  # tokens of prompt and output; prompt tokens that are in the cache already
+    NEXT,  # the request behind it in its queue
+    TARGET, DONE,  # tokens to prefill now, and prefilled so far
+    GIVEN,  # output tokens so far
+    BLOCKS,  # held
+    ORDER,  # of admission
+    PREEMPTIONS,
+    REPLICA,
+    ARRIVE_ENTRY, FIRST_ENTRY, FINISH_ENTRY,  # timeline entries
+    REQUEST_INTS,
+) = range(15)  # fmt: skip
+ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(6)  # of a request (first index of `times`)
+
+# Of a replica (second index of `rep`)
+(
+    WAIT_HEAD, WAIT_TAIL, WAITING,  # queue of requests
+    FILL_HEAD, FILL_TAIL, FILLING,  # prompts in progress
+    DECODING, ITERATION,  # sequences that decode; decode steps so far
+    FREE,  # cache blocks
+    ADMITTED,  # sequences so far
+    REPLICA_INTS,
+) = range(11)  # fmt: skip
+CLOCK, CONTEXT, REPLICA_REALS = range(3)  # of a replica: time, cached tokens of its decoding sequences
+
+# Of a replica's policy (second index of `policy`)
+(
+    MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE, POLICY_INTS,
+) = range(10)  # fmt: skip
+BOTH, PREFILL, DECODE = 0, 1, 2  # roles
+
+# Of a timeline entry (second index of `line`)
+(
+    AT, STEPS, STEP_S, PREFILL_TOKENS, PREFILL_PAIRS, DECODE_SEQS, KV_TOKENS, SAMPLED, QUEUE, RUNNING, USED_BLOCKS,
+    ON_REPLICA, LINE_REALS,
+) = range(13)  # fmt: skip
+
+NONE = -1
+
+
+@compiled
+def push_wait(req: Ints, rep: Ints, r: int, i: int) -> None:
+    """Puts a request at the end of a replica's queue."""
+    req[NEXT, i] = NONE
+    if rep[r, WAIT_HEAD] == NONE:
+        rep[r, WAIT_HEAD] = i
+    else:
+        req[NEXT, rep[r, WAIT_TAIL]] = i
+    rep[r, WAIT_TAIL] = i
+    rep[r, WAITING] += 1
+
+
+@compiled
+def push_wait_front(req: Ints, rep: Ints, r: int, i: int) -> None:
+    """Puts a request at the head of a replica's queue."""
+    req[NEXT, i] = rep[r, WAIT_HEAD]
+    if rep[r, WAIT_HEAD] == NONE:
+        rep[r, WAIT_TAIL] = i
+    rep[r, WAIT_HEAD] = i
+    rep[r, WAITING] += 1
+
+
+@compiled
+def pop_wait(req: Ints, rep: Ints, r: int) -> int:
+    """Takes the head of a replica's queue."""
+    i = rep[r, WAIT_HEAD]
+    rep[r, WAIT_HEAD] = req[NEXT, i]
+    if rep[r, WAIT_HEAD] == NONE:
+        rep[r, WAIT_TAIL] = NONE
+    rep[r, WAITING] -= 1
+    return int(i)
+
+
+@compiled
+def push_fill(req: Ints, rep: Ints, r: int, i: int) -> None:
+    """Puts an admitted request at the end of the prompts in progress."""
+    req[NEXT, i] = NONE
+    if rep[r, FILL_HEAD] == NONE:
+        rep[r, FILL_HEAD] = i
+    else:
+        req[NEXT, rep[r, FILL_TAIL]] = i
+    rep[r, FILL_TAIL] = i
+    rep[r, FILLING] += 1
+
+
+@compiled
+def heap_push(keys: Ints, items: Ints, size: int, key: int, item: int) -> None:
+    """Adds to a binary heap of `size` items, smallest key first."""
+    at = size
+    while at > 0:
+        up = (at - 1) // 2
+        if keys[up] <= key:
+            break
+        keys[at], items[at] = keys[up], items[up]
+        at = up
+    keys[at], items[at] = key, item
+
+
+@compiled
+def heap_remove(keys: Ints, items: Ints, size: int, at: int) -> None:
+    """Takes out the item at a place of a heap of `size` items."""
+    last = size - 1
+    key, item = keys[last], items[last]
+    while at > 0 and keys[(at - 1) // 2] > key:
+        up = (at - 1) // 2
+        keys[at], items[at] = keys[up], items[up]
+        at = up
+    while True:
+        down = 2 * at + 1
+        if down >= last:
+            break
+        if down + 1 < last and keys[down + 1] < keys[down]:
+            down += 1
+        if keys[down] >= key:
+            break
+        keys[at], items[at] = keys[down], items[down]
+        at = down
+    keys[at], items[at] = key, item

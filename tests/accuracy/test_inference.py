@@ -1,0 +1,77 @@
+"""The serving model against published runs, with the shipped constants.
+
+`inference_runs.csv` is a part of the table of published runs that the model was fitted to: one row of each combination of
+source, kind of chip and kind of model (the middle one), and the rest of its rows evenly spaced. No row was chosen for its
+error. These bounds guard against getting worse; they are no estimate: docs/concepts/inference-model.md
+has the errors of the whole table and of runs that were held out of the fit. Every row is as the whole table has it.
+
+GPUYARD_PUBLISHED names a folder with the whole table; it is then scored as well.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuyard.catalog import load_catalog
+from gpuyard.simulate.serving import Score, score
+
+CURATED = Path(__file__).parent / "inference_runs.csv"
+MOST_ROWS = 200
+
+
+def scored(path: Path) -> Score:
+    """The score of a table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return score(csv.DictReader(file), load_catalog())
+
+
+@pytest.fixture(scope="module")
+def curated() -> Score:
+    """The score of the curated rows."""
+    return scored(CURATED)
+
+
+def test_the_table_is_small_and_every_row_of_it_is_scored(curated: Score) -> None:
+    assert 150 <= curated.rows <= MOST_ROWS
+    assert not curated.unsupported
+    assert curated.scored == curated.rows
+
+
+def test_errors_stay_within_what_is_stated(curated: Score) -> None:
+    throughput, tpot, ttft, e2e = (getattr(curated.metrics, name) for name in ("throughput", "tpot", "ttft", "e2e"))
+    assert throughput.rows > 90
+    assert throughput.median_abs_error < 0.10
+    assert tpot.rows > 40
+    assert tpot.median_abs_error < 0.13
+    assert ttft.median_abs_error < 0.33
+    assert e2e.median_abs_error < 0.15
+    assert abs(throughput.bias) < 0.15
+
+
+def test_offline_throughput_is_close(curated: Score) -> None:
+    offline = next(group for group in curated.by_scenario if group.name == "offline max-throughput")
+    found = offline.metrics.throughput
+    assert found.rows > 60
+    assert found.median_abs_error is not None
+    assert found.median_abs_error < 0.08
+
+
+def test_the_whole_table_where_it_is() -> None:
+    folder = os.environ.get("GPUYARD_PUBLISHED", "")
+    path = Path(folder) / "inference_runs.csv"
+    if not folder or not path.exists():
+        reason = "GPUYARD_PUBLISHED names no folder with inference_runs.csv"
+        if os.environ.get("GPUYARD_REQUIRE_ALL") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    whole = scored(path)
+    assert len(whole.unsupported) < 0.1 * whole.rows
+    metrics = whole.metrics
+    assert metrics.throughput.median_abs_error is not None
+    assert metrics.throughput.median_abs_error < 0.08
+    assert metrics.tpot.median_abs_error is not None
+    assert metrics.tpot.median_abs_error < 0.11

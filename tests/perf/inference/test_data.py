@@ -1,0 +1,85 @@
+"""The data files of the serving model: constants, engines, chips, settings, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from tests.perf.inference.serving_cases import served
+
+from gpuyard.catalog import load_catalog
+from gpuyard.errors import InputError
+from gpuyard.perf.inference import choose_engine, find_engine, interval, read_calibration, read_engines, serving_chip
+from gpuyard.perf.inference.calibration import PATH
+from gpuyard.perf.inference.chip import read_variants
+
+CATALOG = load_catalog()
+
+
+def test_every_constant_lies_within_its_bounds_and_says_what_it_is() -> None:
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))["constant"]
+    for name, cell in table.items():
+        assert cell["low"] <= cell["value"] * 1.001, name
+        assert cell["value"] <= cell["high"] * 1.001, name
+        assert cell["meaning"], name
+        assert cell["source"], name
+    assert set(table) == set(read_calibration().values)
+
+
+def test_every_engine_has_its_overheads() -> None:
+    names = read_calibration().values
+    for engine in read_engines():
+        assert f"{engine.name}.host_us" in names
+        assert 0.0 < engine.memory_ratio <= 1.0
+        assert engine.source
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "name"),
+    [
+        ("vLLM", "0.6.3.post2", "vllm-v0"),
+        ("vLLM", "0.12.0", "vllm-v1"),
+        ("vLLM", "0.19.0", "vllm-async"),
+        ("SGLang", "0.5.9", "sglang"),
+        ("TensorRT-LLM", "0.10.0", "trt-stream"),
+        ("TensorRT-LLM", "0.15.0", "trt-bench"),
+        ("TensorRT-LLM", "0.21 (PyTorch backend)", "trt-torch"),
+        ("TensorRT-LLM", "1.2 (PyTorch backend)", "trt-torch-1"),
+        ("vLLM (TPU)", "", "vllm-tpu"),
+    ],
+)
+def test_releases_belong_to_eras(engine: str, version: str, name: str) -> None:
+    found = choose_engine(engine, version)
+    assert found is not None
+    assert found.name == name
+
+
+def test_an_unknown_engine_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="vllm-v1"):
+        find_engine("vllm-v2")
+
+
+def test_every_variant_is_a_chip_of_the_catalog() -> None:
+    names = {chip.name for chip in CATALOG.chips}
+    for variant in read_variants():
+        assert variant.chip in names
+        assert f"{variant.kernels}.stream" in read_calibration().values
+
+
+def test_chips_of_the_catalog_that_serve_are_known() -> None:
+    assert serving_chip(CATALOG.chip("h100-sxm")) is not None
+    assert serving_chip(CATALOG.chip("grace")) is None
+
+
+def test_intervals_are_wider_where_fewer_runs_stand_behind_them() -> None:
+    sure, unsure = served("llama-3.1-8b", "h100-sxm", engine="trt-bench"), served("llama-3.1-8b", "tpu-v6e")
+    well, ill = interval("throughput", sure.chip, sure.engine), interval("throughput", unsure.chip, unsure.engine)
+    assert 0.02 < well.ratio < ill.ratio
+    assert "nearest architecture" in ill.note
+
+
+def test_the_room_does_not_load_numba_for_everyone() -> None:
+    code = "import gpuyard.perf, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,66 @@
+"""What a chip's memory holds beside the weights."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.perf.inference.serving_cases import Served, any_served, served
+
+from gpuyard.perf.inference import find_engine, limits, read_calibration, room, weight_bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_served(), st.integers(1, 30_000))
+def test_blocks_fit_into_the_cache(case: Served, tokens: int) -> None:
+    held = case.room()
+    assert held.blocks * held.block_tokens * held.token_bytes <= held.cache_bytes + 1.0
+    count = held.sequences(tokens)
+    assert count * (tokens * held.token_bytes + held.sequence_bytes) <= held.cache_bytes + 1.0
+    assert held.sequences(tokens + 1) <= count
+
+
+def test_weights_of_a_model_are_shared_out_and_embeddings_stay_in_16_bits() -> None:
+    case = served("llama-3.1-70b", weights="fp8")
+    whole = weight_bytes(case.shape, case.precision, case.layout)
+    table = 2 * 128256 * 8192
+    assert whole == (case.shape.parameters - table) + 2.0 * table
+    split = served("llama-3.1-70b", weights="fp8", tp=8)
+    assert weight_bytes(split.shape, split.precision, split.layout) == whole / 8
+
+
+def test_a_70b_model_in_fp8_leaves_an_h100_little_and_an_h200_much() -> None:
+    tight, ample = (
+        served("llama-3.1-70b", chip, "fp8", "trt-bench", "fp8").room() for chip in ("h100-sxm", "h200-sxm")
+    )
+    assert 0 < tight.sequences(4096) < 40
+    assert ample.sequences(4096) > 5 * tight.sequences(4096)
+
+
+def test_a_model_that_does_not_fit_has_no_blocks() -> None:
+    assert served("llama-3.1-70b", "l4", "bf16").room().blocks == 0
+
+
+def test_the_share_is_of_free_memory_or_of_all() -> None:
+    free, total = (served("llama-3.1-8b", "h100-sxm", "bf16", engine) for engine in ("trt-torch-1", "vllm-v1"))
+    held, whole = free.room(), total.room()
+    assert held.cache_bytes == pytest.approx(0.9 * (held.spare_bytes - held.reserve_bytes))
+    used = whole.weight_bytes + whole.reserve_bytes
+    assert whole.cache_bytes == pytest.approx(0.9 * total.chip.memory_bytes - used)
+
+
+def test_a_tuned_engine_sizes_its_step_from_the_cache() -> None:
+    engine = find_engine("trt-torch-1")
+    held = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1").room()
+    short, long = limits(engine, held, 128, 128), limits(engine, held, 20000, 2000)
+    assert short.sequences > long.sequences >= 64
+    assert short.sequences % 32 == 0
+    assert 2048 <= long.budget_tokens <= 32768
+
+
+def test_larger_buffers_leave_less_cache() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench")
+    small = limits(case.engine, case.room(), 20000, 2000)
+    parts = (case.shape, case.chip, case.precision, case.layout, case.engine, read_calibration())
+    large = limits(case.engine, case.room(), 128, 128)
+    assert room(*parts, large).cache_bytes < room(*parts, small).cache_bytes

@@ -1,0 +1,112 @@
+"""Rows of published serving runs as cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuyard.catalog import load_catalog
+from gpuyard.perf.inference.cells import Row, layout_of, pools_of
+from gpuyard.perf.inference.published import Case, Cases, read_cases
+
+CATALOG = load_catalog()
+BASE = {
+    "id": "x-1", "tier": "A", "model": "Llama-3.1-70B", "layers": "80", "hidden": "8192", "heads": "64", "kv_heads": "8",
+    "head_dim": "128", "ffn": "28672", "vocab": "128256", "moe": "", "weights_prec": "fp8", "act_prec": "fp8",
+    "kv_prec": "", "chip": "H100-SXM-80GB", "n_chips": "4", "tp": "4", "pp": "1", "ep": "", "dp": "", "disagg": "",
+    "engine": "vLLM", "engine_ver": "0.19.0", "scenario": "fixed concurrency", "batch": "", "concurrency": "64", "qps": "",
+    "n_requests": "", "input_len": "1024", "output_len": "1024", "len_note": "", "notes": "", "date": "2026-01-01",
+    "out_tok_s_total": "", "ttft_ms_mean": "100", "tpot_ms_mean": "20", "itl_ms_mean": "", "e2e_ms_mean": "", "dup_of": "",
+}  # fmt: skip
+DEEPSEEK = "256e top8 + 1 shared; expert ffn 2048; first 3 layers dense; MLA kv_lora 512 + rope 64"
+
+
+def row(**cells: str) -> Row:
+    """A row with some cells changed."""
+    return {**BASE, **cells}
+
+
+def read(**cells: str) -> Cases:
+    """The cases of one row."""
+    return read_cases([row(**cells)], CATALOG)
+
+
+def case(**cells: str) -> Case:
+    """The case of one row that is supported."""
+    found = read(**cells)
+    assert not found.unsupported, found.unsupported
+    return found.cases[0]
+
+
+def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
+    assert read(dup_of="x-2").rows == 0
+    assert read(tier="D").rows == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ({"layers": ""}, "missing: layers"),
+        ({"chip": "Cerebras"}, "no facts for chip"),
+        ({"engine": "MLC"}, "no engine"),
+        ({"input_len": ""}, "missing: lengths"),
+        ({"concurrency": "none"}, "cannot be read"),
+        ({"n_chips": "1", "tp": "1", "weights_prec": "bf16"}, "larger than the memory"),
+        ({"disagg": "prefill x(tp4 pp1 dp1 ep1 bs) decode x(tp8 pp1 dp1 ep1 bs)"}, "how many replicas"),
+        ({"notes": "samples/s only (GPT-J beam search 4)"}, "beam search"),
+    ],
+)
+def test_a_row_that_cannot_be_modelled_says_why(cells: dict[str, str], why: str) -> None:
+    found = read(**cells)
+    assert found.rows == 1
+    assert why in found.unsupported[0][1]
+
+
+def test_inferencex_lengths_are_uniform_below_the_nominal_ones() -> None:
+    load = case(len_note="nominal; mean about 0.9x (range_ratio 0.8)").load
+    assert (load.low_ratio, load.requests, load.users) == (0.8, 640, 64)
+
+
+def test_architectures_come_from_the_columns() -> None:
+    shape = case(model="DeepSeek-R1", layers="61", hidden="7168", heads="128", ffn="18432", vocab="129280", moe=DEEPSEEK,
+                 n_chips="8", tp="8", chip="H200-SXM-141GB").shape  # fmt: skip
+    assert shape.parameters == pytest.approx(671e9, rel=0.01)
+    assert (shape.expert_layers, shape.shared_ffn, shape.kv_rank) == (58, 2048, 512)
+    moe = "128e top4; expert ffn 2880; alternating 128-token sliding window"
+    windowed = case(
+        model="gpt-oss-120b", layers="36", hidden="2880", ffn="2880", moe=moe, vocab="201088", head_dim="64"
+    )
+    assert (windowed.shape.window_layers, windowed.precision.weights) == (18, "mxfp4")
+
+
+def test_degrees_that_a_table_multiplied_are_the_same_chips() -> None:
+    both = layout_of(row(n_chips="64", tp="64", ep="8", dp="1", notes="moe_tp 8"))
+    assert both is not None
+    assert (both[0].tp, both[0].ep, both[0].chips) == (8, 8, 8)
+    apart = layout_of(row(n_chips="16", tp="4", ep="16", dp="4", notes="moe_tp 1"))
+    assert apart is not None
+    assert (apart[0].tp, apart[0].attention_dp, apart[0].ep, apart[0].chips) == (1, 4, 4, 4)
+
+
+def test_pools_are_read_from_their_description() -> None:
+    found = pools_of(row(disagg="prefill 3x(tp1 pp1 dp8 ep8 bs1) decode 1x(tp8 pp1 dp1 ep8 bs128)"))
+    assert found is not None
+    (prefill, many), (decode, one) = found
+    assert (many, prefill.attention_dp, prefill.ep, one, decode.tp, decode.ep) == (3, 8, 8, 1, 8, 8)
+
+
+def test_offline_runs_are_set_up_as_their_release_did() -> None:
+    found = case(engine="TensorRT-LLM", engine_ver="0.13.0", scenario="offline max-throughput", model="Llama-3.1-70B",
+                 tp="2", n_chips="2", input_len="128", output_len="2048", concurrency="", n_requests="3000",
+                 date="2024-10-01")  # fmt: skip
+    assert (found.engine.name, found.engine.sequence_count, found.engine.budget_tokens) == ("trt-bench", 256, 1024)
+    later = case(engine="TensorRT-LLM", engine_ver="0.17.0", scenario="offline max-throughput", concurrency="",
+                 date="2025-01-01")  # fmt: skip
+    assert later.engine.tuned
+    assert later.load.requests == 3000
+
+
+def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:
+    found = case(engine="TensorRT-LLM", scenario="MLPerf Server", tp="", engine_ver="TensorRT 10.2", model="Llama-2-70B",
+                 notes="Server: p99 TTFT<=2000ms, TPOT<=200ms; Interactive: 450ms/40ms")  # fmt: skip
+    assert (found.load.ttft_limit_s, found.load.tpot_limit_s) == (2.0, 0.2)
+    assert len(found.layouts) > 1

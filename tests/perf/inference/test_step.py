@@ -1,0 +1,105 @@
+"""The time of one engine step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.perf.inference.serving_cases import Served, any_served, served
+
+from gpuyard.perf.inference import COLUMNS, PARTS, step_parts_s, step_time_s
+
+SEQS = st.integers(1, 512).map(float)
+TOKENS = st.integers(1, 16384).map(float)
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_served(), SEQS, TOKENS, TOKENS)
+def test_parts_are_never_negative_and_add_up(case: Served, seqs: float, prompt: float, context: float) -> None:
+    row = case.row()
+    parts = step_parts_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
+    assert len(parts) == len(PARTS)
+    assert min(parts) >= 0.0
+    whole = step_time_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
+    assert whole == pytest.approx(sum(parts))
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_served(), SEQS, TOKENS)
+def test_more_work_is_never_faster(case: Served, seqs: float, context: float) -> None:
+    row = case.row()
+    least = step_time_s(row, 0.0, 0.0, seqs, seqs * context, seqs)
+    assert step_time_s(row, 0.0, 0.0, seqs, seqs * context * 1.5, seqs) >= least
+    assert step_time_s(row, 0.0, 0.0, seqs + 1, seqs * context, seqs + 1) >= least
+    assert step_time_s(row, 64.0, 2048.0, seqs, seqs * context, seqs + 1) >= least - 1e-6 or case.engine.pads
+
+
+@settings(max_examples=30, deadline=None)
+@given(any_served(), SEQS, TOKENS)
+def test_a_better_chip_is_never_slower(case: Served, seqs: float, context: float) -> None:
+    faster = replace(
+        case,
+        chip=replace(
+            case.chip,
+            memory_bytes_per_s=case.chip.memory_bytes_per_s * 1.3,
+            bf16_flop_per_s=case.chip.bf16_flop_per_s * 1.3,
+            link_bytes_per_s=case.chip.link_bytes_per_s * 1.3,
+        ),
+    )
+    before = step_time_s(case.row(), 512.0, 512.0**2, seqs, seqs * context, seqs)
+    assert step_time_s(faster.row(), 512.0, 512.0**2, seqs, seqs * context, seqs) <= before * (1 + 1e-12)
+
+
+def test_a_decode_step_of_one_sequence_reads_every_weight_once() -> None:
+    case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=8)
+    products = step_parts_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0)[0]
+    read_s = case.shape.parameters * 2.0 / 8 / case.chip.memory_bytes_per_s
+    assert read_s < products < 1.6 * read_s
+
+
+def test_experts_hit_grow_with_tokens_until_all_are_read() -> None:
+    case = served("mixtral-8x7b", "h200-sxm", "fp8", tp=2)
+    few, many = (step_parts_s(case.row(), 0.0, 0.0, n, n, n)[1] for n in (1.0, 64.0))
+    weights_s = case.shape.expert_parameters / 2 / case.chip.memory_bytes_per_s
+    assert few == pytest.approx(many / 4, rel=0.35)  # two experts of eight
+    assert many > 0.9 * weights_s
+
+
+def test_latent_attention_caches_less_than_heads_do() -> None:
+    latent, heads = served("deepseek-r1", "h200-sxm", "fp8", tp=8), served("llama-3.1-405b", "h200-sxm", "fp8", tp=1)
+    assert latent.room().token_bytes == 61 * 576 * 2
+    assert latent.room().token_bytes < heads.room().token_bytes / 5
+
+
+def test_windows_bound_what_a_step_reads() -> None:
+    row = served("gpt-oss-120b", "h100-sxm", "mxfp4").row()
+    near, far = (step_parts_s(row, 0.0, 0.0, 1.0, n, 1.0)[3] for n in (100.0, 100_000.0))
+    full = row[COLUMNS.index("kv")]
+    assert far == pytest.approx(100_000.0 * full + 128.0 * row[COLUMNS.index("window_kv")])
+    assert near == pytest.approx(100.0 * (full + row[COLUMNS.index("window_kv")]))
+
+
+def test_graphs_of_few_sizes_are_filled_up() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1")
+    row = case.row()
+    assert step_parts_s(row, 0.0, 0.0, 300.0, 1.0, 300.0)[4] == step_parts_s(row, 0.0, 0.0, 384.0, 1.0, 384.0)[4]
+    assert step_parts_s(row, 0.0, 0.0, 129.0, 1.0, 129.0)[4] == step_parts_s(row, 0.0, 0.0, 256.0, 1.0, 256.0)[4]
+
+
+def test_stages_share_the_step() -> None:
+    whole, staged = (served("llama-3.1-70b", "h100-sxm", "fp8", pp=pp).row() for pp in (1, 4))
+    one, four = (step_parts_s(row, 0.0, 0.0, 256.0, 256_000.0, 256.0) for row in (whole, staged))
+    assert four[3] == pytest.approx(one[3] / 4)
+    assert four[0] < one[0]
+
+
+def test_rows_have_a_number_in_every_column() -> None:
+    row = served("deepseek-r1", "b200", "nvfp4", ep=8, attention_dp=8).row()
+    assert row.shape == (len(COLUMNS),)
+    assert np.isfinite(row).all()
+    assert row[COLUMNS.index("expert_spread")] == 8.0
+    assert row[COLUMNS.index("exchange_floor")] > 0.0
+    assert row[COLUMNS.index("reduce_floor")] == 0.0

@@ -1,0 +1,93 @@
+"""Workloads to serve, and a serving model that is its own closed form: no constant that is fitted decides a test."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.catalog import load_catalog
+from gpuyard.errors import Infeasible
+from gpuyard.perf.inference import steady_state
+from gpuyard.plan import Option, Plan
+from gpuyard.plan.inference import Latencies, Load, Quantiles, Replica, load_of
+from gpuyard.plan.inference.search import plan_inference
+from gpuyard.workload import Workload, parse_workload
+
+CATALOG = load_catalog()
+
+
+def workload(
+    model: str = "llama-3-8b",
+    *,
+    rate: str = "20/s",
+    targets: str = "ttft: 1s, tpot: 60ms",
+    lengths: str = "input: 500, output: 100",
+    where: str = "machines: [g2-standard-*, a3-ultragpu-8g]",
+    more: str = "",
+) -> Workload:
+    """A workload to serve."""
+    requests = f"requests: {rate}, " if rate else ""
+    text = (
+        f"task: inference\nmodel: {model}\ntraffic: {{{lengths}}}\n"
+        f"requirements: {{{requests}{targets}{more}}}\nwhere: {{{where}}}\n"
+    )
+    return parse_workload(text, "test.yaml", CATALOG)
+
+
+class Steady:
+    """The closed form as a serving model; every percentile is the mean."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def serve(self, replica: Replica, replicas: int, load: Load) -> Latencies | Infeasible:
+        """What the closed form says where the load is shared out evenly."""
+        self.asked.append((replica.chip.name, replicas))
+        ranks = replicas * replica.ranks
+        rate = (load.requests_per_s or 0.0) / ranks
+        grid = np.arange(1.0, replica.held(load.total_tokens) + 1.0)
+        found = steady_state(
+            replica.row[None, :], np.zeros(len(grid), dtype=np.int64), grid, np.full(len(grid), grid[-1]),
+            np.full(len(grid), load.new_tokens), np.full(len(grid), load.output_tokens),
+        )  # fmt: skip
+        if load.users is None:
+            enough = np.flatnonzero(found.output_tokens_per_s / load.output_tokens >= rate)
+            at = int(enough[0]) if len(enough) else len(grid) - 1
+            keeps_up = bool(len(enough))
+        else:
+            at, keeps_up = int(min(load.users / ranks, grid[-1])) - 1, True
+        ttft, tpot = float(found.ttft_s[at]), float(found.tpot_s[at])
+        served = (
+            rate * ranks if load.users is None else float(found.output_tokens_per_s[at]) * ranks / load.output_tokens
+        )
+        return Latencies(
+            ttft=_flat(ttft),
+            tpot=_flat(tpot),
+            e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
+            requests_per_s=served,
+            output_tokens_per_s=served * load.output_tokens,
+            batch_count=float(grid[at]),
+            keeps_up=keeps_up,
+        )
+
+
+def _flat(value: float) -> Quantiles:
+    return Quantiles(mean_s=value, p50_s=value, p90_s=value, p99_s=value)
+
+
+def plan(wanted: Workload) -> Plan:
+    """The plan; fails if there is none."""
+    found = plan_inference(wanted, CATALOG, load_of(wanted), Steady())
+    assert isinstance(found, Plan), str(found)
+    return found
+
+
+def refused(wanted: Workload) -> Infeasible:
+    """What makes it infeasible; fails if there is a plan."""
+    found = plan_inference(wanted, CATALOG, load_of(wanted), Steady())
+    assert isinstance(found, Infeasible)
+    return found
+
+
+def on(found: Plan, machine: str) -> Option:
+    """The option on a machine type."""
+    return next(option for option in found.options if option.cluster.machine == machine)

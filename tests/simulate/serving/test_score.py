@@ -1,0 +1,60 @@
+"""Errors against published runs, and schedules that a fit computes once."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuyard.catalog import load_catalog
+from gpuyard.perf.inference import read_calibration
+from gpuyard.perf.inference.published import read_cases
+from gpuyard.simulate.serving import score, score_json
+from gpuyard.simulate.serving.schedules import schedules
+from gpuyard.simulate.serving.score import predictions
+
+CURATED = Path(__file__).parents[2] / "accuracy" / "inference_runs.csv"
+CATALOG = load_catalog()
+METRICS = {"throughput", "tpot", "ttft", "e2e"}
+
+
+def rows(step: int) -> list[dict[str, str]]:
+    """Some rows of the curated table."""
+    with CURATED.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))[::step]
+
+
+def test_the_score_has_every_key_and_counts_every_row() -> None:
+    some = [*rows(9), {**rows(9)[0], "id": "odd", "chip": "abacus"}]
+    found = score_json(score(some, CATALOG))
+    assert set(found) >= {"rows", "scored", "unsupported", "metrics", "by_engine", "by_chip", "by_scenario", "per_row"}
+    assert found["rows"] == len(some)
+    unsupported, per_row, metrics = found["unsupported"], found["per_row"], found["metrics"]
+    assert isinstance(unsupported, list)
+    assert isinstance(per_row, list)
+    assert isinstance(metrics, dict)
+    assert {"id": "odd", "reason": "no facts for chip abacus"} in unsupported
+    assert len(per_row) + len(unsupported) == len(some)
+    assert set(metrics) == METRICS
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_figure_that_a_row_does_not_state_is_not_scored() -> None:
+    bare = [{**row, "tpot_ms_mean": "", "itl_ms_mean": ""} for row in rows(9)]
+    assert score(bare, CATALOG).metrics.tpot.rows == 0
+
+
+def test_gathered_schedules_predict_what_the_simulation_does() -> None:
+    calibration = read_calibration()
+    cases = [
+        c for c in read_cases(rows(6), CATALOG).cases if c.prefill is None and c.load.kind in ("offline", "closed")
+    ]
+    plans = schedules(cases, calibration)
+    fast = plans.predict(calibration, np.arange(len(plans.cases)))
+    slow = predictions(plans.cases, calibration)
+    assert len(plans.cases) == len(cases)
+    assert fast[:, 0] == pytest.approx(slow[:, 0], rel=0.02)
+    assert np.nanmedian(np.abs(fast[:, 2] / slow[:, 2] - 1.0)) < 0.02

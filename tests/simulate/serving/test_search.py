@@ -1,0 +1,32 @@
+"""The highest rate that meets a service level."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.simulate.serving.pools import pool
+
+from gpuyard.errors import Infeasible
+from gpuyard.simulate.serving import fixed, highest_rate
+
+
+def rate(ttft_s: float, tpot_s: float, replicas: int = 1) -> float:
+    """The rate for limits."""
+    found = highest_rate(
+        fixed(2000, 200, 50), pool(sequences=16, replicas=replicas), ttft_s, tpot_s, np.random.default_rng(0)
+    )
+    assert not isinstance(found, Infeasible)
+    return found[0]
+
+
+def test_tighter_limits_allow_less() -> None:
+    assert rate(10.0, 1.0) > rate(0.05, 1.0) > 0.0
+    assert rate(10.0, 0.001) == 0.0
+
+
+def test_more_replicas_serve_more() -> None:
+    assert 1.7 < rate(0.5, 0.05, 2) / rate(0.5, 0.05) < 2.6
+
+
+def test_what_does_not_fit_is_infeasible() -> None:
+    found = highest_rate(fixed(2, 10_000, 50), pool(blocks=4), 1.0, 1.0, np.random.default_rng(0))
+    assert isinstance(found, Infeasible)
