@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TypeVar
 
 from gpuyard.document import Plain, load_json, plain
@@ -14,7 +13,7 @@ from gpuyard.fabric.lossless import Lossless
 from gpuyard.fabric.routing import Routing
 from gpuyard.fabric.size import Size
 from gpuyard.topology import End, from_plain, to_plain
-from gpuyard.topology.tables import INDEX, NUMBER, TEXT, WHOLE, Column, Reader, Values
+from gpuyard.topology.tables import INDEX, NUMBER, TEXT, WHOLE, Column, Reader, Values, table_of
 
 __all__ = ["FORMAT", "from_json", "to_json"]
 
@@ -75,21 +74,11 @@ def to_json(fabric: Fabric) -> str:
     saved |= {
         "prefixes": prefixes,
         "topology": dict(to_plain(fabric.topology)),
-        "devices": _table(DEVICES, devices),
+        "devices": table_of(DEVICES, devices),
         "port_names": list(names),
-        "interfaces": _table(INTERFACES, interfaces),
+        "interfaces": table_of(INTERFACES, interfaces),
     }
     return json.dumps(saved, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _table(columns: Sequence[Column], rows: Sequence[tuple[Plain, ...]]) -> Plain:
-    """Rows as columns; an optional column without a value is left out."""
-    lists: list[list[Plain]] = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns]
-    return {
-        column.name: values
-        for column, values in zip(columns, lists, strict=True)
-        if not (column.optional and all(value is None for value in values))
-    }
 
 
 def from_json(text: str, file: str = "<json>") -> Fabric:

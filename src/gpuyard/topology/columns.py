@@ -13,13 +13,13 @@ A column in which nothing is known is left out, and so are empty tables of port 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from gpuyard.document.encode import Plain
 from gpuyard.errors import InputError, Problem
 from gpuyard.topology.links import End, Link
 from gpuyard.topology.nodes import Node, Port
-from gpuyard.topology.tables import ATTRIBUTES, INDEX, NUMBER, TEXT, WHOLE, Column, Reader, Values
+from gpuyard.topology.tables import ATTRIBUTES, INDEX, NUMBER, TEXT, WHOLE, Column, Reader, Values, table_of
 from gpuyard.topology.topology import Topology
 
 __all__ = ["FORMAT", "from_json", "from_plain", "to_json", "to_plain"]
@@ -89,12 +89,12 @@ def to_plain(topology: Topology) -> dict[str, Plain]:
          cables.setdefault((link.speed_bits_per_s, link.cable_m), len(cables)))
         for link in topology.links
     ]  # fmt: skip
-    plain: dict[str, Plain] = {"format": FORMAT, "nodes": _table(NODES, nodes)}
+    plain: dict[str, Plain] = {"format": FORMAT, "nodes": table_of(NODES, nodes)}
     if port_sets:
         plain["port_sets"] = [
-            _table(PORTS, [(port.name, port.rail, port.plane) for port in ports]) for ports in port_sets
+            table_of(PORTS, [(port.name, port.rail, port.plane) for port in ports]) for ports in port_sets
         ]
-    plain |= {"links": _table(LINKS, links), "port_names": list(names), "cables": _table(CABLES, list(cables))}
+    plain |= {"links": table_of(LINKS, links), "port_names": list(names), "cables": table_of(CABLES, list(cables))}
     return plain
 
 
@@ -102,16 +102,6 @@ def _attributes(node: Node) -> Plain:
     """A node's attributes by key; None if it has none."""
     attributes: dict[str, Plain] = dict(node.attributes)
     return attributes or None
-
-
-def _table(columns: Sequence[Column], rows: Sequence[tuple[Plain, ...]]) -> Plain:
-    """Rows as columns; an optional column without a value is left out."""
-    lists: list[list[Plain]] = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns]
-    return {
-        column.name: values
-        for column, values in zip(columns, lists, strict=True)
-        if not (column.optional and all(value is None for value in values))
-    }
 
 
 def from_plain(data: object, where: str = "<json>") -> Topology:

@@ -1,4 +1,4 @@
-"""Tables of columns read from JSON, strictly: every wrong key, length and value is named with its place."""
+"""Tables of columns in JSON, read strictly: every wrong key, length and value is named with its place."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuyard.document.encode import Plain
 from gpuyard.errors import Problem, nearest, one_of
 
-__all__ = ["ATTRIBUTES", "INDEX", "NUMBER", "TEXT", "WHOLE", "Column", "Kind", "Reader", "Values"]
+__all__ = ["ATTRIBUTES", "INDEX", "NUMBER", "TEXT", "WHOLE", "Column", "Kind", "Reader", "Values", "table_of"]
 
 Values = list[Any]  # of one column; their kind was tested, which a type checker cannot follow
 
@@ -135,3 +136,13 @@ def _shown(value: object) -> str:
         return "a huge number"
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def table_of(columns: Sequence[Column], rows: Sequence[tuple[Plain, ...]]) -> Plain:
+    """Rows as columns; an optional column without a value is left out."""
+    lists: list[list[Plain]] = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns]
+    return {
+        column.name: values
+        for column, values in zip(columns, lists, strict=True)
+        if not (column.optional and all(value is None for value in values))
+    }
