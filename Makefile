@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TESTED := $(VENV)/.tested
 JOBS ?= 2
 
 .PHONY: help install demo test lint bench docs clean
@@ -36,7 +37,12 @@ lint: install
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
 
-test: lint
+# What only tests need, so that a first look installs less.
+$(TESTED): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,ray]'
+	@touch $@
+
+test: lint $(TESTED)
 	$(BIN)/pytest -n $(JOBS)
 
 bench: install

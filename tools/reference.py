@@ -48,7 +48,18 @@ def cli() -> str:
             help_text,
             "```",
         ]
+        for name, inner in actions(parser).items():
+            parts += ["", f"### gpuyard {command.name} {name}", "", "```text", inner.format_help().rstrip(), "```"]
     return "\n".join(parts) + "\n"
+
+
+def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The words that may follow a command, each with its own arguments."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
 
 
 def catalog() -> str:

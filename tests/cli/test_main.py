@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,18 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert caught.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: gpuyard {command}")
-    assert "--json" in text
+    for action in _actions(text):
+        with pytest.raises(SystemExit):
+            main([command, action, "--help"])
+        assert "--json" in capsys.readouterr().out, action
+    assert "--json" in text or _actions(text)
+
+
+def _actions(text: str) -> list[str]:
+    """The words that may follow a command, where it has any."""
+    if "ACTION" not in text.splitlines()[0]:
+        return []
+    return re.findall(r"^    ([a-z]+)  ", text, re.MULTILINE)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ class Switch:
     )
     headroom_lookup: Annotated[tuple[HeadroomLookup, ...], Doc("this model's own table, before its ASIC's")] = ()
     chassis: bool = False
-    ports_per_card: Annotated[int | None, AtLeast(1), Doc("of a chassis: ports on a line card, as their names count")] = None
+    ports_per_card: Annotated[int | None, AtLeast(1), Doc("of a chassis: ports on a line card, as named")] = None
     power_w: Annotated[Watts | None, Doc("the note says at what load")] = None
     aliases: tuple[str, ...] = ()
     note: str = ""

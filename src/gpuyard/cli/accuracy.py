@@ -1,4 +1,4 @@
-"""`gpuyard accuracy training FILE.csv` and `gpuyard accuracy inference FILE.csv`."""
+"""`gpuyard accuracy training|inference|collectives FILE.csv`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
 from gpuyard.app.accuracy_serving import score_inference
+from gpuyard.cli.accuracy_collectives import collectives_errors, collectives_json, read_collectives
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.document import Plain, plain
 from gpuyard.errors import InputError
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the columns of FILE.csv are those of tests/accuracy/training_runs.csv and inference_runs.csv;\n"
         "a blank shape is the catalog's; errors are |predicted / measured - 1|, of the step time for training"
     )
-    parser.add_argument("what", choices=["training", "inference"], help="which model to score")
+    parser.add_argument("what", choices=["training", "inference", "collectives"], help="which model to score")
     parser.add_argument("file", type=Path, metavar="FILE.csv", help="measured runs")
     parser.add_argument("--profile", default="", metavar="NAME", help="one software profile for all rows")
     parser.add_argument("--trust", default="AB", metavar="LETTERS", help="rows of this trust (default AB)")
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     for name in HELD:
         if getattr(arguments, f"holdout_{name}s"):
             raise InputError.one(f"--holdout-{name}s", "it is for inference", "use --holdout-groups")
+    if arguments.what == "collectives":
+        return _collectives(arguments)
     holdout: Holdout = "groups" if arguments.holdout_groups else "sources" if arguments.holdout_sources else "none"
     scored = score_training(
         arguments.file, catalog_layers(arguments), arguments.profile, holdout, arguments.trust, print_progress
@@ -61,11 +64,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _inference(arguments: argparse.Namespace) -> int:
-    """The serving model's errors."""
+def _refuse_training_flags(arguments: argparse.Namespace) -> None:
+    """Raises InputError where a flag means nothing here."""
     for flag in ("profile", "holdout_groups", "holdout_sources"):
         if getattr(arguments, flag):
             raise InputError.one(f"--{flag.replace('_', '-')}", "it is for training", "leave it out")
+
+
+def _collectives(arguments: argparse.Namespace) -> int:
+    """The errors of the collectives' times."""
+    _refuse_training_flags(arguments)
+    score = read_collectives(arguments.file)
+    if arguments.json:
+        print_json(collectives_json(score))
+    else:
+        print_table(collectives_errors(score))
+    return 0
+
+
+def _inference(arguments: argparse.Namespace) -> int:
+    """The serving model's errors."""
+    _refuse_training_flags(arguments)
     held = next((name for name in HELD if getattr(arguments, f"holdout_{name}s")), None)
     found = score_inference(arguments.file, catalog_layers(arguments), arguments.trust, held, print_progress)
     if arguments.json:

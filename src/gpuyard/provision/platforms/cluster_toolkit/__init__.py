@@ -1,0 +1,5 @@
+"""Cluster Toolkit."""
+
+from gpuyard.provision.platforms.cluster_toolkit.render import CLUSTER_TOOLKIT
+
+__all__ = ["CLUSTER_TOOLKIT"]

@@ -1,0 +1,5 @@
+"""GKE."""
+
+from gpuyard.provision.platforms.gke.render import GKE
+
+__all__ = ["GKE"]

@@ -1,0 +1,5 @@
+"""Plain Kubernetes."""
+
+from gpuyard.provision.platforms.kubernetes.render import KUBERNETES
+
+__all__ = ["KUBERNETES"]

@@ -1,0 +1,5 @@
+"""This machine."""
+
+from gpuyard.provision.platforms.local.render import LOCAL
+
+__all__ = ["LOCAL"]

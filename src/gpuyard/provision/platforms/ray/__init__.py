@@ -1,0 +1,5 @@
+"""Ray."""
+
+from gpuyard.provision.platforms.ray.render import RAY
+
+__all__ = ["RAY"]

@@ -1,0 +1,152 @@
+"""The shipped API descriptions: one library an API, loaded and parsed on use."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuyard.document import Plain
+from gpuyard.provision.schemas.schema import Schema, parse_schema
+
+__all__ = ["GOOGLE_APIS", "KUBERNETES_LIBRARIES", "Library", "Method", "Module", "Origin", "library", "toolkit_modules"]
+
+DATA = Path(__file__).parent / "data"
+GOOGLE_APIS = (
+    "compute.v1",
+    "container.v1",
+    "run.v2",
+    "run.v1",
+    "aiplatform.v1",
+    "tpu.v2",
+    "hypercomputecluster.v1",
+    "file.v1",
+    "storage.v1",
+)
+KUBERNETES_LIBRARIES = ("kubernetes", "crds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a description comes from."""
+
+    title: str
+    url: str
+    revision: str
+    date: str
+    licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One method of a Google API: its address, its query parameters, and the schemas of what goes in and out."""
+
+    name: str
+    http: str
+    path: str
+    query: tuple[str, ...]
+    request: str
+    response: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """A Cluster Toolkit module: its variables with their types, those that must be set, and its outputs."""
+
+    variables: dict[str, str]
+    required: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """One description: its kinds or methods, and its schemas by name."""
+
+    name: str
+    origins: tuple[Origin, ...]
+    kinds: dict[str, str]
+    methods: dict[str, Method]
+    raw: dict[str, Plain]
+    parsed: dict[str, Schema]
+
+    def schema(self, name: str) -> Schema:
+        """The schema of that name."""
+        if name not in self.parsed:
+            self.parsed[name] = parse_schema(self.raw[name])
+        return self.parsed[name]
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema itself, or the one that it refers to."""
+        while schema.ref:
+            schema = self.schema(schema.ref)
+        return schema
+
+
+@functools.cache
+def library(name: str) -> Library:
+    """The library of that name: one of GOOGLE_APIS or KUBERNETES_LIBRARIES."""
+    data = _read(name)
+    return Library(
+        name=name,
+        origins=tuple(_origin(row) for row in _rows(data.get("origins"))),
+        kinds={kind: str(schema) for kind, schema in _mapping(data.get("kinds")).items()},
+        methods={method: _method(method, _mapping(row)) for method, row in _mapping(data.get("methods")).items()},
+        raw=_mapping(data.get("defs")),
+        parsed={},
+    )
+
+
+@functools.cache
+def toolkit_modules() -> dict[str, Module]:
+    """The Cluster Toolkit's modules by their path in its repository."""
+    modules = {}
+    for name, row in _mapping(_read("toolkit").get("modules")).items():
+        variables = {key: str(value) for key, value in _mapping(_mapping(row).get("variables")).items()}
+        outputs = _mapping(row).get("outputs")
+        modules[name] = Module(
+            variables={key: value.removesuffix("!") for key, value in variables.items()},
+            required=tuple(key for key, value in variables.items() if value.endswith("!")),
+            outputs=tuple(str(output) for output in outputs) if isinstance(outputs, list) else (),
+        )
+    return modules
+
+
+def _read(name: str) -> dict[str, Plain]:
+    """One shipped file."""
+    return _mapping(json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes())))
+
+
+def _mapping(raw: Plain) -> dict[str, Plain]:
+    """A mapping, or an empty one."""
+    return raw if isinstance(raw, dict) else {}
+
+
+def _rows(raw: Plain) -> list[dict[str, Plain]]:
+    """A list of mappings."""
+    return [row for row in raw if isinstance(row, dict)] if isinstance(raw, list) else []
+
+
+def _origin(row: dict[str, Plain]) -> Origin:
+    """The origin of its JSON form."""
+    return Origin(
+        title=str(row["title"]),
+        url=str(row["url"]),
+        revision=str(row["revision"]),
+        date=str(row["date"]),
+        licence=str(row["licence"]),
+    )
+
+
+def _method(name: str, row: dict[str, Plain]) -> Method:
+    """The method of its JSON form."""
+    query = row["query"]
+    return Method(
+        name=name,
+        http=str(row["http"]),
+        path=str(row["path"]),
+        query=tuple(str(word) for word in query) if isinstance(query, list) else (),
+        request=str(row["request"] or ""),
+        response=str(row["response"] or ""),
+    )

@@ -1,0 +1,51 @@
+"""The addresses of the fake: every method of the shipped API descriptions, found by service, verb and path."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from gpuyard.provision.schemas import GOOGLE_APIS, Library, Method, library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A method, and the pattern of its path."""
+
+    api: str
+    method: Method
+    pattern: re.Pattern[str]
+
+    @property
+    def verb(self) -> str:
+        return self.method.name.rsplit(".", 1)[1]
+
+    @property
+    def collection(self) -> str:
+        return self.method.name.rsplit(".", 2)[1]
+
+    @property
+    def books(self) -> Library:
+        return library(self.api)
+
+
+@functools.cache
+def routes(service: str) -> tuple[Route, ...]:
+    """The routes of a service such as compute."""
+    found = []
+    for api in GOOGLE_APIS:
+        if api.split(".")[0] == service:
+            for method in library(api).methods.values():
+                pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/:]+)", re.escape(method.path))
+                found.append(Route(api=api, method=method, pattern=re.compile(pattern)))
+    return tuple(found)
+
+
+def route_of(host: str, http: str, path: str) -> tuple[Route, dict[str, str]] | None:
+    """The route of a request, with the parameters of its path; Vertex AI answers under the region's name."""
+    service = host.rsplit("-", 1)[-1]
+    for route in routes(service):
+        if route.method.http == http and (found := route.pattern.fullmatch(path)):
+            return route, found.groupdict()
+    return None

@@ -1,0 +1,55 @@
+"""Toolkit blueprints: settings, references, required variables, deployment files."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuyard.document import Plain
+from gpuyard.provision import Artefact
+
+from .trees import GONE, changed, check, sample
+
+MODULES = "deployment_groups[0].modules"
+
+
+def said(change: dict[str, Plain], *others: Artefact) -> list[tuple[str, str]]:
+    """Severity and text of what lint says of the changed blueprint."""
+    found = check(changed(sample("blueprint.yaml"), change), *others)
+    return [(finding.severity, finding.what) for finding in found.findings if finding.rule == "blueprint"]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({f"{MODULES}[3].settings.machine_typ": "x"}, 'has no setting "machine_typ"'),
+        ({f"{MODULES}[3].settings.node_count_static": "many"}, "node_count_static is number"),
+        ({f"{MODULES}[3].settings.enable_placement": [1]}, "enable_placement is bool"),
+        ({f"{MODULES}[3].use": ["sysnet", "gpunet"]}, 'no module "gpunet"'),
+        ({f"{MODULES}[3].source": "community/modules/compute/nodeset"}, "the Toolkit has no module"),
+        ({f"{MODULES}[4].id": "nodeset"}, 'a second module "nodeset"'),
+        ({f"{MODULES}[0].settings.network_name": "$(sysnett.name)"}, 'no module "sysnett"'),
+        ({f"{MODULES}[3].settings.subnetwork_self_link": "$(sysnet.subnet)"}, 'has no output "subnet"'),
+        ({f"{MODULES}[0].setting": {}}, 'a module has no key "setting"'),
+        ({"variables": {}}, 'a blueprint has no key "variables"'),
+        ({"blueprint_name": GONE}, "blueprint_name is missing"),
+        ({f"{MODULES}[0].source": GONE}, "the module has no source"),
+    ],
+)  # fmt: skip
+def test_wrong_blueprints(change: dict[str, Plain], what: str) -> None:
+    found = said(change)
+    assert any(severity == "error" and what in text for severity, text in found), found
+
+
+def test_what_nothing_sets_is_an_error_once_the_deployment_file_is_there() -> None:
+    change: dict[str, Plain] = {"vars.region": GONE}
+    assert {severity for severity, _ in said(change)} == {"note"}
+    other = Artefact(name="deployment.yaml", text="vars: {project_id: p}\n")
+    assert "error" in {severity for severity, _ in said(change, other)}
+    right = Artefact(name="deployment.yaml", text="vars: {region: europe-west1}\n")
+    assert said(change, right) == []
+
+
+def test_modules_from_the_repository_are_known_by_their_path() -> None:
+    source = "github.com/GoogleCloudPlatform/cluster-toolkit//modules/network/vpc?ref=v1.60.0"
+    assert said({f"{MODULES}[0].source": source}) == []
+    assert said({f"{MODULES}[0].source": "./my/module"}) == []

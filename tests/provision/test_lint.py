@@ -1,0 +1,119 @@
+"""`gpuyard lint`: exit codes, output, folders, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import main
+from gpuyard.provision.invariants import INVARIANTS
+
+from .trees import SAMPLES, changed, sample
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_a_sound_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", str(SAMPLES / "jobset-a3mega.yaml"), "--strict"]) == 0
+    out = capsys.readouterr().out
+    assert "fabric: JobSet train on a3-megagpu-8g: gets GPUDirect-TCPXO: yes (10 of 10 needs are met)" in out
+    assert "0 errors, 0 warnings" in out
+
+
+def test_a_broken_file_names_file_line_path_and_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pool.json"
+    path.write_text(changed(sample("node-pool-flex.json"), {"body.nodePool.config.spot": True}).text)
+    assert main(["lint", str(path)]) == 2
+    out = capsys.readouterr().out
+    assert re.search(
+        r"error: .*pool\.json:\d+: body\.nodePool: asks for flex-start and spot at once \[one-offer\]", out
+    )
+    assert "  fix: keep one of them" in out
+
+
+def test_the_question_of_tcpxo_is_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "jobset.yaml"
+    pod = "spec.replicatedJobs[0].template.spec.template"
+    path.write_text(changed(sample("jobset-a3mega.yaml"), {f"{pod}.spec.initContainers[0].securityContext": {}}).text)
+    assert main(["lint", str(path)]) == 2
+    out = capsys.readouterr().out
+    assert "gets GPUDirect-TCPXO: no (9 of 10 needs are met)\n  missing: the daemon's capabilities" in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", str(SAMPLES / "jobset-a4.yaml"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["sound"] is True
+    assert answer["findings"] == []
+    assert answer["fabrics"][0]["verdict"] == "yes"
+    assert [part["type"] for part in answer["parts"]] == ["jobset.x-k8s.io/v1alpha2 JobSet"]
+
+
+def test_strict_makes_warnings_count(tmp_path: Path) -> None:
+    path = tmp_path / "x.sbatch"
+    path.write_text("#!/bin/bash\n#SBATCH -N 1\nhostname\n")
+    assert main(["lint", str(path)]) == 0
+    assert main(["lint", str(path), "--strict"]) == 2
+
+
+def test_a_folder_gives_its_files_and_leaves_out_what_is_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(SAMPLES / "train.sbatch", tmp_path)
+    (tmp_path / "values.yaml").write_text("a: 1\nb: 2\n")
+    (tmp_path / "read.me").write_text("not looked at")
+    assert main(["lint", str(tmp_path)]) == 0
+    assert "note: " in capsys.readouterr().out
+    assert main(["lint", str(tmp_path / "values.yaml")]) == 2
+    assert "--as" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["lint", str(tmp_path / "empty")]) == 2
+
+
+def test_a_script_that_bash_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.sbatch"
+    path.write_text("#!/bin/bash\n#SBATCH --time=1\nif true; then\n  echo\n")
+    assert main(["lint", str(path)]) == 2
+    assert re.search(r"error: .*x\.sbatch:\d+: .*end of file", capsys.readouterr().out)
+
+
+def test_a_body_by_its_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "body.json"
+    path.write_text('{"nam": "x"}')
+    assert main(["lint", str(path), "--as", "compute.networks.insert"]) == 2
+    assert 'did you mean "name"?' in capsys.readouterr().out
+
+
+def test_the_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", "--rules"]) == 0
+    out = capsys.readouterr().out
+    assert all(rule.name in out for rule in INVARIANTS)
+    assert main(["lint", "--rules", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(INVARIANTS)
+    assert main(["lint"]) == 2
+
+
+def test_the_page_of_the_rules_says_what_the_code_says() -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "provision_reference.py"), "--check"]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lint_loads_no_package_of_a_cloud() -> None:
+    """Neither to validate nor to say what is wrong: offline is offline."""
+    script = (
+        "import socket, sys\n"
+        "socket.socket.connect = None\n"
+        "from gpuyard.cli import main\n"
+        f"code = main(['lint', {str(SAMPLES / 'instance-reserved.json')!r}])\n"
+        "loaded = [name for name in sys.modules if name.startswith(('google', 'kubernetes', 'jsonschema', 'celpy', 'numpy'))]\n"
+        "sys.exit(code or len(loaded))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
