@@ -64,10 +64,12 @@ def test_a_cable_longer_than_the_pool_covers_is_refused_with_the_limit() -> None
     assert refused.binding == "cable"
     limit = int(refused.fix.split(" m or less")[0].split()[-1])
     assert isinstance(
-        lossless_for(demand("qfx5240-64od", "junos"), topology(spine_m=limit, uplinks=40, speed=800e9), CATALOG), Lossless
+        lossless_for(demand("qfx5240-64od", "junos"), topology(spine_m=limit, uplinks=40, speed=800e9), CATALOG),
+        Lossless,
     )
     assert isinstance(
-        lossless_for(demand("qfx5240-64od", "junos"), topology(spine_m=limit + 1, uplinks=40, speed=800e9), CATALOG), Infeasible
+        lossless_for(demand("qfx5240-64od", "junos"), topology(spine_m=limit + 1, uplinks=40, speed=800e9), CATALOG),
+        Infeasible,
     )
 
 
