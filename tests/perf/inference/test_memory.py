@@ -49,6 +49,19 @@ def test_the_share_is_of_free_memory_or_of_all() -> None:
     assert whole.cache_bytes == pytest.approx(0.9 * total.chip.memory_bytes - used)
 
 
+def test_a_static_share_holds_weights_and_cache_alone() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", "bf16", "sglang")
+    held = case.room()
+    assert held.cache_bytes == pytest.approx(0.88 * case.chip.memory_bytes - held.weight_bytes)
+
+
+def test_windowed_layers_keep_their_whole_cache_where_the_engine_does_not_free_it() -> None:
+    freed, kept = (served("gpt-oss-120b", "b200", "mxfp4", engine).room() for engine in ("vllm-v1", "trt-torch-1"))
+    assert kept.token_bytes == pytest.approx(2.0 * freed.token_bytes)
+    assert kept.sequence_bytes == 0.0
+    assert freed.sequence_bytes > 0.0
+
+
 def test_a_tuned_engine_sizes_its_step_from_the_cache() -> None:
     engine = find_engine("trt-torch-1")
     held = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1").room()

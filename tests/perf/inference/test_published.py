@@ -53,6 +53,11 @@ def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
         ({"n_chips": "1", "tp": "1", "weights_prec": "bf16"}, "larger than the memory"),
         ({"disagg": "prefill x(tp4 pp1 dp1 ep1 bs) decode x(tp8 pp1 dp1 ep1 bs)"}, "how many replicas"),
         ({"notes": "samples/s only (GPT-J beam search 4)"}, "beam search"),
+        ({"tpot_ms_mean": "4"}, "faster than the memory"),
+        (
+            {"scenario": "offline max-throughput", "out_tok_s_total": "200000", "input_len": "8192"},
+            "faster than the memory",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_modelled_says_why(cells: dict[str, str], why: str) -> None:
@@ -110,3 +115,47 @@ def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:
                  notes="Server: p99 TTFT<=2000ms, TPOT<=200ms; Interactive: 450ms/40ms")  # fmt: skip
     assert (found.load.ttft_limit_s, found.load.tpot_limit_s) == (2.0, 0.2)
     assert len(found.layouts) > 1
+
+
+def test_a_bound_of_memory_is_not_crossed_by_a_run_at_all_its_bandwidth() -> None:
+    weights, cache = 70.6e9 - 2 * 128256 * 8192 / 2, 64 * 1536 * 80 * 2 * 8 * 128  # without embeddings; in fp8
+    least_ms = (weights + cache) / (4 * 3.35e12) * 1e3
+    assert read(tpot_ms_mean=f"{1.05 * least_ms}").cases
+    assert not read(tpot_ms_mean=f"{0.93 * least_ms}").cases
+
+
+def test_the_faster_of_two_deepseek_runs_of_one_configuration_is_speculative() -> None:
+    cells = {
+        "model": "DeepSeek-R1", "layers": "61", "hidden": "7168", "heads": "128", "ffn": "18432", "vocab": "129280",
+        "moe": DEEPSEEK, "n_chips": "8", "tp": "8", "chip": "H200-SXM-141GB",
+    }  # fmt: skip
+    slow, fast = row(**{**cells, "tpot_ms_mean": "40"}), row(**{**cells, "id": "x-2", "tpot_ms_mean": "28"})
+    found = read_cases([slow, fast, row(id="x-3", tpot_ms_mean="14")], CATALOG)
+    assert [name for name, _ in found.unsupported] == ["x-2"]
+    assert "speculative" in found.unsupported[0][1]
+    near = row(**{**cells, "id": "x-2", "tpot_ms_mean": "36"})
+    assert not read_cases([slow, near], CATALOG).unsupported
+
+
+def test_clients_of_equal_requests_drift_apart() -> None:
+    assert case().load.variation == (0.0, 0.1)
+    assert case(len_note="nominal; mean about 0.9x (range_ratio 0.8)").load.variation == (0.0, 0.0)
+
+
+def test_a_run_with_a_public_recipe_is_set_up_by_it() -> None:
+    cells = {"engine": "TensorRT-LLM", "engine_ver": "", "date": "2025-10-29", "notes": "InferenceX origin"}
+    waits = case(**cells)
+    assert (waits.load.wait_steps, waits.engine.sequence_count, waits.engine.tuned) == (20, 2048, False)
+    assert case(**cells, output_len="8192").load.wait_steps == 0
+    assert case(**cells, tp="8", n_chips="8").load.wait_steps == 0
+    assert case(**{**cells, "notes": ""}).engine.tuned
+    other = case(engine="vLLM", engine_ver="", date="2025-10-29", notes="InferenceX origin")
+    assert (other.precision.kv, other.engine.sequence_count) == ("fp8", 512)
+
+
+def test_llama_4_reads_little_beyond_a_chunk() -> None:
+    moe = "16e top1 + 1 shared; expert ffn 8192"
+    shape = case(
+        model="Llama-4-Scout", layers="48", hidden="5120", heads="40", ffn="8192", vocab="202048", moe=moe
+    ).shape
+    assert (shape.window_layers, shape.full_layers, shape.window_tokens) == (36, 12, 4096)

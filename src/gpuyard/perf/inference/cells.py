@@ -10,9 +10,10 @@ from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import KvFormat, Precision, WeightFormat
 from gpuyard.perf.inference.shape import Shape
 
-__all__ = ["Row", "layout_of", "number", "pools_of", "precision_of", "shape_of_row"]
+__all__ = ["Row", "layout_of", "number", "pools_of", "precision_of", "shape_of_row", "whole"]
 
 Row = dict[str, str]
+CHUNK_TOKENS = 4096.0  # of the cache that Llama 4 reads within chunks of 8,192: half of one, on average
 WINDOW = re.compile(r"alternating (\d+)-token")
 
 
@@ -52,6 +53,8 @@ def shape_of_row(row: Row) -> Shape:
         shape = replace(shape, linear_layers=layers - layers // 4)
     if found := WINDOW.search(words):
         shape = replace(shape, window_layers=layers / 2.0, window_tokens=float(found.group(1)))
+    if "Llama-4" in row["model"]:  # three layers of four attend within chunks (its config.json)
+        shape = replace(shape, window_layers=0.75 * layers, window_tokens=CHUNK_TOKENS)
     if "MLA" in words:
         shape = replace(
             shape, kv_heads=1.0, head_dim=128.0, q_rank=1536.0, kv_rank=512.0, rope_dim=64.0, nope_dim=128.0
@@ -116,6 +119,8 @@ def _kv(row: Row, weights: WeightFormat, chip: ServingChip) -> KvFormat:
     if weights in ("bf16", "int4-weights", "int8-weights"):
         return "bf16"
     quantised = weights in ("fp8", "nvfp4", "mxfp4", "fp8-block")
+    if weights == "mxfp4" and not chip.fp4_flop_per_s:
+        return "bf16"  # release 1.2 of TensorRT-LLM states fp8 on Blackwell alone
     if row["engine"].startswith("TensorRT") or row["scenario"].startswith("MLPerf"):
         return "fp8" if quantised and chip.fp8_flop_per_s else "bf16"
     return "fp8" if chip.kernels in ("blackwell", "ultra") and quantised else "bf16"

@@ -23,8 +23,10 @@ class Engine:
     family: Annotated[str, Doc("engines that share a code base")]
     engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
     version: Annotated[str, Doc("pattern over its version")] = ""
-    memory: Annotated[Literal["free", "total"], Doc("what memory_ratio is a share of")] = "total"
-    memory_ratio: Annotated[float, Doc("of memory for the cache (free) or for everything (total)")] = 0.9
+    memory: Annotated[Literal["free", "total", "static"], Doc("what memory_ratio is a share of")] = "total"
+    memory_ratio: Annotated[
+        float, Doc("of memory for the cache (free), for everything (total), for weights and cache (static)")
+    ] = 0.9
     block_tokens: Annotated[int, TOKENS, Doc("tokens of a cache block")] = 16
     sequence_count: Annotated[int, Doc("most sequences in a step")] = 256
     budget_tokens: Annotated[int, TOKENS, Doc("most tokens in a step")] = 8192
@@ -35,6 +37,7 @@ class Engine:
     pads: Annotated[
         bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
     ] = False
+    windows: Annotated[bool, Doc("windowed layers give back the cache beyond their window")] = True
     source: str = ""
 
 

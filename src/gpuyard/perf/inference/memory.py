@@ -93,20 +93,11 @@ def room(
     )
     if engine.memory == "free":
         cache = engine.memory_ratio * (chip.memory_bytes - weights - reserve)
+    elif engine.memory == "static":  # the reserve is outside the share, and has to fit there
+        cache = min(engine.memory_ratio * chip.memory_bytes, chip.memory_bytes - reserve) - weights
     else:
         cache = engine.memory_ratio * chip.memory_bytes - weights - reserve
-    kv = KV_BYTES[precision.kv]
-    if shape.kv_rank:
-        layer = (shape.kv_rank + shape.rope_dim) * kv
-    else:
-        layer = 2.0 * max(shape.kv_heads / layout.tp, 1.0) * shape.head_dim * kv
-    token = shape.full_layers * layer / layout.pp
-    fixed = (
-        shape.window_layers * layer * shape.window_tokens
-        + shape.linear_layers * 2.0 * LINEAR_STATE_WIDTH * shape.hidden / layout.tp
-    ) / layout.pp
-    if not shape.full_layers:
-        token, fixed = shape.window_layers * layer / layout.pp, 0.0
+    token, fixed = _cached_bytes(shape, precision, layout, engine.windows)
     return Room(
         weight_bytes=weights,
         spare_bytes=max(0.0, chip.memory_bytes - weights),
@@ -117,6 +108,20 @@ def room(
         block_tokens=engine.block_tokens,
         blocks=int(max(0.0, cache) // (token * engine.block_tokens)),
     )
+
+
+def _cached_bytes(shape: Shape, precision: Precision, layout: ReplicaLayout, windows: bool) -> tuple[float, float]:
+    """Bytes of one cached token, and of one sequence whatever its length."""
+    kv = KV_BYTES[precision.kv]
+    if shape.kv_rank:
+        layer = (shape.kv_rank + shape.rope_dim) * kv
+    else:
+        layer = 2.0 * max(shape.kv_heads / layout.tp, 1.0) * shape.head_dim * kv
+    token, near = shape.full_layers * layer, shape.window_layers * layer
+    state = shape.linear_layers * 2.0 * LINEAR_STATE_WIDTH * shape.hidden / layout.tp
+    if windows and shape.full_layers:
+        return token / layout.pp, (near * shape.window_tokens + state) / layout.pp
+    return (token + near) / layout.pp, state / layout.pp if shape.full_layers else 0.0
 
 
 def limits(engine: Engine, held: Room, input_tokens: float, output_tokens: float, stages: int = 1) -> Limits:

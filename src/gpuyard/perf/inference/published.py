@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpuyard.catalog import Catalog
-from gpuyard.perf.inference.cells import Row, layout_of, number, pools_of, precision_of, shape_of_row
+from gpuyard.perf.inference.cells import Row, layout_of, number, pools_of, precision_of, shape_of_row, whole
 from gpuyard.perf.inference.chip import ServingChip, chip_named
 from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import weight_bytes
 from gpuyard.perf.inference.precision import FORMATS, Precision
+from gpuyard.perf.inference.recipes import Run, apply_recipe, recipe_of
+from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s
 from gpuyard.perf.inference.settings import apply_settings
 from gpuyard.perf.inference.shape import Shape
 
 __all__ = ["Case", "Cases", "Load", "Row", "read_cases"]
 
 Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
+DRAFT_GAIN = 1.3  # from which the source's note on unflagged speculative (MTP) runs of DeepSeek explains a faster row
+DRIFT = 0.1  # of output lengths in closed loops that state one: clients do not stay in step with each other
 TOO_LITTLE = ("layers", "hidden", "heads", "vocab")
 # requests of TensorRT-LLM's offline tables by input and output length, as perf-overview.md of 0.15 and later lists
 OFFLINE_REQUESTS = {(128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500, (128, 4096): 1500}
@@ -41,7 +45,8 @@ class Load:
     hit_ratio: float = 0.0  # of the prompt, in the prefix cache
     slots: int = 0  # sequences that the run lets in at once; 0: as the engine's
     budget_tokens: int = 0
-    polls: bool = False  # the engine was told to look at its queue, or to stream, only every so many steps
+    polls: bool = False  # clients wait for the engine's next look at its queue
+    wait_steps: float = 0.0  # beside that, where the engine was told to look only every so many steps
     ttft_limit_s: float = 0.0  # of the 99th percentile (MLPerf Server)
     tpot_limit_s: float = 0.0
 
@@ -88,7 +93,9 @@ def read_cases(rows: Iterable[Row], catalog: Catalog, trust: str = "AB") -> Case
             refused.append((row["id"], case))
         else:
             cases.append(case)
-    return Cases(cases=tuple(cases), unsupported=tuple(refused))
+    drafted = _speculative(cases)
+    refused.extend((name, "speculative decoding: faster than the same run without") for name in sorted(drafted))
+    return Cases(cases=tuple(c for c in cases if c.row["id"] not in drafted), unsupported=tuple(refused))
 
 
 def _case(row: Row, catalog: Catalog) -> Case | str:
@@ -127,12 +134,66 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         return "missing: layout"
     if all(weight_bytes(shape, precision, layout) > 0.99 * chip.memory_bytes for layout, _ in layouts):
         return "the weights are larger than the memory of the stated chips"
+    if prefill is None and _too_fast(row, shape, chip, precision, load, layouts[0]):
+        return "faster than the memory of the stated chips can be read"
+    if load.kind == "closed" and "InferenceX" in row["notes"] and prefill is None:
+        engine, precision, load = _as_recipe(row, engine, precision, load, layouts[0][0])
     if load.kind == "offline":
         total = int(load.prompt_tokens + load.output_tokens)
         engine = apply_settings(engine, row["engine_ver"], row["model"], layouts[0][0].tp, total)
     return Case(
         row=row, shape=shape, chip=chip, precision=precision, engine=engine, layouts=layouts, prefill=prefill, load=load
     )
+
+
+def _too_fast(
+    row: Row, shape: Shape, chip: ServingChip, precision: Precision, load: Load, layout: tuple[ReplicaLayout, int]
+) -> bool:
+    """Whether the measurement beats the bandwidth of the chips, whatever the engine: it is not of what the row says."""
+    chips, stated = layout[0].chips * layout[1], bool(row["kv_prec"])
+    context = 0.5 * (1.0 + load.low_ratio) * (load.prompt_tokens + 0.5 * load.output_tokens)
+    if load.kind in ("static", "offline"):
+        most = most_tokens_per_s(shape, chip, precision, stated, max(chips, whole(row, "n_chips")), context)
+        return number(row, "out_tok_s_total", 0.0) > most
+    if load.kind != "closed":
+        return False
+    least = least_token_s(shape, chip, precision, stated, layout[0].chips, load.users / layout[1], context)
+    return number(row, "tpot_ms_mean", float("inf")) / 1e3 < least
+
+
+def _as_recipe(
+    row: Row, engine: Engine, precision: Precision, load: Load, layout: ReplicaLayout
+) -> tuple[Engine, Precision, Load]:
+    """A closed-loop run as its public recipe started it."""
+    run = Run(
+        engine=row["engine"], model=row["model"], chip=row["chip"], weights=row["weights_prec"], date=row["date"],
+        layout=layout, prompt_tokens=load.prompt_tokens, output_tokens=load.output_tokens, users=load.users,
+    )  # fmt: skip
+    recipe = recipe_of(run)
+    if recipe is None:
+        return engine, precision, load
+    return (
+        apply_recipe(engine, recipe, run),
+        replace(precision, kv=recipe.kv or precision.kv) if not row["kv_prec"] else precision,
+        replace(load, wait_steps=recipe.wait_steps or 0.0),
+    )
+
+
+def _speculative(cases: Iterable[Case]) -> set[str]:
+    """Rows of models that ship a draft layer which are much faster than another row of the same configuration."""
+    groups: dict[tuple[object, ...], list[tuple[float, str]]] = {}
+    for case in cases:
+        token = number(case.row, "tpot_ms_mean")
+        if case.load.kind != "closed" or case.prefill is not None or "DeepSeek" not in case.row["model"]:
+            continue
+        layout, load = case.layouts[0][0], case.load
+        key = (
+            case.chip, case.row["engine"], case.precision.weights, layout.chips, layout.attention_dp,
+            load.prompt_tokens, load.output_tokens, load.users,
+        )  # fmt: skip
+        if token == token:
+            groups.setdefault(key, []).append((token, case.row["id"]))
+    return {name for found in groups.values() for token, name in found if token * DRAFT_GAIN < max(found)[0]}
 
 
 def _chip_name(row: Row) -> str:
@@ -199,7 +260,7 @@ def load_of(row: Row) -> Load | str:
         low = 0.8 if "0.8" in note else 1.0
         return Load(
             kind="closed", requests=count or 10 * users, prompt_tokens=prompt, output_tokens=output, users=users,
-            low_ratio=low, variation=(0.0, 0.5) if "no ignore_eos" in note else (0.0, 0.0),
+            low_ratio=low, variation=(0.0, 0.5 if "no ignore_eos" in note else DRIFT if low == 1.0 else 0.0),
             polls="InferenceX" in row["notes"],  # its recipes set the intervals of polling and streaming
         )  # fmt: skip
     return _open(row, prompt, output, count)

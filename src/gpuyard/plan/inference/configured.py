@@ -76,7 +76,7 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
     held = room(shape, serving, precision, layout, engine, calibration())
     if held.blocks < 1 or held.sequences(load.total_tokens) < 1:
         needed = held.weight_bytes + held.reserve_bytes + held.token_bytes * load.total_tokens
-        share = engine.memory_ratio if engine.memory == "total" else 1.0
+        share = 1.0 if engine.memory == "free" else engine.memory_ratio
         big = TooBig(
             layout=layout, needed_bytes=needed, memory_bytes=serving.memory_bytes * share, precision=precision
         )  # fmt: skip

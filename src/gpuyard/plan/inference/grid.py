@@ -115,7 +115,7 @@ def replicas_of(
         held = room(shape, chip, precision, layout, engine, calibration)
         if held.blocks < 1 or held.sequences(load.total_tokens) < 1:
             one = held.token_bytes * load.total_tokens + held.sequence_bytes
-            share = engine.memory_ratio if engine.memory == "total" else 1.0
+            share = 1.0 if engine.memory == "free" else engine.memory_ratio
             out.append(
                 TooBig(
                     layout=layout,

@@ -152,7 +152,7 @@ def _run_pools(
 
 def entry_s(case: Case, calibration: Calibration, tpot_s: float) -> float:
     """Seconds of a request outside the engine, with the steps until an engine that was told to poll looks."""
-    looks = calibration[f"{case.engine.name}.poll_steps"] if case.load.polls else 0.0
+    looks = case.load.wait_steps + (calibration[f"{case.engine.name}.poll_steps"] if case.load.polls else 0.0)
     return request_s(case.engine, case.load.prompt_tokens, calibration) + looks * max(tpot_s, 0.0)
 
 
@@ -165,6 +165,8 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     span = float(outcome.finished_s.max() - outcome.arrived_s.min())
     tokens = float(outcome.output_tokens.sum())
     kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
+    if rate and best_layout(case, calibration)[0].attention_dp > 1:
+        kept *= calibration["mlperf.ranks_ratio"]
     per_s = kept * rate * float(outcome.output_tokens.mean()) if rate else tokens / span
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0

@@ -1,0 +1,118 @@
+"""How published closed-loop runs were set up where their recipes are public: memory, budget, waiting, cache format."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from gpuyard.document import Doc, Keys, decode, read_file
+from gpuyard.perf.inference.engine import Engine
+from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.perf.inference.precision import KvFormat
+from gpuyard.units import TOKENS
+
+__all__ = ["Recipe", "Run", "apply_recipe", "recipe_of"]
+
+SPARE_TOKENS = 128.0  # that recipes add to one prompt and the users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a recipe looks at."""
+
+    engine: str
+    model: str
+    chip: str
+    weights: str
+    date: str
+    layout: ReplicaLayout
+    prompt_tokens: float
+    output_tokens: float
+    users: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Which runs, and what they set; what is left out is as the engine's."""
+
+    name: str
+    engine: Annotated[str, Doc("pattern over the engine's name")]
+    model: Annotated[str, Doc("pattern over the model's name")]
+    chip: Annotated[str, Doc("pattern over the chip's name")] = ""
+    weights: Annotated[str, Doc("pattern over the format of weights")] = ""
+    since: Annotated[str, Doc("first date")] = ""
+    before: Annotated[str, Doc("first date no longer")] = "9"
+    chips_below: Annotated[int, Doc("only replicas of fewer chips; 0: any")] = 0
+    length_tokens: Annotated[int, TOKENS, Doc("prompt and output together; 0: any")] = 0
+    least_users: int = 0
+    memory_ratio: float | None = None
+    budget_tokens: Annotated[int | None, TOKENS] = None
+    prompt_count: Annotated[int | None, Doc("token budget of so many prompts")] = None
+    sequences: int | None = None
+    wait_steps: Annotated[float | None, Doc("steps until the engine looks at a request that has come")] = None
+    kv: KvFormat | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """The data file."""
+
+    recipes: tuple[Recipe, ...]
+
+
+@functools.cache
+def _read() -> tuple[Recipe, ...]:
+    """The shipped recipes, in order."""
+    return decode(read_file(Path(__file__).parent / "data" / "recipes.toml").root, _File, Keys.SUFFIXED).recipes
+
+
+def recipe_of(run: Run) -> Recipe | None:
+    """What the recipes that fit a run set together; later ones win."""
+    found: Recipe | None = None
+    for recipe in _read():
+        if not _fits(recipe, run):
+            continue
+        told = {name: value for name in SETS if (value := getattr(recipe, name)) is not None}
+        found = replace(found or recipe, **told)
+    return found
+
+
+SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "kv")
+
+
+def _fits(recipe: Recipe, run: Run) -> bool:
+    """Whether a recipe is of such runs."""
+    chips = run.layout.tp * run.layout.attention_dp
+    return (
+        all(
+            re.search(pattern, text)
+            for pattern, text in (
+                (recipe.engine, run.engine),
+                (recipe.model, run.model),
+                (recipe.chip, run.chip),
+                (recipe.weights, run.weights),
+            )
+        )
+        and recipe.since <= run.date < recipe.before
+        and (not recipe.chips_below or chips < recipe.chips_below)
+        and recipe.length_tokens in (0, int(run.prompt_tokens + run.output_tokens))
+        and run.users >= recipe.least_users
+    )
+
+
+def apply_recipe(engine: Engine, recipe: Recipe, run: Run) -> Engine:
+    """The engine as the recipe starts it."""
+    budget = recipe.budget_tokens
+    if recipe.prompt_count:
+        budget = int(recipe.prompt_count * run.prompt_tokens)
+        budget += int(run.users + SPARE_TOKENS) if engine.family == "tensorrt-llm" else 0
+    return replace(
+        engine,
+        memory_ratio=recipe.memory_ratio or engine.memory_ratio,
+        budget_tokens=budget or engine.budget_tokens,
+        sequence_count=recipe.sequences or engine.sequence_count,
+        tuned=False if budget or recipe.sequences else engine.tuned,
+    )
