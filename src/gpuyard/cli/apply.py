@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuyard.app.apply import Prepared, World, apply_folder, connect, destroy_folder, prepare
 from gpuyard.cli.exits import EXIT_DONE, EXIT_REFUSED
-from gpuyard.cli.options import catalog_layers
+from gpuyard.cli.options import catalog_layers, quantity
 from gpuyard.errors import InputError
 from gpuyard.provision.apply import JOURNAL_FILE, Applied, Removal
 from gpuyard.provision.apply.calls import Manifest
@@ -18,13 +18,18 @@ from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, show
 __all__ = ["add_apply_arguments", "print_removals", "run_apply", "tell", "wants_apply"]
 
 
+def _money(text: str) -> float:
+    """Dollars, with or without their sign: 500, $500, $1.2k."""
+    return quantity(MONEY)(text if text.startswith("$") else f"${text}")
+
+
 def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that make or remove what a folder describes."""
     group = parser.add_argument_group("apply", "FILE is then the folder that was written; journal: DIR/" + JOURNAL_FILE)
     group.add_argument("--apply", action="store_true", help="make what the folder describes, or go on making it")
     group.add_argument("--destroy", action="store_true", help="remove what the folder's plan made")
     group.add_argument("--yes", action="store_true", help="do it; without it the cost or the list is shown")
-    group.add_argument("--max-cost", type=float, metavar="USD", help="refuse if the largest possible bill is higher")
+    group.add_argument("--max-cost", type=_money, metavar="USD", help="refuse if the largest possible bill is higher")
     group.add_argument("--accept-stale", action="store_true", help="apply although its prices are old")
     group.add_argument("--rollback", action="store_true", help="if a step fails, remove what was made")
     group.add_argument("--context", default="", metavar="NAME", help="of kubectl; default: the cluster that is made")

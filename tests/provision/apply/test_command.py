@@ -44,7 +44,7 @@ def test_apply_sweep_and_destroy(tmp_path: Path, capsys: Any, monkeypatch: pytes
     folder = render(tmp_path, "a2-highgpu-1g", "single-node", "spot")
     with serve(Cloud(delay=0)) as fake:
         monkeypatch.setenv("GPUYARD_ENDPOINT", fake.url)
-        assert main(["provision", str(folder), "--apply", "--yes", "--max-cost", "300"]) == 0
+        assert main(["provision", str(folder), "--apply", "--yes", "--max-cost", "$300"]) == 0
         assert "made 7, stood already 0" in capsys.readouterr().out
         assert main(["provision", str(folder), "--apply", "--yes", "--max-cost", "300", "--json"]) == 0
         assert {row["end"] for row in json.loads(capsys.readouterr().out)["makings"]} == {"stood already"}
