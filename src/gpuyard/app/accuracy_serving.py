@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gpuyard.app.accuracy import read_rows
 from gpuyard.catalog import Catalog, Model, load_catalog
 from gpuyard.errors import InputError
+from gpuyard.perf.cells import shape_cells
 from gpuyard.perf.inference import Calibration, read_calibration
 from gpuyard.perf.inference.published import Case, read_cases
 from gpuyard.perf.score import Told, unheard
@@ -68,17 +69,7 @@ def _shaped(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     whole = defaultdict(str, row)
     found = None if whole["layers"] else _model(row["model"], catalog)
     if found is not None and found.transformer is not None and found.transformer.moe is None:
-        shape = found.transformer
-        cells = {
-            "layers": shape.layers,
-            "hidden": shape.hidden,
-            "heads": shape.heads,
-            "kv_heads": shape.key_value_heads,
-            "head_dim": shape.head_width,
-            "ffn": shape.ffn,
-            "vocab": shape.vocab,
-        }
-        whole.update({name: str(value) for name, value in cells.items()})
+        whole.update(shape_cells(found))
     return whole
 
 

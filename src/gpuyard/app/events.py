@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import Infeasible
-from gpuyard.plan.inference import VARIATION, Latencies, Load, Quantiles, Replica
+from gpuyard.perf.inference.quantiles import quantiles
+from gpuyard.plan.inference import VARIATION, Latencies, Load, Replica
 from gpuyard.simulate.serving import Outcome, Pool, Requests, at_rate, lognormal, simulate
 
-__all__ = ["EventModel", "pool_of", "quantiles"]
+__all__ = ["EventModel", "pool_of"]
 
 Reals = npt.NDArray[np.float64]
 MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
@@ -142,11 +143,3 @@ def _keeps_up(outcome: Outcome) -> bool:
     last = np.argsort(outcome.arrived_s, kind="stable")[-max(1, len(outcome.arrived_s) // 5) :]
     waited = (outcome.admitted_s - outcome.arrived_s)[last].mean()
     return bool(waited <= WAIT * (outcome.finished_s - outcome.arrived_s)[last].mean())
-
-
-def quantiles(values: Reals) -> Quantiles:
-    """Mean and quantiles; zero without values."""
-    if not len(values):
-        return Quantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
-    p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99))
-    return Quantiles(mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))

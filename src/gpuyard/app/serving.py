@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.app.events import EventModel, Reals, pool_of, quantiles
+from gpuyard.app.events import EventModel, Reals, pool_of
 from gpuyard.app.inference import events_of
 from gpuyard.app.traces import STRETCH, busiest, read_load
 from gpuyard.catalog import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.plan.inference import Load, Quantiles, Replica, Targets, targets_of
+from gpuyard.plan.inference import Load, Replica, Targets, targets_of
 from gpuyard.plan.inference.configured import Named, configured, named_of
 from gpuyard.plan.inference.run import Curve, Limit, ServingRun, Track
 from gpuyard.plan.inference.search import plan_inference
@@ -107,7 +107,6 @@ def _played(replica: Replica, replicas: int, load: Load, model: EventModel, coun
 def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, seed: int) -> ServingRun:
     """The outcome as a value to print, plot and save."""
     summary, lay = outcome.summary(), replica.layout
-    itl = summary.itl
     return ServingRun(
         workload=workload.name,
         machine=named.machine,
@@ -126,11 +125,11 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         requests_per_s=summary.requests_per_s,
         output_tokens_per_s=summary.output_tokens_per_s,
         total_tokens_per_s=summary.total_tokens_per_s,
-        ttft=quantiles(outcome.ttft_s),
-        tpot=quantiles(outcome.tpot_s),
-        itl=Quantiles(mean_s=itl.mean_s, p50_s=itl.p50_s, p90_s=itl.p90_s, p99_s=itl.p99_s),
-        e2e=quantiles(outcome.e2e_s),
-        queued=quantiles(outcome.admitted_s - outcome.arrived_s),
+        ttft=summary.ttft,
+        tpot=summary.tpot,
+        itl=summary.itl,
+        e2e=summary.e2e,
+        queued=summary.queued,
         preemptions=summary.preemptions,
         targets=_limits(targets_of(workload.requirements)),
         broken=_broken(outcome, targets_of(workload.requirements)),

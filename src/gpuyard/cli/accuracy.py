@@ -7,8 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
+from gpuyard.app.accuracy_collectives import score_bandwidths
 from gpuyard.app.accuracy_serving import score_inference
-from gpuyard.cli.accuracy_collectives import collectives_errors, collectives_json, read_collectives
+from gpuyard.cli.accuracy_collectives import collectives_errors, collectives_json
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.document import Plain, plain
 from gpuyard.errors import InputError
@@ -74,7 +75,7 @@ def _refuse_training_flags(arguments: argparse.Namespace) -> None:
 def _collectives(arguments: argparse.Namespace) -> int:
     """The errors of the collectives' times."""
     _refuse_training_flags(arguments)
-    score = read_collectives(arguments.file)
+    score = score_bandwidths(arguments.file)
     if arguments.json:
         print_json(collectives_json(score))
     else:

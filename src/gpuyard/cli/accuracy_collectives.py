@@ -1,24 +1,13 @@
-"""`gpuyard accuracy collectives FILE.csv`: the NCCL time model against published bus bandwidths."""
+"""What `gpuyard accuracy collectives` prints: a table, or JSON for scripts."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from gpuyard.app.accuracy import read_rows
 from gpuyard.document import Plain
 from gpuyard.report import Column, Table
-from gpuyard.simulate.collectives.score import Errors, Score, score_collectives
+from gpuyard.simulate.collectives.score import Errors, Score
 from gpuyard.units import RATIO, show
 
-__all__ = ["collectives_errors", "collectives_json", "read_collectives"]
-
-NEEDED = {"system", "fabric", "nodes", "gpus", "collective", "size_bytes", "time_us", "busbw_GBps"}
-COLUMNS = "system, fabric, nodes, gpus, collective, size_bytes, time_us, algbw_GBps, busbw_GBps, note"
-
-
-def read_collectives(path: Path) -> Score:
-    """The score of the measured collectives in a CSV file."""
-    return score_collectives(read_rows(path, NEEDED, "measured collectives", COLUMNS))
+__all__ = ["collectives_errors", "collectives_json"]
 
 
 def collectives_json(score: Score) -> dict[str, Plain]:

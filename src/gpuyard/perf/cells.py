@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuyard.catalog import Catalog, Model, find
 from gpuyard.errors import InputError
 
-__all__ = ["COLUMNS", "filled"]
+__all__ = ["COLUMNS", "filled", "shape_cells"]
 
 COLUMNS = (
     "id", "source", "source_ref", "measured_on", "model", "arch_type", "layers", "hidden", "heads", "kv_heads",
@@ -31,7 +31,7 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
         model = find("models", whole["model"], catalog.models)
     except InputError:
         return whole
-    return whole | {name: text for name, text in _shape(model).items() if not whole[name]}
+    return whole | {name: text for name, text in shape_cells(model).items() if not whole[name]}
 
 
 def _published(chip: str) -> str:
@@ -41,7 +41,7 @@ def _published(chip: str) -> str:
     return chip.upper() if chip.islower() else chip
 
 
-def _shape(model: Model) -> dict[str, str]:
+def shape_cells(model: Model) -> dict[str, str]:
     """The cells that a model of the catalog fills."""
     shape = model.transformer
     if shape is None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import Engine, Limits, Precision, ReplicaLayout, Room, Row, ServingChip
+from gpuyard.perf.inference.quantiles import Quantiles
 from gpuyard.plan.inference.load import Load
 
 __all__ = ["Latencies", "Quantiles", "Replica", "ServingModel"]
@@ -32,16 +33,6 @@ class Replica:
     def held(self, tokens: float) -> float:
         """Sequences of that length that one rank runs at once."""
         return float(min(self.room.sequences(tokens), self.limits.sequences))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """Mean and quantiles of a latency."""
-
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,20 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuyard.perf.inference.quantiles import Quantiles, quantiles
+
 __all__ = ["Outcome", "Quantiles", "Summary", "Timeline"]
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """Mean and quantiles of a duration."""
-
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,27 +97,19 @@ class Outcome:
             output_tokens_per_s=float(self.output_tokens.sum()) / span,
             total_tokens_per_s=float((self.output_tokens + self.prompt_tokens).sum()) / span,
             requests_per_s=len(self.arrived_s) / span,
-            ttft=_quantiles(self.ttft_s),
-            tpot=_quantiles(self.tpot_s),
+            ttft=quantiles(self.ttft_s),
+            tpot=quantiles(self.tpot_s),
             itl=gaps,
-            e2e=_quantiles(self.e2e_s),
-            queued=_quantiles(self.admitted_s - self.arrived_s),
+            e2e=quantiles(self.e2e_s),
+            queued=quantiles(self.admitted_s - self.arrived_s),
             preemptions=int(self.preemptions.sum()),
         )
-
-
-def _quantiles(values: Reals) -> Quantiles:
-    """Mean and quantiles; zero without values."""
-    if not len(values):
-        return Quantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
-    p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99))
-    return Quantiles(mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))
 
 
 def _weighted(values: Reals, weights: Reals) -> Quantiles:
     """The same, where each value stands for `weights` equal ones."""
     if not weights.sum() > 0:
-        return _quantiles(np.zeros(0))
+        return quantiles(np.zeros(0))
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
     p50, p90, p99 = values[order][np.minimum(np.searchsorted(share, (0.5, 0.9, 0.99)), len(values) - 1)]

@@ -11,7 +11,7 @@ from gpuyard.provision.platform import Artefacts, Unsuitable, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.cluster_director.cluster import PARTITION, cluster_body, cluster_id
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
-from gpuyard.provision.platforms.slurm.render import batch_artefacts, login_steps, slurm_cannot
+from gpuyard.provision.platforms.slurm.render import batch_artefacts, google_slurm_cannot, login_steps
 from gpuyard.provision.settings import Place, Settings, place_of
 
 __all__ = ["CLUSTER_DIRECTOR"]
@@ -58,11 +58,7 @@ class ClusterDirector:
     def _against(self, blueprint: Blueprint, settings: Settings) -> Unsuitable | None:
         """What speaks against it."""
         machine = blueprint.machine
-        if machine.provider != "google":
-            return unsuitable(
-                self.name, f"{machine.name} stands in your own hall", blueprint, ("slurm", "your own Slurm")
-            )
-        cannot = slurm_cannot(self.name, blueprint, settings)
+        cannot = google_slurm_cannot(self.name, blueprint, settings)
         if cannot is not None:
             return cannot
         if machine.platforms.cluster_director != "yes":

@@ -13,7 +13,7 @@ from gpuyard.provision.platforms.cluster_toolkit.cluster import PARTITION, bluep
 from gpuyard.provision.platforms.compute_engine.machines import multi_node_fabric
 from gpuyard.provision.platforms.manifests.text import manifest
 from gpuyard.provision.platforms.requests import request_files, request_steps
-from gpuyard.provision.platforms.slurm.render import batch_artefacts, login_steps, slurm_cannot
+from gpuyard.provision.platforms.slurm.render import batch_artefacts, google_slurm_cannot, login_steps
 from gpuyard.provision.settings import Place, Settings, place_of
 
 __all__ = ["CLUSTER_TOOLKIT"]
@@ -31,11 +31,7 @@ class ClusterToolkit:
     def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
         """The bucket, the blueprint, its deployment file, and the batch script."""
         machine = blueprint.machine
-        if machine.provider != "google":
-            return unsuitable(
-                self.name, f"{machine.name} stands in your own hall", blueprint, ("slurm", "your own Slurm")
-            )
-        cannot = slurm_cannot(self.name, blueprint, settings)
+        cannot = google_slurm_cannot(self.name, blueprint, settings)
         if cannot is not None:
             return cannot
         if machine.platforms.cluster_toolkit == "no":

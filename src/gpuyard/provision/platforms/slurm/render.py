@@ -17,7 +17,7 @@ from gpuyard.provision.platforms.slurm.nodes import Nodes, nodes_of
 from gpuyard.provision.platforms.slurm.script import Batch, batch_script
 from gpuyard.provision.settings import Place, Settings, place_of
 
-__all__ = ["FILE", "SLURM", "BatchFile", "batch_artefacts", "login_steps", "slurm_cannot"]
+__all__ = ["FILE", "SLURM", "BatchFile", "batch_artefacts", "google_slurm_cannot", "login_steps", "slurm_cannot"]
 
 FILE = "80-job.sbatch"
 SUBMIT = f"sbatch {FILE}"
@@ -63,6 +63,14 @@ def slurm_cannot(platform: str, blueprint: Blueprint, settings: Settings) -> Uns
     if blueprint.machine.provider == "onprem":
         return unsuitable(platform, why, blueprint, ("kubernetes", "a Deployment with an autoscaler does both"))
     return unsuitable(platform, why, blueprint, ("gke", "a Deployment with an autoscaler does both"))
+
+
+def google_slurm_cannot(platform: str, blueprint: Blueprint, settings: Settings) -> Unsuitable | None:
+    """What no Slurm that Google builds does: as any other, and no machines of one's own."""
+    machine = blueprint.machine
+    if machine.provider != "google":
+        return unsuitable(platform, f"{machine.name} stands in your own hall", blueprint, ("slurm", "your own Slurm"))
+    return slurm_cannot(platform, blueprint, settings)
 
 
 def batch_artefacts(

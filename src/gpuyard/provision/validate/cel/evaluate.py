@@ -141,17 +141,7 @@ def _number(value: Plain) -> float:
 
 def _logical(node: Operator, scope: Scope) -> bool:
     """And, or: an operand without a value does not matter where the other decides."""
-    decides = node.sign == "||"
-    error: CelError | None = None
-    for operand in node.operands:
-        try:
-            if _truth(_value(operand, scope)) == decides:
-                return decides
-        except CelError as found:
-            error = found
-    if error is not None:
-        raise error
-    return not decides
+    return _decided([(operand, scope) for operand in node.operands], node.sign == "||")
 
 
 def _called(node: Call, scope: Scope) -> Plain:
@@ -201,10 +191,15 @@ def _macro(node: Call, scope: Scope) -> Plain:
 
 def _any_or_all(body: Node, scopes: list[Scope], decides: bool) -> bool:
     """As `||` or `&&` over the items."""
+    return _decided([(body, scope) for scope in scopes], decides)
+
+
+def _decided(terms: list[tuple[Node, Scope]], decides: bool) -> bool:
+    """True or false as soon as a term decides; an error only where none does."""
     error: CelError | None = None
-    for scope in scopes:
+    for node, scope in terms:
         try:
-            if _truth(_value(body, scope)) == decides:
+            if _truth(_value(node, scope)) == decides:
                 return decides
         except CelError as found:
             error = found
