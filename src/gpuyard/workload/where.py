@@ -12,7 +12,7 @@ from gpuyard.document import AtLeast, Doc
 
 __all__ = ["ConsumptionName", "EngineName", "PlatformChoice", "ProviderName", "Stock", "Where", "matches", "region_of"]
 
-ProviderName = Literal["google", "onprem"]
+ProviderName = Literal["google", "onprem", "local"]
 PlatformChoice = Literal["compute-engine", "gke", "slurm", "vertex-ai", "cloud-run", "kubernetes"]
 ConsumptionName = Literal["on-demand", "spot", "flex-start", "reservation"]
 EngineName = Literal["local", "ray", "slurm", "kubernetes"]
@@ -32,7 +32,7 @@ class Stock:
 class Where:
     """Limits on where the work may run; what is left out is not limited."""
 
-    provider: Annotated[ProviderName, Doc("Google Cloud, or machines of your own")] = "google"
+    provider: Annotated[ProviderName, Doc("Google Cloud, machines of your own, or the machine that gpuyard runs on")] = "google"
     platform: Annotated[
         PlatformChoice | None, Doc("what provisions the machines; default: chosen by what suits the task")
     ] = None

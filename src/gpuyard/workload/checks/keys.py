@@ -47,12 +47,17 @@ def _with_article(word: str) -> str:
 def is_needed_by_the_task(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
     """Keys that this task cannot do without."""
     for entry in entries(workload):
-        if entry.value is None and workload.task in entry.key.tasks.needed:
+        if entry.value is None and workload.task in entry.key.tasks.needed and not _is_in_the_pipeline(workload, entry):
             yield Finding(
                 path=entry.path,
                 what=f"missing, and {_with_article(workload.task)} task needs it",
                 fix=f"add {entry.path}: <{_wanted(workload, entry)}>",
             )
+
+
+def _is_in_the_pipeline(workload: Workload, entry: Entry) -> bool:
+    """True of what the stages say themselves: what runs on this machine is described by its pipeline."""
+    return workload.where.provider == "local" and workload.pipeline is not None and "." not in entry.path
 
 
 def _wanted(workload: Workload, entry: Entry) -> str:

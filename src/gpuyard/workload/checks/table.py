@@ -26,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     graphics.has_hpc_numbers,
     graphics.is_measured_on_something_known,
     where.is_of_the_provider,
+    where.has_something_to_run,
     where.is_place_named,
     where.is_zone_in_region,
     where.is_platform_for_the_task,

@@ -17,6 +17,7 @@ __all__ = [
     "CLOUD_PLATFORMS",
     "ENGINES",
     "OWN_PLATFORMS",
+    "has_something_to_run",
     "is_engine_of_the_platform",
     "is_of_the_provider",
     "is_place_named",
@@ -26,6 +27,7 @@ __all__ = [
 
 _CLOUD_ONLY = ("region", "zone", "consumption")
 _OWN_ONLY = ("inventory", "switch")
+_CHOICES = ("platform", "machines", "exclude", "max_chips")
 CLOUD_PLATFORMS: tuple[PlatformChoice, ...] = ("compute-engine", "gke", "slurm", "vertex-ai", "cloud-run")
 OWN_PLATFORMS: tuple[PlatformChoice, ...] = ("slurm", "kubernetes")
 ENGINES: dict[PlatformChoice, tuple[EngineName, ...]] = {
@@ -41,29 +43,42 @@ ENGINES: dict[PlatformChoice, tuple[EngineName, ...]] = {
 def is_of_the_provider(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
     """Keys of a cloud on machines of one's own, and the other way round."""
     where = workload.where
-    own = where.provider == "onprem"
+    own = where.provider != "google"
+    foreign = {"google": _OWN_ONLY, "onprem": _CLOUD_ONLY, "local": (*_CLOUD_ONLY, *_OWN_ONLY, *_CHOICES)}
     for entry in entries(workload):
         section, _, word = entry.path.partition(".")
-        if section != "where" or not entry.given or word not in (_CLOUD_ONLY if own else _OWN_ONLY):
+        if section != "where" or not entry.given or word not in foreign[where.provider]:
             continue
+        users = {"google": "machines of your own", "onprem": "Google Cloud", "local": "a choice between machines"}
+        other = {"google": "onprem", "onprem": "google", "local": "onprem" if word in _OWN_ONLY else "google"}
         yield Finding(
             path=entry.path,
-            what=f"{word} is for {'Google Cloud' if own else 'machines of your own'}; provider is {where.provider}",
-            fix=f"remove {word}, or use provider: {'google' if own else 'onprem'}",
+            what=f"{word} is for {users[where.provider]}; provider is {where.provider}",
+            fix=f"remove {word}, or use provider: {other[where.provider]}",
         )
-    if own and not where.inventory:
+    if where.provider == "onprem" and not where.inventory:
         yield Finding(
             path="where",
             what="nothing says which machines of your own there are",
             fix="add inventory: {<machine>: <count>}, such as {dgx-h100: 16}",
         )
     platforms = OWN_PLATFORMS if own else CLOUD_PLATFORMS
-    if where.platform is not None and where.platform not in platforms:
+    if where.provider != "local" and where.platform is not None and where.platform not in platforms:
         meant = {"gke": "kubernetes", "kubernetes": "gke"}.get(where.platform)
         yield Finding(
             path="where.platform",
             what=f"{where.platform} is not a platform of provider {where.provider}",
             fix=f"use {meant or one_of(platforms)}",
+        )
+
+
+def has_something_to_run(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
+    """This machine is not planned for but run on, so there have to be stages."""
+    if workload.where.provider == "local" and workload.pipeline is None:
+        yield Finding(
+            path="where.provider",
+            what="nothing is said of what to run on this machine",
+            fix="add pipeline: with data, train, evaluate, select or deploy, or use provider: google",
         )
 
 
