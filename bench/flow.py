@@ -11,7 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from gpuyard.simulate.collectives import Call, collective_traffic, grid_of, rounds_of
+from gpuyard.simulate.faults import Fault, LinkDown
 from gpuyard.simulate.flow import FlowSettings, rail_network, simulate_flows, simulate_rounds
 from gpuyard.simulate.network import Network, fat_tree
 from gpuyard.simulate.packet import PacketSettings, simulate_packets
@@ -36,9 +39,18 @@ def rounds(name: str, collective: str, algorithm: str, servers: int, size: float
     return timed(name, run)
 
 
-def flows(name: str, network: Network, traffic: Traffic, **settings: object) -> dict[str, object]:
+def flows(
+    name: str, network: Network, traffic: Traffic, faults: tuple[Fault, ...] = (), **settings: object
+) -> dict[str, object]:
     """Traffic flow by flow."""
-    return timed(name, lambda: simulate_flows(network, traffic, FlowSettings(**settings)).time_s)
+    return timed(name, lambda: simulate_flows(network, traffic, FlowSettings(**settings), faults).time_s)
+
+
+def cut(network: Network, at_s: float) -> tuple[Fault, ...]:
+    """The first cable between switches fails."""
+    link = int(np.flatnonzero(np.minimum(network.link_from, network.link_to) >= network.host_count)[0])
+    one, other = (network.names[int(ends[link])] for ends in (network.link_from, network.link_to))
+    return (LinkDown(one=one, other=other, at_s=at_s),)
 
 
 def timed(name: str, run: Callable[[], float]) -> dict[str, object]:
@@ -83,6 +95,13 @@ def main() -> None:
         rounds("all-to-all, direct, 32768 GPUs, spray", "all-to-all", "direct", 4096, GIB, "spray"),
         rounds("all-to-all, direct, 1024 GPUs, ECMP", "all-to-all", "direct", 128, GIB, "ecmp"),
         flows("all-to-all, 1024 hosts, ECMP, 1 047 552 flows", network, all_to_all(1024, 1 << 16), collapse=False),
+        flows(
+            "the same, a cable cut at 100 us, steps of 1 %",
+            network,
+            all_to_all(1024, 1 << 16),
+            cut(network, 1e-4),
+            quantum_ratio=0.01,
+        ),
         flows("all-to-all, 1024 hosts, spray", network, all_to_all(1024, 1 << 16), balance="spray"),
         flows("permutation, 1024 hosts, ECMP", network, permutation(1024, 1 << 24, seed=1)),
     ]

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import numba
 
-__all__ = ["compiled", "compiled_inline"]
+__all__ = ["compiled", "compiled_inline", "compiled_within"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -18,7 +18,12 @@ def compiled(function: F) -> F:
     The kept code is renewed when the function's own file changes, not when a compiled function
     of another file that it calls does: after such a change delete `*.nbi` beside the caller.
     """
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    return cast(F, numba.njit(cache=True, nogil=True, forceinline=False)(function))
+
+
+def compiled_within(function: F) -> F:
+    """As `compiled`, its machine code put into that of its callers: for the few steps of a hot loop."""
+    return cast(F, numba.njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 def compiled_inline(function: F) -> F:

@@ -48,10 +48,13 @@ class TrafficFile:
     host_count: int
     traffic: Traffic
     done: Literal["received", "acknowledged"] = "received"
+    notes: tuple[str, ...] = ()
 
 
 def read_traffic(path: Path, size_bytes: float | None = None) -> TrafficFile:
-    """A connection matrix (.cm), or an MSCCL algorithm (.xml) for data of that size."""
+    """A connection matrix (.cm), an MSCCL algorithm (.xml) for data of that size, or Chakra traces (.et)."""
+    if path.suffix == ".et":  # loaded when it is used, as an engine is
+        return cast(_Traces, importlib.import_module("gpuyard.app.traces_chakra")).read_traces(path)
     text = read_text(path)
     if path.suffix == ".xml" or text.lstrip().startswith("<"):
         if size_bytes is None:
@@ -70,7 +73,13 @@ def simulate_traffic(site: Site, file: TrafficFile, play: Play) -> Simulation:
         raise InputError.one(
             file.label, f"{file.host_count} nodes, the network has {hosts} hosts", f"use --hosts {file.host_count}"
         )
-    return run_traffic(site, file.traffic, replace(play, done=file.done), file.label, ())
+    return run_traffic(site, file.traffic, replace(play, done=file.done), file.label, file.notes)
+
+
+class _Traces(Protocol):
+    """What the module that reads Chakra traces offers."""
+
+    def read_traces(self, path: Path) -> TrafficFile: ...
 
 
 class _Engine(Protocol):

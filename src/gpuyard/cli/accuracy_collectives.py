@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpuyard.document import Plain
+from gpuyard.perf.score import Errors
 from gpuyard.report import Column, Table
-from gpuyard.simulate.collectives.score import Errors, Score
+from gpuyard.simulate.collectives.score import Group, Score
 from gpuyard.units import RATIO, show
 
 __all__ = ["collectives_errors", "collectives_json"]
@@ -17,8 +18,8 @@ def collectives_json(score: Score) -> dict[str, Plain]:
         "scored": score.overall.rows,
         **{name: value for name, value in _plain(score.overall).items() if name != "rows"},
         "unsupported": [{"system": item.system, "reason": item.why} for item in score.refused],
-        "by_system": {item.name: _plain(item) for item in score.by_system},
-        "by_collective": {item.name: _plain(item) for item in score.by_collective},
+        "by_system": {item.name: _plain(item.errors) for item in score.by_system},
+        "by_collective": {item.name: _plain(item.errors) for item in score.by_collective},
         "per_row": [
             {
                 "system": row.measured.system,
@@ -48,20 +49,21 @@ def _plain(errors: Errors) -> dict[str, Plain]:
 def collectives_errors(score: Score) -> Table:
     """The errors of all rows, then by collective and system."""
     headings = ("rows of", "rows", "mean", "median", "p90", "bias")
-    groups = (score.overall, score.measured, score.relative, *score.by_collective, *score.by_system)
+    groups = (
+        Group(name="all", errors=score.overall),
+        Group(name="measured", errors=score.measured),
+        Group(name="shares of a line rate", errors=score.relative),
+        *score.by_collective,
+        *score.by_system,
+    )
     return Table(
         columns=tuple(Column(heading=heading, numeric=heading != "rows of") for heading in headings),
-        rows=tuple(
-            (
-                group.name,
-                str(group.rows),
-                *(
-                    show(value, RATIO)
-                    for value in (group.mean_abs_error, group.median_abs_error, group.p90_abs_error, group.bias)
-                ),
-            )
-            for group in groups
-            if group.rows
-        ),
+        rows=tuple((group.name, *_cells(group.errors)) for group in groups if group.errors.rows),
         notes=(f"{score.overall.rows} rows scored, {len(score.refused)} carry no usable number",),
     )
+
+
+def _cells(errors: Errors) -> tuple[str, ...]:
+    """The errors of some rows, as they are printed."""
+    values = (errors.mean_abs_error, errors.median_abs_error, errors.p90_abs_error, errors.bias)
+    return (str(errors.rows), *("" if value is None else show(value, RATIO) for value in values))

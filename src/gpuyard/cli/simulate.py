@@ -32,7 +32,7 @@ class Simulation:
 
 SIMULATIONS = (
     Simulation(name="collective", summary="a collective over a network: completion, bus bandwidth, hottest links"),
-    Simulation(name="traffic", summary="a traffic file (csg-htsim's .cm, MSCCL's .xml) over a network"),
+    Simulation(name="traffic", summary="a traffic file (csg-htsim's .cm, MSCCL's .xml, Chakra's .et) over a network"),
     Simulation(name="step", summary="the communication of one training step of a planned option over its fabric"),
     Simulation(name="sweep", summary="a collective over seeds, sizes, networks and balancings, on all cores or on Ray"),
     Simulation(name="serving", summary="requests through the replicas of a service, one by one"),

@@ -22,10 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard simulate traffic examples/ring.cm --topology fat-tree --hosts 16 --link 400Gbps\n"
         "  gpuyard simulate traffic perm.cm --topology fat-tree --hosts 128 --link 400Gbps --mtu 4096 "
         "--engine packet --cc none --json\n"
-        "  gpuyard simulate traffic algorithm.xml --size 64MB --fabric fabric.json --html run.html"
+        "  gpuyard simulate traffic algorithm.xml --size 64MB --fabric fabric.json --html run.html\n"
+        "  gpuyard simulate traffic traces/step.0.et --topology rails --hosts 64"
     )
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="csg-htsim's connection matrix (.cm) or an MSCCL algorithm (.xml)"
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="csg-htsim's connection matrix (.cm), an MSCCL algorithm (.xml), or one of the ranks' Chakra traces (.et)",
     )
     parser.add_argument("--size", type=quantity(BYTES), metavar="SIZE", help="of the data, for an MSCCL algorithm")
     add_network(parser)

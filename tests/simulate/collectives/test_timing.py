@@ -104,12 +104,17 @@ def test_rows_are_read_as_their_words_say() -> None:
 def test_published_bandwidths_are_met() -> None:
     score = score_collectives(ROWS)
     assert score.overall.rows > 140
-    assert score.overall.mean_abs_error < 0.105  # every third published row; all of them: 8.8 %
-    assert score.measured.mean_abs_error < 0.10
-    assert score.measured.median_abs_error < 0.05
-    assert abs(score.overall.bias) < 0.05
-    assert sum(errors.rows for errors in score.by_system) == score.overall.rows
-    assert sum(errors.rows for errors in score.by_collective) == score.overall.rows
+    overall, measured = score.overall, score.measured
+    assert overall.mean_abs_error is not None
+    assert overall.bias is not None
+    assert measured.mean_abs_error is not None
+    assert measured.median_abs_error is not None
+    assert overall.mean_abs_error < 0.095  # every third published row; all of them: 7.9 %
+    assert measured.mean_abs_error < 0.095
+    assert measured.median_abs_error < 0.05
+    assert abs(overall.bias) < 0.05
+    assert sum(group.errors.rows for group in score.by_system) == overall.rows
+    assert sum(group.errors.rows for group in score.by_collective) == overall.rows
     assert len(score.refused) + score.overall.rows == len(ROWS)
 
 

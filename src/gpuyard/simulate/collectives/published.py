@@ -156,16 +156,18 @@ def _without_host(terabits: float) -> float:
 
 
 def _table_cluster(row: Mapping[str, str], kind: str) -> Cluster:
-    """Alibaba's tables, shares of the line rate; latencies fit eight chips of 450 GB/s, 400 Gb/s of RoCE each."""
+    """Alibaba's tables, shares of the line rate of what is slower: eight NICs of 400 Gb/s, or NVLink.
+
+    Which table holds is decided in SimAI's calbusbw.cc: that of NVLink where it is below all NICs of the server, as of
+    H800; otherwise that of the NICs.
+    """
     nodes = int(row["nodes"])
-    # where the table is of NVLink, the network is as wide as can be
-    nic = bytes_from_bits(400e9) if kind != "nvlink" else 1e15
     return Cluster(
         domains=nodes,
         domain_chips=8,
         generation="unnamed",
-        scale_up_bytes_per_s=450e9,
-        nic_bytes_per_s=nic,
+        scale_up_bytes_per_s=200e9 if kind == "nvlink" else 450e9,
+        nic_bytes_per_s=bytes_from_bits(400e9),
         technology="rdma" if nodes > 1 else "none",
     )
 

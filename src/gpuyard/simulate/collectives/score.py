@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuyard.perf.score import Errors, errors
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.constants import Constants, read_constants
 from gpuyard.simulate.collectives.published import Measured, Refused, read_measured
 from gpuyard.simulate.collectives.timing import Cluster, collective_time
 
-__all__ = ["Errors", "Score", "ScoredRow", "predicted_s", "score_collectives", "score_measured", "score_rows"]
+__all__ = [
+    "Group", "Score", "ScoredRow", "predicted_s", "row_errors", "score_collectives", "score_measured", "score_rows",
+]  # fmt: skip
 
 
 ROUNDING = 0.005  # GB/s: nccl-tests prints two decimals
@@ -37,15 +40,11 @@ class ScoredRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """Of so many rows: mean, median and 90th percentile of the absolute error, and the bias."""
+class Group:
+    """Rows that have something in common, and the errors of their bandwidths."""
 
     name: str
-    rows: int
-    mean_abs_error: float
-    median_abs_error: float
-    p90_abs_error: float
-    bias: float
+    errors: Errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +54,8 @@ class Score:
     overall: Errors
     measured: Errors  # bandwidths and times
     relative: Errors  # shares of a line rate
-    by_system: tuple[Errors, ...]
-    by_collective: tuple[Errors, ...]
+    by_system: tuple[Group, ...]
+    by_collective: tuple[Group, ...]
     rows: tuple[ScoredRow, ...]
     coarse_count: int  # rows whose bandwidth is printed with one digit and no time: scored as a band
     refused: tuple[Refused, ...]
@@ -99,9 +98,9 @@ def score_measured(measured: Sequence[Measured], refused: tuple[Refused, ...], c
 def score_rows(rows: tuple[ScoredRow, ...], refused: tuple[Refused, ...]) -> Score:
     """The summary of predictions, whichever constants each was made with."""
     return Score(
-        overall=_errors("all", rows),
-        measured=_errors("measured", [row for row in rows if not row.measured.relative]),
-        relative=_errors("shares of a line rate", [row for row in rows if row.measured.relative]),
+        overall=row_errors(rows),
+        measured=row_errors([row for row in rows if not row.measured.relative]),
+        relative=row_errors([row for row in rows if row.measured.relative]),
         by_system=_split(rows, [row.measured.system for row in rows]),
         by_collective=_split(rows, [row.measured.collective for row in rows]),
         rows=rows,
@@ -115,23 +114,14 @@ def _bus(item: Measured, seconds: float) -> float:
     return bus_factor(item.collective, item.cluster.ranks) * item.size_bytes / seconds
 
 
-def _split(rows: Sequence[ScoredRow], names: Sequence[str]) -> tuple[Errors, ...]:
+def _split(rows: Sequence[ScoredRow], names: Sequence[str]) -> tuple[Group, ...]:
     """Errors of the rows of each name, in order of first appearance."""
-    found = dict.fromkeys(names)
-    return tuple(_errors(name, [row for row, own in zip(rows, names, strict=True) if own == name]) for name in found)
-
-
-def _errors(name: str, rows: Sequence[ScoredRow]) -> Errors:
-    """The summary of some rows."""
-    if not rows:
-        return Errors(name=name, rows=0, mean_abs_error=0.0, median_abs_error=0.0, p90_abs_error=0.0, bias=0.0)
-    ratio = np.array([row.error for row in rows])
-    size = np.abs(ratio)
-    return Errors(
-        name=name,
-        rows=len(rows),
-        mean_abs_error=float(size.mean()),
-        median_abs_error=float(np.median(size)),
-        p90_abs_error=float(np.quantile(size, 0.9)),
-        bias=float(ratio.mean()),
+    return tuple(
+        Group(name=name, errors=row_errors([row for row, own in zip(rows, names, strict=True) if own == name]))
+        for name in dict.fromkeys(names)
     )
+
+
+def row_errors(rows: Sequence[ScoredRow]) -> Errors:
+    """The errors of some rows; a bandwidth printed with one digit is right anywhere in its band."""
+    return errors(np.array([1.0 + row.error for row in rows]), np.ones(len(rows)))

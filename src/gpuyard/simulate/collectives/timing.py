@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 Technology = Literal["rdma", "tcpxo", "tcpx", "efa", "efa1", "none"]
 Generation = Literal["ampere", "hopper", "blackwell", "unnamed"]  # unnamed: of tables that do not tell their chip
 
+SERVER_CHIPS = 8  # of the servers that the fill was fitted on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
@@ -168,9 +170,9 @@ def _tree(cluster: Cluster, c: Constants) -> list[_Way]:
     ]
 
 
-def _fill_s(hops_s: float, c: Constants) -> float:
-    """The time of the pipeline's own stages: those of a server, and those between servers by their latency."""
-    return c.get("fill_s") + c.get("fill_hops") * hops_s
+def _fill_s(cluster: Cluster, hops_s: float, c: Constants) -> float:
+    """The time of the pipeline's own stages: of a domain by its chips, which share the data, and of the hops."""
+    return (c.get("fill_s") + c.get("fill_hops") * hops_s) * cluster.domain_chips / SERVER_CHIPS
 
 
 def _sends(domains: int) -> float:
@@ -191,7 +193,7 @@ def _switched(cluster: Cluster, c: Constants) -> _Way:
         name="nvls simple",
         latency_s=base + hop + 2.0 * levels * _bulk_s(cluster, c),
         bytes_per_s=rate,
-        fill_s=_fill_s(hop, c),
+        fill_s=_fill_s(cluster, hop, c),
     )
 
 

@@ -19,6 +19,7 @@ Bytes = npt.NDArray[np.int8]
 
 WAITING, TIMED, ACTIVE, SENT, DONE = 0, 1, 2, 3, 4
 SAME = 1e-12  # events this close, as a share of the time, are one
+SLACK = 1e-9  # rates this close, as a share, may have been held back by the same link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -71,10 +72,10 @@ def _loop(
     """Two heaps: of flows that start or are received, and of flows that will be sent if rates stay as they are."""
     flows = len(phase)
     heap, ends = np.empty(flows + 1, dtype=np.int64), np.empty(flows + 1, dtype=np.int64)
-    active, place = np.empty(flows, dtype=np.int64), np.empty(flows, dtype=np.int64)
-    rates, scratch = np.zeros(flows), np.zeros(len(capacity), dtype=np.int64)
+    active, place, part = np.empty(flows, np.int64), np.empty(flows, np.int64), np.empty(flows, np.int64)
+    rates, known_s, used, scratch = _fresh(flows, len(capacity), now_s)
     full, held = np.zeros(flows, dtype=np.int64), np.zeros(len(capacity), dtype=np.int64)
-    size, under_way, ending, changed, filled_s = 0, 0, 0, True, now_s
+    size, under_way, ending, changed, floor, filled_s, window_s, limit_s = 0, 0, 0, True, 0.0, now_s, 0.0, -1.0
     for flow in range(flows):
         if phase[flow] == TIMED or phase[flow] == SENT:
             size = _push(heap, size, due_s, flow)
@@ -82,32 +83,88 @@ def _loop(
             under_way = _join(flow, active, place, under_way)
     while True:
         if changed:
-            _send(active, under_way, rates, remaining, now_s - filled_s)
-            water_fill(active, under_way, entry_index, entry_link, entry_weight, capacity, rates, full, scratch)
-            ending = _endings(active, under_way, rates, remaining, now_s, sent_s, full, held, ends)
+            count = _faster(active, under_way, rates, floor, part)
+            _renew(
+                part, count, rates, remaining, now_s, known_s, sent_s, full, held, entry_index, entry_link,
+                entry_weight, capacity, used, scratch,
+            )  # fmt: skip
             fills[0] += 1
-            changed, filled_s = False, now_s
+            window_s, filled_s, limit_s = 2.0 * (now_s - filled_s), now_s, -1.0
+        if limit_s < np.inf and (not ending or sent_s[ends[0]] * (1.0 + quantum_ratio) >= limit_s):
+            ending, limit_s = _heaped(active, under_way, sent_s, window_s, quantum_ratio, ends)
+            window_s = 2.0 * window_s + SAME * now_s
         first_s, timed_s = sent_s[ends[0]] if ending else np.inf, due_s[heap[0]] if size else np.inf
         next_s = min(first_s, timed_s)
         if next_s > until_s or next_s == np.inf:
-            _send(active, under_way, rates, remaining, until_s - filled_s)
+            _send(active, under_way, rates, remaining, until_s, known_s)
             return until_s if until_s < np.inf else now_s
         horizon_s = next_s * (1.0 + quantum_ratio) if first_s <= timed_s * (1.0 + SAME) else -1.0
-        before, now_s = under_way, next_s
+        before, now_s, floor = under_way, next_s, np.inf
         while ending and sent_s[ends[0]] <= horizon_s:
             flow, ending = _pop(ends, ending, sent_s)
-            under_way = _leave(flow, active, place, under_way)
+            under_way, floor = _leave(flow, active, place, under_way), min(floor, rates[flow])
             phase[flow], remaining[flow], due_s[flow] = SENT, 0.0, sent_s[flow] + latency_s[flow]
             size = _push(heap, size, due_s, flow)
-        changed = _frees(active, under_way, before, full, held, entry_index, entry_link)
+        changed = _frees(active, under_way, before, full, held, rates, entry_index, entry_link, entry_weight, used)
         while size and due_s[heap[0]] <= now_s * (1.0 + SAME):
             flow, size = _pop(heap, size, due_s)
             if phase[flow] == TIMED:
-                phase[flow], begin_s[flow], rates[flow], changed = ACTIVE, due_s[flow], 0.0, True
-                under_way = _join(flow, active, place, under_way)
+                phase[flow], begin_s[flow], rates[flow], changed, floor = ACTIVE, due_s[flow], 0.0, True, 0.0
+                known_s[flow], under_way = now_s, _join(flow, active, place, under_way)
             else:
                 phase[flow], received_s[flow] = DONE, due_s[flow]
                 size = _release(flow, heir_index, heirs, waits, phase, start_s, due_s, heap, size)
+
+
+@compiled
+def _fresh(flows: int, links: int, now_s: float) -> tuple[Floats, Floats, Floats, Ints]:
+    """No rate known yet: rates, since when each is known, what they use of the links, and room to count in."""
+    return np.zeros(flows), np.full(flows, now_s), np.zeros(links), np.zeros(links, dtype=np.int64)
+
+
+@compiled
+def _faster(active: Ints, count: int, rates: Floats, floor: float, part: Ints) -> int:
+    """The flows whose rates may change when others of at least that rate left: those as fast; gives their number.
+
+    The links of a flow that left were not full while all rates rose to its own, so what is slower stays as it is.
+    """
+    found = 0
+    for a in range(count):
+        if rates[active[a]] >= floor * (1.0 - SLACK):
+            part[found] = active[a]
+            found += 1
+    return found
+
+
+@compiled
+def _renew(
+    part: Ints, count: int, rates: Floats, remaining: Floats, now_s: float, known_s: Floats, sent_s: Floats, full: Ints,
+    held: Ints, entry_index: Ints, entry_link: Ints, entry_weight: Floats, capacity: Floats, used: Floats,
+    scratch: Ints,
+) -> None:  # fmt: skip
+    """New rates for some flows beside the others, which keep theirs; says when they will be sent at them."""
+    for a in range(count):
+        flow = part[a]
+        remaining[flow] -= rates[flow] * (now_s - known_s[flow])
+        known_s[flow] = now_s
+        if rates[flow] > 0.0:
+            held[full[flow]] -= 1
+            _use(flow, -rates[flow], entry_index, entry_link, entry_weight, used)
+    water_fill(part, count, entry_index, entry_link, entry_weight, capacity - used, rates, full, scratch)
+    for a in range(count):
+        flow = part[a]
+        sent_s[flow] = np.inf
+        if rates[flow] > 0.0:
+            held[full[flow]] += 1
+            sent_s[flow] = now_s + max(remaining[flow], 0.0) / rates[flow]
+            _use(flow, rates[flow], entry_index, entry_link, entry_weight, used)
+
+
+@compiled
+def _use(flow: int, rate: float, entry_index: Ints, entry_link: Ints, entry_weight: Floats, used: Floats) -> None:
+    """Adds a flow's rate to what is used of its links."""
+    for e in range(entry_index[flow], entry_index[flow + 1]):
+        used[entry_link[e]] += rate * entry_weight[e]
 
 
 @compiled
@@ -127,28 +184,33 @@ def _leave(flow: int, active: Ints, place: Ints, count: int) -> int:
 
 
 @compiled
-def _endings(
-    active: Ints, count: int, rates: Floats, remaining: Floats, now_s: float, sent_s: Floats, full: Ints, held: Ints,
-    ends: Ints,
-) -> int:  # fmt: skip
-    """When each flow will be sent, as a heap, and how many flows each link holds back; gives the heap's size."""
-    held[:] = 0
-    size = 0
+def _heaped(
+    active: Ints, count: int, sent_s: Floats, window_s: float, quantum_ratio: float, ends: Ints
+) -> tuple[int, float]:
+    """The flows that will be sent first, as a heap: those up to a while after the first; gives its size and that time.
+
+    Rates change before most of the others are sent, so only these are put in order.
+    """
+    first_s, size = np.inf, 0
     for a in range(count):
-        flow = active[a]
-        held[full[flow]] += 1
-        sent_s[flow] = np.inf
-        if rates[flow] > 0.0:
-            sent_s[flow] = now_s + max(remaining[flow], 0.0) / rates[flow]
-            size = _push(ends, size, sent_s, flow)
-    return size
+        first_s = min(first_s, sent_s[active[a]])
+    limit_s = (first_s + window_s) * (1.0 + quantum_ratio) * (1.0 + SAME)
+    for a in range(count):
+        if sent_s[active[a]] <= limit_s and sent_s[active[a]] < np.inf:
+            size = _push(ends, size, sent_s, active[a])
+    return size, limit_s
 
 
 @compiled
-def _frees(active: Ints, kept: int, before: int, full: Ints, held: Ints, entry_index: Ints, entry_link: Ints) -> bool:
+def _frees(
+    active: Ints, kept: int, before: int, full: Ints, held: Ints, rates: Floats, entry_index: Ints, entry_link: Ints,
+    entry_weight: Floats, used: Floats,
+) -> bool:  # fmt: skip
     """Whether flows that left free a link that holds others back; if none does, all rates stay max-min fair."""
     for a in range(kept, before):
-        held[full[active[a]]] -= 1
+        flow = active[a]
+        held[full[flow]] -= 1
+        _use(flow, -rates[flow], entry_index, entry_link, entry_weight, used)
     for a in range(kept, before):
         for e in range(entry_index[active[a]], entry_index[active[a] + 1]):
             if held[entry_link[e]] > 0:
@@ -172,11 +234,11 @@ def _release(
 
 
 @compiled
-def _send(active: Ints, count: int, rates: Floats, remaining: Floats, seconds: float) -> None:
-    """Lets the flows under way send for a while, which has an end."""
-    if seconds < np.inf:
+def _send(active: Ints, count: int, rates: Floats, remaining: Floats, until_s: float, known_s: Floats) -> None:
+    """Lets the flows under way send until then, if that ever comes."""
+    if until_s < np.inf:
         for a in range(count):
-            remaining[active[a]] -= rates[active[a]] * seconds
+            remaining[active[a]] -= rates[active[a]] * (until_s - known_s[active[a]])
 
 
 @compiled

@@ -72,8 +72,8 @@ def build(
             head=head,
             events=_events(network.link_count, traffic.flow_count, pool),
             slots=np.full(int(head["mask"][0]) + 1, NONE, dtype=np.int32),
-            batch=np.zeros(rows + pool, dtype=np.int32),
-            far=np.zeros(rows + pool, dtype=np.int32),
+            batch=np.empty(rows + pool, dtype=np.int32),
+            far=np.empty(rows + pool, dtype=np.int32),
             lines=lines,
             nodes=_nodes(network, settings),
             flows=flows,
@@ -113,10 +113,10 @@ def _check(network: Network, routes: Routes, settings: PacketSettings) -> None:
 def grown(state: State) -> State:
     """The state with twice the rows."""
     before = len(state.events)
-    events = aligned(2 * before, EVENT)
+    events = aligned(before, EVENT, spare=before)
     events[:before] = state.events
     state.head["last_fresh"] += before
-    wider = np.zeros(before, dtype=np.int32)
+    wider = np.empty(before, dtype=np.int32)
     return joined(
         state._replace(
             events=events, batch=np.concatenate([state.batch, wider]), far=np.concatenate([state.far, wider])
@@ -146,7 +146,7 @@ def _s_per_byte(network: Network) -> npt.NDArray[np.float64]:
 
 def _events(links: int, flows: int, pool: int) -> npt.NDArray[np.void]:
     """The rows of the links and of the flows, and a pool of free ones."""
-    events = aligned(links + flows + pool, EVENT)
+    events = aligned(links + flows, EVENT, spare=pool)  # whoever takes a row of the pool fills in what is read of it
     events["kind"][:links] = TX
     events["kind"][links : links + flows] = START
     return events

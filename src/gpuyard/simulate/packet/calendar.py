@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
     ACK,
@@ -22,16 +22,17 @@ from gpuyard.simulate.packet.state import (
     near_event,
     near_line,
     paths,
+    slot_pairs,
     slots,
 )
 
 __all__ = ["next_batch", "return_row", "schedule", "take_row"]
 
 FAR_SIGHT, NEAR_SIGHT = 12, 5  # slots
-SORT_LIMIT = 48  # beyond it, insertion would be slower than merging
+MOVES = 16  # an event in a batch: beyond it, insertion is slower than merging
 
 
-@compiled
+@compiled_within
 def take_row(s: Row) -> int:
     """A free row of the events: the one given back last, or the next that was never used."""
     row: int = s.free
@@ -43,14 +44,14 @@ def take_row(s: Row) -> int:
     return row
 
 
-@compiled
+@compiled_within
 def return_row(s: Row, row: int) -> None:
     """Gives a row back."""
     events(s, row).next = s.free
     s.free = row
 
 
-@compiled
+@compiled_within
 def schedule(s: Row, row: int, time: int) -> None:
     """Puts an event where its time says."""
     event = events(s, row)
@@ -116,7 +117,7 @@ def _from_heap(s: Row) -> int:
     return first
 
 
-@compiled
+@compiled_within
 def next_batch(s: Row, until: int) -> bool:
     """Moves on to the next slot that holds events and begins before `until`; False if there is none."""
     if s.waiting == 0 and s.far_count == 0:
@@ -125,11 +126,7 @@ def next_batch(s: Row, until: int) -> bool:
     end = until >> shift
     far_slot = events(s, far(s, 0).row).time >> shift if s.far_count else end
     slot = s.cursor + 1
-    if s.waiting == 0:
-        slot = max(slot, far_slot)
-    else:
-        while slot < far_slot and slots(s, slot & mask).row == NONE and slot < end:
-            slot += 1
+    slot = max(slot, far_slot) if s.waiting == 0 else _next_filled(s, slot, min(far_slot, end))
     if slot >= end:
         return False
     s.cursor = slot
@@ -155,7 +152,26 @@ def next_batch(s: Row, until: int) -> bool:
     return True
 
 
-@compiled
+@compiled_within
+def _next_filled(s: Row, slot: int, end: int) -> int:
+    """The first slot before `end` that holds events, from this one on; `end` if there is none."""
+    mask = s.mask
+    while slot < end and slots(s, slot & mask).row == NONE:
+        slot += 1
+        while slot & 7 == 0 and slot + 8 <= end and _eight_empty(s, slot & mask):
+            slot += 8
+    return slot
+
+
+@compiled_within
+def _eight_empty(s: Row, slot: int) -> bool:
+    """True if neither this slot nor the seven after it hold events: NONE has every bit set."""
+    pair = slot >> 1
+    first = slot_pairs(s, pair).value & slot_pairs(s, pair + 1).value
+    return bool(first & slot_pairs(s, pair + 2).value & slot_pairs(s, pair + 3).value == -1)
+
+
+@compiled_within
 def _look_ahead(s: Row, slot: int) -> None:
     """Has the rows of slots to come brought near, and the links that the events of nearer ones will need."""
     row = slots(s, (slot + FAR_SIGHT) & s.mask).row
@@ -173,18 +189,10 @@ def _look_ahead(s: Row, slot: int) -> None:
         row = event.next
 
 
-@compiled
+@compiled_within
 def _in_order(s: Row, count: int) -> None:
-    """Sorts the batch by time; equal times keep their order."""
-    if count > SORT_LIMIT:
-        times, rows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-        for place in range(count):
-            times[place] = events(s, batch(s, place).row).time
-            rows[place] = batch(s, place).row
-        order = np.argsort(times, kind="mergesort")
-        for place in range(count):
-            batch(s, place).row = rows[order[place]]
-        return
+    """Sorts the batch by time; equal times keep their order, and most batches are nearly in order as they come."""
+    left = MOVES * (count + MOVES)
     for place in range(1, count):
         row = batch(s, place).row
         time = events(s, row).time
@@ -193,3 +201,19 @@ def _in_order(s: Row, count: int) -> None:
             batch(s, hole).row = batch(s, hole - 1).row
             hole -= 1
         batch(s, hole).row = row
+        left -= place - hole
+        if left < 0:
+            _merge(s, count)
+            return
+
+
+@compiled
+def _merge(s: Row, count: int) -> None:
+    """Sorts a long batch that is far from in order."""
+    times, rows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for place in range(count):
+        times[place] = events(s, batch(s, place).row).time
+        rows[place] = batch(s, place).row
+    order = np.argsort(times, kind="mergesort")
+    for place in range(count):
+        batch(s, place).row = rows[order[place]]

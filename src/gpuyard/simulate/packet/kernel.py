@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.calendar import next_batch, return_row, schedule
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.receivers import finish
@@ -72,7 +72,7 @@ def run(head: npt.NDArray[np.void], until: int) -> int:
     return DONE
 
 
-@compiled
+@compiled_within
 def serve(s: Row, link: int) -> None:
     """A link is free: it sends what comes next."""
     line = lines(s, link)
@@ -85,7 +85,7 @@ def serve(s: Row, link: int) -> None:
         schedule(s, link, max(line.free_at, s.now))
 
 
-@compiled
+@compiled_within
 def _send_burst(s: Row, link: int) -> None:
     """Sends a packet, and some more while no pause can come in between: one on its way takes the cable's delay."""
     line = lines(s, link)
@@ -114,7 +114,7 @@ def _send_burst(s: Row, link: int) -> None:
             return
 
 
-@compiled
+@compiled_within
 def _send_queued(s: Row, row: int, link: int) -> None:
     """Takes a packet out of the buffer and sends it."""
     event = events(s, row)

@@ -62,11 +62,15 @@ def _address(builder: Any, arguments: Any, start: int, size: int) -> Any:
     word = ir.IntType(64)
     place = builder.add(builder.ptrtoint(arguments[0], word), word(start))
     base = builder.load(builder.inttoptr(place, word.as_pointer()))
+    base.set_metadata("invariant.load", builder.module.add_metadata([]))  # tables stay where they are during a call
     return builder.add(base, builder.mul(arguments[1], word(size)))
 
 
-def aligned(count: int, kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """Rows of zeros that start on a cache line."""
-    raw = np.zeros(count * kind.itemsize + 64, dtype=np.uint8)
+def aligned(count: int, kind: np.dtype[np.void], *, spare: int = 0) -> npt.NDArray[np.void]:
+    """Rows of zeros that start on a cache line, and spare ones after them that hold anything."""
+    size = (count + spare) * kind.itemsize
+    raw = np.empty(size + 64, dtype=np.uint8)
     skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * kind.itemsize].view(kind)
+    rows = raw[skip : skip + size].view(kind)
+    raw[skip : skip + count * kind.itemsize] = 0
+    return rows

@@ -6,7 +6,7 @@ Answers (acknowledgement, go-back, congestion notification) either travel as pac
 
 from __future__ import annotations
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.calendar import return_row, schedule, take_row
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
@@ -33,7 +33,7 @@ ACKS_QUICK = 2  # in a class of their own
 ACKS_FINAL = 3  # the one that ends a flow in the data queues, the others delayed
 
 
-@compiled
+@compiled_within
 def deliver(s: Row, row: int, time: int) -> None:
     """A packet reaches its host at that time."""
     event = events(s, row)

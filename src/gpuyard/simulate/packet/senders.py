@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.calendar import return_row, schedule, take_row
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.receivers import ACKS_QUEUED, ACKS_QUICK
@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@compiled
+@compiled_within
 def has_work(s: Row, number: int) -> bool:
     """True if a flow has a packet that it may send, rate aside."""
     flow = flows(s, number)
@@ -59,7 +59,7 @@ def join_ring(s: Row, number: int) -> None:
         schedule(s, flow.link, max(line.free_at, s.now))
 
 
-@compiled
+@compiled_within
 def _append(s: Row, number: int) -> None:
     """Puts a flow at the end of its ring."""
     flow = flows(s, number)
@@ -72,7 +72,7 @@ def _append(s: Row, number: int) -> None:
     line.ring_tail = number
 
 
-@compiled
+@compiled_within
 def send_next(s: Row, link: int) -> None:
     """The flow whose turn it is sends one packet and lines up again."""
     line = lines(s, link)
@@ -106,7 +106,7 @@ def send_next(s: Row, link: int) -> None:
     _again(s, number, size)
 
 
-@compiled
+@compiled_within
 def _again(s: Row, number: int, size: int) -> None:
     """After a packet: the flow lines up again, now or when its rate allows."""
     flow = flows(s, number)

@@ -19,7 +19,7 @@ __all__ = [
     "NACKED", "NEVER", "NODE", "NONE", "PACE", "PAUSE", "REACTION", "RESUME", "RTO", "START", "TX", "State",
     "back_paths", "batch", "choices", "events", "far", "flowlets", "flows", "follower_index", "followers", "groups",
     "host_index", "host_links", "joined", "lags", "lines", "near_event", "near_line", "nodes", "paths", "reactions",
-    "salts", "scale_ups", "set_index", "set_links", "slots",
+    "salts", "scale_ups", "set_index", "set_links", "slot_pairs", "slots",
 ]  # fmt: skip
 
 NONE = -1
@@ -243,6 +243,7 @@ near_event = prefetch(HEAD, "events_at", EVENT)
 near_line = prefetch(HEAD, "lines_at", LINE)
 events = table(HEAD, "events_at", EVENT)
 slots = table(HEAD, "slots_at", ROW)  # the calendar: first event of each slot
+slot_pairs = table(HEAD, "slots_at", LONG)  # the same, two at a time
 batch = table(HEAD, "batch_at", ROW)  # events of the slot that is being worked off, in order of time
 far = table(HEAD, "far_at", ROW)  # heap of events beyond the calendar
 lines = table(HEAD, "lines_at", LINE)  # one a link

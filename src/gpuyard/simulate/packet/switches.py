@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.balance import FIXED, draw, onward_link
 from gpuyard.simulate.packet.calendar import schedule, take_row
 from gpuyard.simulate.packet.memory import Row
@@ -19,7 +19,7 @@ from gpuyard.simulate.packet.state import DATA, NONE, PAUSE, RESUME, back_paths,
 __all__ = ["drop", "enqueue", "forward", "mark", "release", "tell_sender", "transmit"]
 
 
-@compiled
+@compiled_within
 def forward(s: Row, row: int) -> None:
     """A packet has come over a link to a switch."""
     event = events(s, row)
@@ -40,7 +40,7 @@ def forward(s: Row, row: int) -> None:
         enqueue(s, row, link, out)
 
 
-@compiled
+@compiled_within
 def _next_of_path(s: Row, number: int, hop: int, kind: int) -> int:
     """The link that comes so many links into a flow's path, there or back."""
     place = number * s.path_width + hop
@@ -48,7 +48,7 @@ def _next_of_path(s: Row, number: int, hop: int, kind: int) -> int:
     return link
 
 
-@compiled
+@compiled_within
 def transmit(s: Row, row: int, out: int) -> None:
     """Puts a packet on a link, now or when what was put on it before is through."""
     event, line = events(s, row), lines(s, out)
@@ -69,7 +69,7 @@ def transmit(s: Row, row: int, out: int) -> None:
         schedule(s, row, start + wait + line.delay)
 
 
-@compiled
+@compiled_within
 def enqueue(s: Row, row: int, link: int, out: int) -> None:
     """A packet finds its way out busy."""
     event, line = events(s, row), lines(s, out)
@@ -97,7 +97,7 @@ def enqueue(s: Row, row: int, link: int, out: int) -> None:
         schedule(s, out, max(line.free_at, s.now))
 
 
-@compiled
+@compiled_within
 def _admit(s: Row, count: int, link: int, out: int) -> bool:
     """Takes bytes into the shared buffer, and pauses their sender if that is due; False if they must be dropped."""
     line = lines(s, link)
@@ -128,7 +128,7 @@ def _admit(s: Row, count: int, link: int, out: int) -> bool:
     return True
 
 
-@compiled
+@compiled_within
 def release(s: Row, count: int, link: int) -> None:
     """Bytes leave the shared buffer; their sender may go on if that is due."""
     line = lines(s, link)
