@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,3 +38,10 @@ def test_a_known_name_is_nearest_to_itself_up_to_case(names: list[str]) -> None:
     found = nearest(names[0], names)
     assert found is not None
     assert found.casefold() == names[0].casefold()
+
+
+def test_errors_come_back_whole_from_another_process() -> None:
+    wrong = pickle.loads(pickle.dumps(InputError.one("here", "is wrong", "mend it")))
+    assert str(wrong) == str(InputError.one("here", "is wrong", "mend it"))
+    refused = pickle.loads(pickle.dumps(RefusedError("disk", "is full", "make room")))
+    assert refused.problem == RefusedError("disk", "is full", "make room").problem

@@ -54,6 +54,9 @@ class InputError(GpuyardError):
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
+        return InputError, (self.problems,)  # so that it comes back whole from another process
+
     @classmethod
     def one(cls, where: str, what: str, fix: str) -> InputError:
         """The error with a single problem."""
@@ -66,6 +69,9 @@ class RefusedError(GpuyardError):
     def __init__(self, where: str, what: str, fix: str) -> None:
         self.problem = Problem(where=where, what=what, fix=fix)
         super().__init__(str(self.problem))
+
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str, str]]:
+        return RefusedError, (self.problem.where, self.problem.what, self.problem.fix)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

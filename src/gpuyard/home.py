@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,18 +104,17 @@ def _migrate(connection: sqlite3.Connection, room: str, tables: Sequence[str]) -
 
 def write_whole(path: Path, contents: bytes | str) -> None:
     """Writes the file so that a reader sees the old contents or the new, never a part, also after a power cut."""
-    name = ""
+    name = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with name.open("xb") as file:
             file.write(contents.encode() if isinstance(contents, str) else contents)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        with contextlib.suppress(OSError):
+            name.unlink(missing_ok=True)
         raise RefusedError(
             str(path), f"cannot be written: {error.strerror}", "free disk space, or name another folder"
         ) from error

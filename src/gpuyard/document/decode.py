@@ -62,7 +62,7 @@ class _Decoder:
         if shape.is_record:
             return self.record(node, shape.base)
         if shape.base is tuple:
-            return self.items(node, shape.options[0])
+            return self.items(node, shape.options[0]) if len(shape.options) == 1 else self.few(node, shape.options)
         if not isinstance(node, Scalar):
             return self.wrong(
                 node.place,
@@ -175,6 +175,14 @@ class _Decoder:
             return self.wrong(
                 node.place, f"expected a list, got {_kind(node)}", "write [a, b] or one `- item` per line"
             )
+        return _WRONG if any(isinstance(value, _Wrong) for value in values) else values
+
+    def few(self, node: Node, shapes: tuple[Shape, ...]) -> object:
+        """A list of so many values, each of its own type."""
+        if not isinstance(node, Sequence) or len(node.items) != len(shapes):
+            got = f"{len(node.items)} values" if isinstance(node, Sequence) else _kind(node)
+            return self.wrong(node.place, f"expected a list of {len(shapes)}, got {got}", "write [a, b]")
+        values = tuple(self.value(child, shape) for child, shape in zip(node.items, shapes, strict=True))
         return _WRONG if any(isinstance(value, _Wrong) for value in values) else values
 
     def record(self, node: Node, record: type, name: str | None = None) -> object:

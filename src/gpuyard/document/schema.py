@@ -59,6 +59,9 @@ def _body(shape: Shape, keys: Keys, definitions: dict[str, Plain]) -> dict[str, 
     if shape.base is typing.Literal:
         return {"enum": list(shape.literals)}
     if shape.base is tuple:
+        if len(shape.options) > 1:
+            few: list[Plain] = [_value(item, keys, definitions) for item in shape.options]
+            return {"type": "array", "prefixItems": few, "minItems": len(few), "maxItems": len(few)}
         return _items(shape.options[0], keys, definitions)
     if shape.base is Settings:
         return {"type": "object"}

@@ -52,7 +52,7 @@ class Shape:
     """A type with what was annotated on it; a union is its alternatives."""
 
     base: typing.Any  # a class, or typing.Literal, tuple or union form
-    options: tuple[Shape, ...] = ()  # alternatives of a union, or the item of a tuple
+    options: tuple[Shape, ...] = ()  # alternatives of a union, the item of a tuple, or each of its few
     literals: tuple[str, ...] = ()
     optional: bool = False
     dimension: Dimension | None = None
@@ -102,7 +102,7 @@ def shape_of(hint: typing.Any) -> Shape:
     if origin is typing.Literal:
         return Shape(base=typing.Literal, literals=tuple(str(value) for value in arguments))
     if origin is tuple:
-        return Shape(base=tuple, options=(shape_of(arguments[0]),))
+        return Shape(base=tuple, options=tuple(shape_of(item) for item in arguments if item is not Ellipsis))
     return Shape(base=hint)
 
 

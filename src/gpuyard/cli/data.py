@@ -1,0 +1,152 @@
+"""`gpuyard data run|show|profile|diff`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gpuyard.app.data import run_data, show_data
+from gpuyard.cli import data_profile
+from gpuyard.cli.options import add_json, quantity
+from gpuyard.datasets import Progress
+from gpuyard.datasets.compare import Shown, diff_data
+from gpuyard.report import print_json, print_table, print_text
+from gpuyard.report.data import columns_table, differences_table, progress_line, splits_table, steps_table
+from gpuyard.report.tokens import tokens_table
+from gpuyard.units import BYTES
+
+__all__ = ["ACTIONS", "add_arguments", "run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One word after `gpuyard data`."""
+
+    name: str
+    summary: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `run`."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file, a data section alone, or a data file")
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="where to (default .gpuyard/data/ beside FILE)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where it runs (default local)")
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="of the Ray cluster (default $RAY_ADDRESS, or start one)"
+    )
+    parser.add_argument(
+        "--memory", type=quantity(BYTES), default=2e9, metavar="SIZE", help="stay below this (default 2GB)"
+    )
+    add_json(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Prepares the data; prints what every step did."""
+    prepared = run_data(
+        arguments.file, out=arguments.out, engine=arguments.engine, address=arguments.address,
+        memory_bytes=arguments.memory, progress=_tell,
+    )  # fmt: skip
+    if arguments.json:
+        print_json(prepared.manifest)
+        return 0
+    print_table(steps_table(prepared.manifest))
+    print_table(splits_table(prepared.manifest))
+    if prepared.manifest.kind == "tokens":
+        print_table(tokens_table(prepared))
+    print_text(f"prepared in {prepared.folder}")
+    return 0
+
+
+def _tell(progress: Progress) -> None:
+    """How far it is, on one line of a terminal that rewrites itself."""
+    if sys.stderr.isatty():
+        last = progress.rows_done >= progress.rows
+        sys.stderr.write(f"\r\x1b[K{'' if last else progress_line(progress)}")
+        sys.stderr.flush()
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `show`."""
+    parser.add_argument("path", type=Path, metavar="PATH", help="a folder of prepared data, a pipeline, or a data file")
+    add_json(parser)
+
+
+def _shown(path: Path) -> Shown:
+    """What a path holds."""
+    with TemporaryDirectory(prefix="gpuyard-data-") as work:
+        return show_data(path, Path(work))
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    """Prints what it holds."""
+    shown = _shown(arguments.path)
+    if arguments.json:
+        print_json(shown)
+        return 0
+    print_table(columns_table(shown))
+    if shown.manifest:
+        print_table(steps_table(shown.manifest))
+        print_table(splits_table(shown.manifest))
+    return 0
+
+
+def _add_diff(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `diff`."""
+    parser.add_argument("first", type=Path, metavar="A", help="prepared data, a pipeline, or a data file")
+    parser.add_argument("second", type=Path, metavar="B", help="another")
+    add_json(parser)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    """Prints in what they differ."""
+    found = diff_data(_shown(arguments.first), _shown(arguments.second))
+    if arguments.json:
+        print_json({"differences": found})
+    else:
+        print_table(differences_table(found))
+    return 0
+
+
+ACTIONS = (
+    Action(name="run", summary="clean, normalise, make features, split and shard the data as a file declares",
+           add_arguments=_add_run, run=_run),
+    Action(name="show", summary="columns, rows, steps and splits of prepared data, or the columns of a source",
+           add_arguments=_add_show, run=_show),
+    Action(name="profile", summary="types, nulls, ranges, histograms, correlations and warnings of every column",
+           add_arguments=data_profile.add_arguments, run=data_profile.run),
+    Action(name="diff", summary="in what two sets of data differ: columns, rows, splits, settings, origin",
+           add_arguments=_add_diff, run=_diff),
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's actions, each with its own arguments."""
+    parser.epilog = (
+        "examples:\n"
+        "  gpuyard data run examples/quickstart.yaml -o prepared\n"
+        "  gpuyard data show prepared\n"
+        "  gpuyard data profile table.parquet --html profile.html"
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action in ACTIONS:
+        inner = actions.add_parser(
+            action.name,
+            help=action.summary,
+            description=action.summary[0].upper() + action.summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        action.add_arguments(inner)
+        inner.set_defaults(act=action.run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the action that was named."""
+    act: Callable[[argparse.Namespace], int] = arguments.act
+    return act(arguments)

@@ -1,0 +1,174 @@
+"""A table's profile as text: its columns, how they go with the label, and what looks wrong."""
+
+from __future__ import annotations
+
+import datetime
+
+from gpuyard.datasets.profile import QUANTILES, Column, Profile, Tie
+from gpuyard.report.table import NOT_KNOWN, Table
+from gpuyard.report.table import Column as Heading
+
+__all__ = [
+    "number",
+    "profile_notes",
+    "profile_summary",
+    "profile_table",
+    "share",
+    "suspicions_table",
+    "tie_words",
+    "ties_table",
+]
+
+MEDIAN = QUANTILES.index(0.5)
+MEASURES = {
+    "pearson": "Pearson",
+    "cramer_v": "Cramér's V",
+    "correlation_ratio": "correlation ratio",
+}
+LONG = 28
+TIES_NOTE = (
+    "information: mutual information over the label's entropy. tells alone: of the label, what this column "
+    "explains by itself in rows that it was not fitted on."
+)
+
+
+def number(value: float | None) -> str:
+    """A number to four digits."""
+    return (
+        NOT_KNOWN
+        if value is None
+        else f"{value:,.0f}"
+        if value == round(value) and abs(value) < 1e7
+        else f"{value:.4g}"
+    )
+
+
+def share(count: int, total: int) -> str:
+    """A part of the rows; a dash for none."""
+    return f"{count / total:.2%}" if count and total else NOT_KNOWN
+
+
+def short(text: str | None) -> str:
+    """A value that fits in a cell."""
+    if text is None:
+        return NOT_KNOWN
+    line = text.replace("\n", "⏎")
+    return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
+
+
+def moment(column: Column, value: float) -> str:
+    """A number of the column's own axis: of a time, the day or the second."""
+    if column.kind != "time":
+        return number(value)
+    try:
+        when = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=value)
+    except OverflowError:
+        return number(value)
+    return f"{when:%Y-%m-%d}" if column.dtype == "Date" else f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def distinct(column: Column) -> str:
+    """How many values there are; `~` where that is an estimate."""
+    return f"{'' if column.distinct_exact else '~'}{column.distinct_count:,}"
+
+
+def tie_words(tie: Tie | None) -> str:
+    """How a column goes with the label, in a cell."""
+    return NOT_KNOWN if tie is None else f"{tie.strength:+.2f}" if tie.measure == "pearson" else f"{tie.strength:.2f}"
+
+
+def profile_summary(profile: Profile) -> str:
+    """The table in one line."""
+    about = "" if profile.duplicates_exact else "about "
+    parts = [
+        f"{profile.rows_count:,} rows",
+        f"{len(profile.columns)} columns",
+        f"{about}{profile.duplicates_count:,} duplicate rows" if profile.duplicates_count else "no duplicate rows",
+    ]
+    if profile.label:
+        parts.append(f"label {profile.label}")
+    return f"{profile.source}: {', '.join(parts)}"
+
+
+def profile_notes(profile: Profile) -> tuple[str, ...]:
+    """How the numbers were found."""
+    notes = []
+    if profile.sampled_count < profile.rows_count:
+        notes.append(
+            f"Quantiles, histograms, outliers and correlations are of {profile.sampled_count:,} rows chosen by hash; "
+            "all else is of every row."
+        )
+    if any(not column.distinct_exact for column in profile.columns):
+        notes.append("~ distinct values estimated: HyperLogLog, then the values of some hashes (right to about 0.2%).")
+    if not profile.duplicates_exact:
+        notes.append("Duplicate rows are estimated from the rows of some hashes.")
+    return tuple(notes)
+
+
+def profile_table(profile: Profile) -> Table:
+    """One row for every column."""
+    headings = (
+        "column",
+        "type",
+        "nulls",
+        "distinct",
+        "least",
+        "median or mode",
+        "greatest",
+        "mean",
+        "deviation",
+        "outliers",
+    )
+    rows = []
+    for column in profile.columns:
+        text = column.kind == "text"
+        least, greatest = short(column.least), short(column.greatest)
+        if text and column.longest is not None:
+            least, greatest = f"{column.shortest} chars", f"{column.longest} chars"
+        middle = moment(column, column.quantiles[MEDIAN]) if column.quantiles else NOT_KNOWN
+        if not column.quantiles and column.top:
+            middle = short(column.top[0].text)
+        outliers = NOT_KNOWN if not column.outliers_ratio else f"{column.outliers_ratio:.1%}"
+        cells = [
+            column.name, column.dtype, share(column.nulls_count, profile.rows_count), distinct(column), least, middle,
+            greatest, number(column.mean), number(column.deviation), outliers,
+        ]  # fmt: skip
+        rows.append((*cells, tie_words(column.tie)) if profile.label else tuple(cells))
+    columns = tuple(Heading(heading=name, numeric=name not in ("column", "type")) for name in headings)
+    if profile.label:
+        columns = (*columns, Heading(heading="with label", numeric=True))
+    return Table(columns=columns, rows=tuple(rows), title=profile_summary(profile), notes=profile_notes(profile))
+
+
+def ties_table(profile: Profile, limit: int = 20) -> Table | None:
+    """The columns that go with the label most, strongest first; None without a label."""
+    tied = [(column, column.tie) for column in profile.columns if column.tie]
+    if not tied:
+        return None
+    tied.sort(key=lambda pair: (-pair[1].alone_ratio, -abs(pair[1].strength), pair[0].name))
+    rows = tuple(
+        (
+            column.name,
+            MEASURES[tie.measure],
+            tie_words(tie),
+            NOT_KNOWN if tie.spearman is None else f"{tie.spearman:+.2f}",
+            NOT_KNOWN if tie.information_ratio is None else f"{tie.information_ratio:.2f}",
+            f"{tie.alone_ratio:.0%}",
+        )
+        for column, tie in tied[:limit]
+    )
+    names = ("column", "measure", "strength", "Spearman", "information", "tells alone")
+    notes: tuple[str, ...] = (TIES_NOTE,)
+    if len(tied) > limit:
+        notes = (*notes, f"{len(tied) - limit} more columns go with it less.")
+    columns = tuple(Heading(heading=name, numeric=index > 1) for index, name in enumerate(names))
+    return Table(columns=columns, rows=rows, title=f"with the label {profile.label}", notes=notes)
+
+
+def suspicions_table(profile: Profile) -> Table | None:
+    """What looks wrong; None where nothing does."""
+    if not profile.suspicions:
+        return None
+    rows = tuple((one.check, one.where, one.what, one.fix) for one in profile.suspicions)
+    columns = tuple(Heading(heading=name) for name in ("check", "where", "what", "fix"))
+    return Table(columns=columns, rows=rows, title=f"{len(rows)} to look at")

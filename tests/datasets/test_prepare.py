@@ -1,0 +1,292 @@
+"""Whole runs: rows are never lost, splits are exact and the same however the table is cut, killed runs go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpuyard.datasets import LocalEngine, Prepared, load_prepared
+from gpuyard.errors import InputError
+
+from .made import made, mixed
+
+REAL = "source: sklearn:{name}\nlabel: target\nsteps:\n- deduplicate: {{}}\n- impute: {{value: median}}\n- zscore: {{}}\nsplit: {{test: 0.2, seed: 7{more}}}\n"
+CLEAN = """
+source: table.parquet
+label: label
+id: id
+steps:
+- drop_nulls: {columns: [a]}
+- deduplicate: {columns: [key]}
+- filter: {where: "b > 1", quarantine: true}
+- cast: {columns: [text], to: int}
+- impute: {columns: [b], value: mean}
+- zscore: {columns: [a, b]}
+split: {test: 0.25, validation: 0.1, seed: 3}
+"""
+
+
+def dirty(rows: int, seed: int) -> pl.DataFrame:
+    """Rows of which every cleaning step takes some."""
+    rng = np.random.default_rng(seed)
+    return mixed(rows, seed).with_columns(
+        pl.Series("key", rng.integers(0, max(1, rows // 2), rows)),
+        pl.Series("text", rng.choice(["1", " 22 ", "x", "3.5", "-4"], rows)),
+    )
+
+
+def reconciled(prepared: Prepared) -> None:
+    """in = out + dropped + quarantined, for the whole and for every step; files hold what the manifest says."""
+    manifest = prepared.manifest
+    assert manifest.rows_in == manifest.rows_out + manifest.dropped + manifest.quarantined
+    for before, after in zip(manifest.counts, manifest.counts[1:], strict=False):
+        assert after.rows_in == before.rows_out
+    for step in manifest.counts:
+        assert step.rows_in == step.rows_out + step.dropped + step.quarantined
+    assert sum(split.rows for split in manifest.splits) == manifest.rows_out
+    for split in manifest.splits:
+        assert split.rows == (prepared.table(split.name).height if split.shards else 0)
+    assert sum(shard.rows for shard in manifest.quarantine) == manifest.quarantined
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "problem"),
+    [
+        ("iris", 150, "classification"),
+        ("wine", 178, "classification"),
+        ("diabetes", 442, "regression"),
+        ("digits", 1797, "classification"),
+    ],
+)
+def test_real_data(name: str, rows: int, problem: str, tmp_path: Path) -> None:
+    prepared = made(tmp_path, REAL.format(name=name, more=""))
+    reconciled(prepared)
+    manifest = prepared.manifest
+    assert (manifest.rows_in, manifest.problem) == (rows, problem)
+    assert manifest.split("test").rows == round(manifest.rows_out * 0.2)  # type: ignore[union-attr]
+    arrays = prepared.arrays("train")
+    assert arrays.x.dtype == np.float32
+    assert arrays.x.flags["C_CONTIGUOUS"]
+    assert np.isfinite(arrays.x).all()
+    assert arrays.y is not None
+    assert arrays.y.dtype == (np.int64 if problem == "classification" else np.float64)
+    if name == "iris":
+        assert manifest.dropped == 1  # iris has one row twice
+        assert manifest.classes == ("0", "1", "2")
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(20, 400), seed=st.integers(0, 99))
+def test_counts_reconcile(rows: int, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    prepared = made(tmp_path_factory.mktemp("run"), CLEAN, dirty(rows, seed))
+    reconciled(prepared)
+    assert prepared.manifest.dropped > 0
+    assert prepared.manifest.quarantined > 0
+
+
+def test_the_quarantine_says_why(tmp_path: Path) -> None:
+    prepared = made(tmp_path, CLEAN, dirty(300, 1))
+    table = pl.concat([pl.read_parquet(tmp_path / "out" / shard.path) for shard in prepared.manifest.quarantine])
+    reasons = set(table["__reason"].to_list())
+    assert reasons == {"not b > 1", 'text: "x" is not int', 'text: "3.5" is not int'}
+    assert table["id"].n_unique() == prepared.manifest.quarantined
+
+
+def test_the_cut_does_not_change_the_result(tmp_path: Path) -> None:
+    frame = dirty(150_000, 5)
+    whole = made(tmp_path, CLEAN, frame, name="whole")
+    small = made(tmp_path, CLEAN, name="small", memory_bytes=271e6, engine=LocalEngine(in_flight=2))
+    assert small.manifest.lineage.partitions > whole.manifest.lineage.partitions
+    assert small.manifest.version == whole.manifest.version
+    for split in ("train", "validation", "test"):
+        one, other = whole.table(split), small.table(split)
+        assert one["id"].to_list() == other["id"].to_list()
+        np.testing.assert_allclose(one["a"].to_numpy(), other["a"].to_numpy(), rtol=1e-6)
+    assert [count.dropped for count in whole.manifest.counts] == [count.dropped for count in small.manifest.counts]
+
+
+def test_stratified_parts_are_exact(tmp_path: Path) -> None:
+    prepared = made(tmp_path, REAL.format(name="iris", more=", stratify: true"))
+    classes = prepared.table("test")["target"].value_counts().sort("target")["count"].to_list()
+    assert classes == [10, 10, 10]
+    again = made(tmp_path, REAL.format(name="iris", more=", stratify: true"), name="again")
+    assert again.table("test").equals(prepared.table("test"))
+
+
+def test_groups_stay_together_and_time_goes_forward(tmp_path: Path) -> None:
+    frame = mixed(1000).with_columns(pl.Series("g", np.arange(1000) % 37))
+    by_group = made(tmp_path, "source: table.parquet\nsplit: {test: 0.3, group: g}", frame, name="group")
+    train, test = by_group.table("train"), by_group.table("test")
+    assert not set(train["g"]) & set(test["g"])
+    assert 0.2 < test.height / 1000 < 0.4
+    by_time = made(
+        tmp_path,
+        "source: table.parquet\nsteps: [{drop_nulls: {columns: [when]}}]\nsplit: {test: 0.2, validation: 0.2, time: when}",
+        frame,
+        name="time",
+    )
+    last, middle, first = (by_time.table(name)["when"] for name in ("test", "validation", "train"))
+    assert first.max() < middle.min() <= middle.max() < last.min()  # type: ignore[operator]
+    assert last.len() / by_time.manifest.rows_out == pytest.approx(0.2, abs=0.01)
+
+
+def test_the_same_run_is_not_run_again(tmp_path: Path) -> None:
+    first = made(tmp_path, CLEAN, dirty(300, 1))
+    stamp = (tmp_path / "out" / "manifest.json").stat().st_mtime_ns
+    again = made(tmp_path, CLEAN)
+    assert (tmp_path / "out" / "manifest.json").stat().st_mtime_ns == stamp
+    assert again.manifest == first.manifest
+    other = made(tmp_path, CLEAN.replace("b > 1", "b > 2"))
+    assert other.manifest.version != first.manifest.version
+    reconciled(other)
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        made(tmp_path, CLEAN, dirty(100, 1))
+    assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+import gpuyard.datasets.engines.local as local
+from tests.datasets.made import spec_of
+from gpuyard.datasets import prepare, LocalEngine
+real = local.execute
+def slow(job, work):
+    with open(sys.argv[1] + "/log", "a") as log:
+        log.write(f"{job.name} {work.partition.number}\\n")
+    time.sleep(float(sys.argv[2]) if job.name == "write" else 0)
+    return real(job, work)
+local.execute = slow
+prepare(spec_of(Path(sys.argv[1] + "/spec.yaml").read_text()), base=Path(sys.argv[1]), out=Path(sys.argv[1]) / "out",
+        engine=LocalEngine(in_flight=1), memory_bytes=271e6)
+"""
+
+
+def test_a_killed_run_goes_on_from_finished_partitions(tmp_path: Path) -> None:
+    dirty(250_000, 2).write_parquet(tmp_path / "table.parquet", row_group_size=20_000)
+    (tmp_path / "spec.yaml").write_text(CLEAN)
+    root = Path(__file__).parents[2]
+    line = [sys.executable, "-c", SLOW, str(tmp_path)]
+    process = subprocess.Popen([*line, "0.4"], cwd=root)
+    log = tmp_path / "log"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and log.read_text().count("write") >= 3) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    before = log.read_text().splitlines()
+    subprocess.run([*line, "0"], cwd=root, check=True)
+    after = log.read_text().splitlines()[len(before) :]
+    prepared = load_prepared(tmp_path / "out")
+    reconciled(prepared)
+    parts = prepared.manifest.lineage.partitions
+    assert parts > 4
+    assert (
+        len([one for one in after if one.startswith("write")]) <= parts - 2
+    )  # those that were finished are not redone
+    assert not [one for one in after if one.startswith(("keys", "statistics"))]
+    fresh = made(tmp_path, CLEAN, name="fresh", memory_bytes=271e6, engine=LocalEngine(in_flight=1))
+    assert fresh.table("train").equals(prepared.table("train"))
+    assert [shard.sha256 for shard in fresh.manifest.splits[0].shards] == [
+        shard.sha256 for shard in prepared.manifest.splits[0].shards
+    ]
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from tests.datasets.made import spec_of
+from gpuyard.datasets import prepare
+from gpuyard.errors import RefusedError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+try:
+    prepare(spec_of("source: table.parquet"), base=Path(sys.argv[1]), out=Path(sys.argv[1]) / "out")
+except RefusedError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_refused(tmp_path: Path) -> None:
+    mixed(50_000).write_parquet(tmp_path / "table.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cannot be written" in done.stdout
+    assert "free disk space" in done.stdout
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from tests.datasets.made import spec_of
+from gpuyard.datasets import prepare
+prepare(spec_of(Path(sys.argv[1] + "/spec.yaml").read_text()), base=Path(sys.argv[1]), out=Path(sys.argv[1]) / "out", memory_bytes=float(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_a_table_five_times_the_cap_stays_below_it(tmp_path: Path) -> None:
+    cap = 500e6  # of which about half is the interpreter and its libraries
+    rng = np.random.default_rng(0)
+    block = pl.DataFrame({"id": np.arange(40_000), **{f"x{at}": rng.normal(size=40_000) for at in range(80)}})
+    files, size = 0, 0
+    (tmp_path / "raw").mkdir()
+    while size < 5 * (cap - 250e6):
+        block.with_columns(pl.col("id") + files * 39_000).write_parquet(
+            tmp_path / "raw" / f"{files:03d}.parquet", compression="uncompressed"
+        )
+        files, size = files + 1, size + block.estimated_size()
+    (tmp_path / "spec.yaml").write_text(
+        "source: raw\nid: id\nsteps:\n- deduplicate: {columns: [id]}\n- clip: {columns: [x1], quantile: 0.01}\n- zscore: {}\noutput: {compression: none}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(tmp_path), str(cap)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    peak = float(done.stdout)
+    prepared = load_prepared(tmp_path / "out")
+    reconciled(prepared)
+    assert prepared.manifest.dropped == (files - 1) * 1000
+    assert peak < cap, f"{peak / 1e6:.0f} MB of {cap / 1e6:.0f} MB; the table has {size / 1e6:.0f} MB"
+
+
+def test_too_little_memory_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too little"):
+        made(tmp_path, CLEAN, dirty(100, 1), memory_bytes=100e6)
+
+
+def test_the_manifest_is_json(tmp_path: Path) -> None:
+    prepared = made(tmp_path, CLEAN, dirty(200, 1))
+    data = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert data["version"] == prepared.manifest.version
+    assert data["lineage"]["spec"]["source"] == "table.parquet"
+    assert not (tmp_path / "out" / ".work").exists()
+    with pytest.raises(InputError, match="no split named"):
+        prepared.table("holdout")
+    with pytest.raises(InputError, match=r"no manifest\.json"):
+        load_prepared(tmp_path)

@@ -1,0 +1,196 @@
+"""Every step: Polars and NumPy agree, scikit-learn agrees, wrong settings are named."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn import preprocessing
+
+from gpuyard.datasets import load_transform
+from gpuyard.datasets.steps.strings import Strings
+from gpuyard.errors import InputError
+
+from .made import made, mixed
+
+HEAD = "source: table.parquet\nlabel: label\nid: id\noutput: {precision: float64}\nsteps:\n"
+PIPELINES = {
+    "zscore": "- zscore: {columns: [a, b, n]}",
+    "impute mean, clip, zscore": "- impute: {columns: [a, b], value: mean}\n- clip: {columns: [a, b], lower: 0, upper: 6}\n- zscore: {columns: [a, b]}",
+    "impute median, robust": "- impute: {columns: [a, b], value: median}\n- robust: {columns: [a, b, n]}",
+    "impute mode": "- impute: {columns: [n, city], value: mode}\n- onehot: {columns: [city]}",
+    "impute constant": '- impute: {columns: [city], value: none}\n- impute: {columns: [a], value: "7.5"}\n- ordinal: {columns: [city]}',
+    "impute by group": "- impute: {columns: [a, b], value: mean, by: city}",
+    "impute by number": "- impute: {columns: [a], value: mean, by: code}",
+    "minmax": "- minmax: {columns: [a, b], low: -1, high: 1}",
+    "clip quantile": "- clip: {columns: [a, b], quantile: 0.05}\n- zscore: {columns: [a, b]}",
+    "clip iqr": "- clip: {columns: [a, b], iqr: 1.5}",
+    "log": "- power: {columns: [b], method: log}",
+    "box-cox": "- power: {columns: [b], method: box_cox}",
+    "yeo-johnson": "- power: {columns: [a, b, n], method: yeo_johnson}\n- zscore: {columns: [a, b, n]}",
+    "quantile": "- quantile: {columns: [a, b], points: 50}",
+    "quantile bell": "- quantile: {columns: [a], shape: bell}",
+    "unit length": "- unit_length: {columns: [a, b, n]}",
+    "unit l1": "- unit_length: {columns: [a, b], norm: l1}",
+    "unit max": "- unit_length: {columns: [a, b], norm: max}",
+    "onehot": "- onehot: {columns: [city, code], most: 3}",
+    "ordinal": "- ordinal: {columns: [city, code]}",
+    "ordinal given": "- ordinal: {columns: [city], order: [Rome, Oslo]}",
+    "hash": "- hash: {columns: [city, code], buckets: 17}",
+    "bucketise edges": "- bucketise: {columns: [a], edges: [0, 1, 2.5]}",
+    "bucketise rows": "- bucketise: {columns: [a, b], buckets: 20}",
+    "bucketise width": "- bucketise: {columns: [a], buckets: 4, by: width}",
+    "polynomial": "- polynomial: {columns: [a, b, n], degree: 3}",
+    "interactions": "- polynomial: {columns: [a, b, n], interactions: true}",
+    "date parts": "- date_parts: {columns: [when], parts: [year, month, day, weekday, hour, minute, second, day_of_year, epoch]}",
+    "strings": "- strings: {columns: [city], case: lower}\n- onehot: {columns: [city]}",
+    "cast": "- cast: {columns: [n], to: text}\n- cast: {columns: [n], to: float}\n- cast: {columns: [flag], to: int}\n- cast: {columns: [code], to: bool}",
+    "all": "- impute: {value: mean}\n- zscore: {}\n- impute: {columns: [city], value: mode}\n- onehot: {columns: [city]}\n- minmax: {columns: ['*']}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_one_row_and_a_table_agree(name: str, tmp_path: Path) -> None:
+    frame = mixed(300)
+    prepared = made(tmp_path, HEAD + PIPELINES[name], frame)
+    transform = load_transform(tmp_path / "out" / "transform.json")
+    table = prepared.table("train").select(pl.col(one).cast(pl.Float64) for one in transform.outputs)
+    columns = {column.name: frame[column.name].to_list() for column in transform.inputs}
+    batch = transform.numbers(columns)
+    np.testing.assert_allclose(batch, table.fill_null(float("nan")).to_numpy(), rtol=1e-9, atol=1e-9)
+    for row in (0, 7, 299):
+        alone = transform.numbers({name: [values[row]] for name, values in columns.items()})
+        np.testing.assert_allclose(alone[0], batch[row], rtol=1e-12, atol=1e-12)
+    assert transform.matrix(columns).dtype == np.float32
+    assert prepared.manifest.features == transform.outputs
+
+
+def test_target_is_out_of_fold_in_training_and_whole_at_serving(tmp_path: Path) -> None:
+    frame = mixed(600)
+    prepared = made(tmp_path, HEAD + "- target: {columns: [city], smoothing: 5}", frame)
+    assert prepared.transform
+    served = prepared.transform.numbers(
+        {name: frame[name].to_list() for name in (c.name for c in prepared.transform.inputs)}
+    )
+    place = prepared.transform.outputs.index("city_target")
+    mean = frame["label"].mean()
+    for city, rows in frame.filter(pl.col("city").is_not_null()).group_by("city"):
+        expected = (rows["label"].sum() + 5 * mean) / (rows.height + 5)
+        at = (frame["city"] == city[0]).fill_null(False).arg_true()
+        np.testing.assert_allclose(served[at.to_numpy(), place], expected)
+        trained = prepared.table("train")["city_target"].gather(at)
+        assert trained.n_unique() > 1 or rows.height < 10  # every fold has a mean of its own
+        # a row's own label moves its serving value, but never the one it is trained with
+    unseen = prepared.transform.numbers(
+        {c.name: ["nowhere" if c.name == "city" else 1.0] for c in prepared.transform.inputs}
+    )
+    assert unseen[0, place] == pytest.approx(mean)
+
+
+def test_scalers_are_those_of_scikit_learn(tmp_path: Path) -> None:
+    frame = mixed(500).with_columns(pl.col("a").fill_null(1.0), pl.col("b").fill_null(1.0))
+    raw = frame.select("a", "b").to_numpy()
+    for step, scaler in (
+        ("zscore: {columns: [a, b]}", preprocessing.StandardScaler()),
+        ("minmax: {columns: [a, b]}", preprocessing.MinMaxScaler()),
+        ("robust: {columns: [a, b]}", preprocessing.RobustScaler()),
+        ("unit_length: {columns: [a, b]}", preprocessing.Normalizer()),
+        ("quantile: {columns: [a, b], points: 500}", preprocessing.QuantileTransformer(n_quantiles=500)),
+    ):
+        prepared = made(tmp_path, HEAD + f"- {step}", frame)
+        np.testing.assert_allclose(
+            prepared.table("train").select("a", "b").to_numpy(), scaler.fit_transform(raw), atol=1e-9
+        )
+
+
+def test_exponents_are_those_of_scipy(tmp_path: Path) -> None:
+    frame = mixed(500).with_columns(pl.col("b").fill_null(1.0), pl.col("a").fill_null(1.0))
+    prepared = made(tmp_path, HEAD + "- power: {columns: [b], method: box_cox}\n- power: {columns: [a]}", frame)
+    np.testing.assert_allclose(
+        prepared.table("train")["b"].to_numpy(), stats.boxcox(frame["b"].to_numpy())[0], rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        prepared.table("train")["a"].to_numpy(), stats.yeojohnson(frame["a"].to_numpy())[0], rtol=1e-4
+    )
+
+
+def test_statistics_come_from_the_training_rows_alone(tmp_path: Path) -> None:
+    frame = mixed(400)
+    prepared = made(
+        tmp_path, HEAD + "- impute: {columns: [a], value: mean}\n- zscore: {columns: [a]}\nsplit: {test: 0.5}", frame
+    )
+    train, test = prepared.table("train")["a"], prepared.table("test")["a"]
+    assert train.mean() == pytest.approx(0, abs=1e-12)
+    assert train.std(ddof=0) == pytest.approx(1)
+    assert abs(float(test.mean() or 0)) > 1e-6  # type: ignore[arg-type]
+
+
+def test_fill_clip_and_scale_take_one_pass(tmp_path: Path) -> None:
+    prepared = made(
+        tmp_path, HEAD + "- deduplicate: {columns: [id]}\n" + PIPELINES["impute mean, clip, zscore"], mixed()
+    )
+    assert prepared.manifest.lineage.passes == ("keys", "statistics", "write")
+    assert prepared.table("train")["a"].mean() == pytest.approx(0, abs=1e-12)
+    assert prepared.table("train")["a"].std(ddof=0) == pytest.approx(1)
+
+
+def test_strings_know_unicode_and_white_space() -> None:
+    step = Strings(columns=("x",), case="lower", missing=True)
+    texts = ["  Ｆｕｌｌ\u00a0width ", "N/A", "", "a\x1cb", "ΣΑΣ", "é", None, "Straße\t\n x"]
+    table = pl.DataFrame({"x": texts}).select(step.expressions())["x"].to_list()
+    assert table == [None if text is None else step.text(text) for text in texts]
+    assert table[:3] == ["full width", None, None]
+
+
+def test_dates_are_read_in_every_form(tmp_path: Path) -> None:
+    texts = ["2024-02-29T12:34:56.5+02:00", "2024-02-29", "2024-02-29 01:02:03Z", "never", None]
+    frame = pl.DataFrame({"t": texts, "id": range(5), "label": [0, 1, 0, 1, 0]})
+    prepared = made(tmp_path, HEAD + "- dates: {columns: [t]}\n- date_parts: {columns: [t], parts: [epoch]}", frame)
+    assert prepared.manifest.quarantined == 1
+    found = prepared.table("train")["t_epoch"].to_list()
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    assert found[0] == datetime.datetime(2024, 2, 29, 12, 34, 56, 500000, tzinfo=zone).timestamp()
+    assert found[3] is None
+    assert prepared.transform
+    served = prepared.transform.numbers({"t": texts})
+    np.testing.assert_allclose(served[:3, 0], found[:3])
+    assert np.isnan(served[3:, 0]).all()
+    own = made(
+        tmp_path,
+        HEAD + "- dates: {columns: [t], format: '%d.%m.%Y', bad: 'null'}",
+        pl.DataFrame({"t": ["01.02.2024", "x"], "id": [1, 2], "label": [0, 1]}),
+        name="own",
+    )
+    assert own.table("train")["t"].to_list() == [datetime.datetime(2024, 2, 1), None]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("- zscore: {columns: [nothing]}", 'no column named "nothing"'),
+        ("- zscore: {columns: [city]}", "is String, not number"),
+        ("- clip: {columns: [a]}", "needs one way"),
+        ("- clip: {columns: [a], quantile: 0.6}", "not below 0.5"),
+        ("- clip: {columns: [a], lower: 2, upper: 1}", "not below upper"),
+        ("- minmax: {low: 1, high: 0}", "not below high"),
+        ("- bucketise: {columns: [a]}", "needs edges or a number"),
+        ("- bucketise: {columns: [a], edges: [2, 1]}", "do not rise"),
+        ("- polynomial: {columns: [a], degree: 9}", "above 5"),
+        ("- filter: {where: 'a >>> 1'}", "is not a condition"),
+        ("- filter: {where: 'zzz > 1'}", 'no column named "zzz"'),
+        ("- impute: {columns: [a], value: median, by: city}", "by group"),
+        ("- zscore: {}\n  minmax: {}", "two steps in one"),
+        ("- hash: {columns: [city], buckets: 5000000000}", "too many"),
+        ("- onehot: {columns: [city], most: 99999}", "too many"),
+        ("- zscor: {}", 'did you mean "zscore"'),
+    ],
+)
+def test_wrong_settings_are_named(steps: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, HEAD + steps, mixed(50))
+    assert said in str(caught.value)
+    assert "fix:" in str(caught.value)
