@@ -1,0 +1,13 @@
+"""The arrays that trainers take and give."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Rows"]
+
+Array: TypeAlias = npt.NDArray[Any]  # of whatever numbers the data have
+Rows: TypeAlias = npt.NDArray[np.intp]  # numbers of rows

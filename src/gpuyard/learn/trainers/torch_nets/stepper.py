@@ -1,0 +1,218 @@
+"""One optimiser step in PyTorch: DDP or FSDP where there are several processes, AdamW, distributed checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import typing
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.fsdp import FSDPModule, fully_shard
+
+from gpuyard.errors import InputError, RefusedError
+from gpuyard.learn.arrays import Array
+from gpuyard.learn.networks.weights import Weights, decays
+from gpuyard.learn.spec import Gradient, Parallel
+from gpuyard.learn.trainer import Run
+from gpuyard.learn.trainers.torch_nets.devices import Place
+
+__all__ = ["TorchStepper"]
+
+Batch = tuple[torch.Tensor, ...]
+Rows = Callable[[npt.NDArray[np.intp]], tuple[Array, ...]]
+EPSILON = 1e-8
+STATE, NOTES = "state", "notes.json"
+FROZEN = StateDictOptions(ignore_frozen_params=True)
+
+
+class TorchStepper:
+    """The model, its optimiser and the step; `loss` of the model is a module whose call gives the mean loss."""
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        rows: Rows,
+        validate: Callable[[], float],
+        spec: Gradient,
+        place: Place,
+        parallel: Parallel = "ddp",
+        blocks: typing.Sequence[nn.Module] = (),
+        loss_scale: float = 1.0,
+    ) -> None:
+        self.model, self.rows, self.validate, self.spec, self.place = model, rows, validate, spec, place
+        self.loss_scale = loss_scale
+        self.sharded = place.together and parallel == "fsdp"
+        model.to(place.device)
+        if self.sharded:
+            for block in blocks:
+                fully_shard(block)
+            fully_shard(model)
+        self.wrapped: nn.Module = model
+        if place.together and not self.sharded:
+            ids = [place.device.index] if place.device.type == "cuda" else None
+            self.wrapped = nn.parallel.DistributedDataParallel(model, device_ids=ids)
+        trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+        groups = [
+            {"params": [value for name, value in trained if decays(name)], "weight_decay": spec.weight_decay},
+            {"params": [value for name, value in trained if not decays(name)], "weight_decay": 0.0},
+        ]
+        self.trained = [value for _, value in trained]
+        self.optimizer = torch.optim.AdamW(
+            [group for group in groups if group["params"]],
+            lr=spec.learning_rate, betas=(spec.beta1, spec.beta2), eps=EPSILON,
+        )  # fmt: skip
+        self.best: dict[str, torch.Tensor] | None = None
+        self.last: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def step(self, rows: npt.NDArray[np.intp], learning_rate: float) -> None:
+        """Takes one optimiser step; does not wait for it where the device does not."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.model.train()
+        self.optimizer.zero_grad()
+        total = torch.zeros((), device=self.place.device)
+        parts = self.rows(rows)
+        for number in range(len(rows)):
+            batch = tuple(torch.from_numpy(part[number]).to(self.place.device) for part in parts)
+            last = number == len(rows) - 1
+            with self._alone(not last), self._precision():
+                loss = self.wrapped(*batch) / len(rows)
+            with self._alone(not last):
+                loss.backward()
+            total += loss.detach()
+        limit = self.spec.clip if self.spec.clip is not None else float("inf")
+        norm = nn.utils.clip_grad_norm_(self.trained, limit)
+        self.optimizer.step()
+        self.place.after_step()
+        self.last = (total, norm)
+
+    def loss(self) -> tuple[float, float]:
+        """Loss and norm of the gradient of the last step, over all processes."""
+        assert self.last is not None
+        total, norm = self.last
+        whole = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        mean = self.place.sum_of([float(total)])[0] / self.place.ranks.world
+        return mean * self.loss_scale, float(whole)
+
+    def validation_loss(self) -> float:
+        """Loss on the validation rows."""
+        self.model.eval()
+        with torch.no_grad():
+            return self.validate() * self.loss_scale
+
+    def agree(self, asked: bool) -> bool:
+        """True in every process when any of them was asked."""
+        return self.place.sum_of([float(asked)])[0] > 0
+
+    def keep_best(self) -> None:
+        """Remembers these weights as the best."""
+        self.best = self._whole()
+
+    def weights(self) -> Weights:
+        """The weights to use, in every process: the best, where early stopping looked for them."""
+        return {name: value.float().numpy() for name, value in (self.best or self._whole()).items()}
+
+    def memory_bytes(self) -> float:
+        """The most memory that was in use."""
+        return self.place.memory_bytes()
+
+    def save(self, run: Run, step: int, notes: str) -> None:
+        """Makes the checkpoint of a step: every process writes its part, the first one seals."""
+        checkpoints, first = run.checkpoints, run.ranks.first
+        assert checkpoints is not None
+        model, optimizer = get_state_dict(self.model, self.optimizer, options=FROZEN)
+        state = {"model": model, "optimizer": optimizer}
+
+        def write(folder: Path) -> None:
+            """Writes the parts."""
+            if first:
+                (folder / NOTES).write_text(notes, encoding="utf-8")
+                if self.best is not None:
+                    torch.save(self.best, folder / "best.pt")
+            try:
+                with _quiet():
+                    dcp.save(state, checkpoint_id=folder / STATE, no_dist=not self.place.together)
+            except dcp.CheckpointException as error:
+                raise OSError(5, str(next(iter(error.failures.values()))[0])) from error
+
+        if not self.place.together:
+            checkpoints.save(step, write)
+            return
+        if first:
+            checkpoints.begin(step)
+        self.place.wait()
+        failed = ""
+        try:
+            write(checkpoints.unsealed(step))
+            self.place.wait()
+            if first:
+                checkpoints.seal(step)
+        except OSError as error:
+            failed = str(error)
+        if self.agree(bool(failed)):
+            raise RefusedError(
+                str(checkpoints.folder), f"the checkpoint cannot be written: {failed or 'another process failed'}",
+                "free disk space, then resume the run",
+            )  # fmt: skip
+
+    def restore(self, folder: Path) -> str:
+        """Takes weights and optimiser from a checkpoint; gives the notes."""
+        model, optimizer = get_state_dict(self.model, self.optimizer, options=FROZEN)
+        state = {"model": model, "optimizer": optimizer}
+        try:
+            with _quiet():
+                dcp.load(state, checkpoint_id=folder / STATE, no_dist=not self.place.together)
+        except (dcp.CheckpointException, ValueError, RuntimeError) as error:
+            raise InputError.one(
+                str(folder), f"is of another model: {error}", "name another folder for this training"
+            ) from error
+        set_state_dict(
+            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"],
+            options=StateDictOptions(ignore_frozen_params=True, strict=False),
+        )  # fmt: skip
+        if (folder / "best.pt").is_file():
+            self.best = torch.load(folder / "best.pt", weights_only=True)
+        return (folder / NOTES).read_text(encoding="utf-8")
+
+    def _whole(self) -> dict[str, torch.Tensor]:
+        """All trained weights on the host, gathered from every process."""
+        options = StateDictOptions(full_state_dict=True, cpu_offload=False, ignore_frozen_params=True)
+        state = get_model_state_dict(self.model, options=options)
+        return {name: typing.cast(torch.Tensor, value).detach().cpu().clone() for name, value in state.items()}
+
+    def _alone(self, alone: bool) -> contextlib.AbstractContextManager[object]:
+        """No exchange of gradients for a micro-batch that is not the last."""
+        if isinstance(self.model, FSDPModule):
+            self.model.set_requires_gradient_sync(not alone)
+        elif alone and isinstance(self.wrapped, nn.parallel.DistributedDataParallel):
+            return typing.cast(contextlib.AbstractContextManager[object], self.wrapped.no_sync())
+        return contextlib.nullcontext()
+
+    def _precision(self) -> contextlib.AbstractContextManager[object]:
+        """bfloat16 matrix products where they are wished for."""
+        wide = self.spec.precision == "float32"
+        context: contextlib.AbstractContextManager[object] = torch.autocast(
+            self.place.device.type, dtype=torch.bfloat16, enabled=not wide
+        )
+        return context
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warning that a single process saves a checkpoint: it is meant."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield

@@ -1,0 +1,5 @@
+"""Gradient-boosted trees by LightGBM."""
+
+from gpuyard.learn.trainers.trees.trainer import make
+
+__all__ = ["make"]

@@ -1,0 +1,183 @@
+"""Evaluations end to end on real trees: folds, slices, learning curves, workers that do not change the scores."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import tokenizers.models
+from sklearn.datasets import make_classification, make_regression
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from gpuyard.document import dump_json, load_json
+from gpuyard.errors import InputError, RefusedError
+from gpuyard.learn import Table, Tokens, TrainSpec
+from gpuyard.learn.evaluate import ArrayParts, EvaluateSpec, Part, Scorecard, answers, evaluate
+from gpuyard.learn.evaluate.fold import Answer, FoldJob, answer
+from gpuyard.learn.evaluate.pool import open_pool
+from gpuyard.learn.evaluate.run import judge
+from gpuyard.learn.spec import Trees
+
+TREES = TrainSpec(trees=Trees(rounds=15, leaves=7))
+
+
+def classes(rows: int = 240) -> Table:
+    """Three classes that can be told apart."""
+    x, y = make_classification(rows, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+    return Table(x=x.astype(np.float32), y=y, names=tuple("abcdef"), problem="classification", classes=("p", "q", "r"))
+
+
+def folds(table: Table, count: int = 4) -> ArrayParts:
+    """Stratified folds."""
+    cuts = StratifiedKFold(count, shuffle=True, random_state=0).split(table.x, table.y)
+    return ArrayParts(table=table, cuts=tuple(cuts))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sliced(ArrayParts):
+    """Parts whose test rows have columns to be sliced by."""
+
+    def part(self, number: int) -> Part:
+        """With a text, a number and missing values."""
+        part = ArrayParts.part(self, number)
+        assert isinstance(part.test, Table)
+        place = np.array(["north" if value > 0 else "south" for value in part.test.x[:, 0]], dtype=object)
+        place[:2] = None
+        return dataclasses.replace(part, columns=(("place", place), ("size", part.test.x[:, 1])))
+
+
+def test_a_cross_validation_has_scores_intervals_and_curves() -> None:
+    found = evaluate(folds(classes()), TREES, EvaluateSpec(learning_curve=(0.3,)), method="4 folds", workers=1)
+    card = found.card
+    assert [score.metric for score in card.scores] == [
+        "roc_auc",
+        "pr_auc",
+        "log_loss",
+        "accuracy",
+        "f1_macro",
+        "ece",
+        "mcc",
+    ]
+    for score in card.scores:
+        assert len(score.parts) == 4
+        assert score.value == pytest.approx(np.mean(score.parts))
+        assert score.low is not None
+        assert score.high is not None
+        assert score.low < score.value < score.high <= 1.0 or score.metric == "log_loss"
+    assert card.score("accuracy").value > 0.6
+    assert card.rows == 240
+    assert [fold.test_rows for fold in card.folds] == [60] * 4
+    assert np.sum(card.pictures.confusion) == 240
+    assert [curve.name for curve in card.pictures.roc] == ["p", "q", "r"]
+    assert len(card.losses) == 4
+    assert card.losses[0].ys[-1] < card.losses[0].ys[0]
+    assert [point.train_rows for point in card.learning] == [54, 180]
+    assert found.predictions.rows is not None
+    assert sorted(found.predictions.rows) == list(range(240))  # every row was judged once
+    assert load_json(dump_json(card), Scorecard) == card
+
+
+def test_scores_do_not_depend_on_the_workers() -> None:
+    parts, spec = folds(classes(), 3), EvaluateSpec(metrics=("log_loss",), resamples=0)
+    alone = evaluate(parts, TREES, spec, method="", workers=1).card.scores
+    with open_pool(2, ("numpy",), patience_s=0.0) as pool:
+        jobs = [FoldJob(parts=parts, number=number, train=TREES) for number in range(3)]
+        answers = pool.run(answer, jobs)
+        assert pool.executor is not None
+    assert judge(answers, spec, trainer="trees", method="").scores == alone
+    assert evaluate(parts, TREES, spec, method="", workers=1).card.scores == alone
+
+
+def test_a_killed_worker_is_told() -> None:
+    with open_pool(2, patience_s=0.0) as pool:
+        assert pool.run(abs, [-1, -2]) == [1, 2]
+        with pytest.raises(RefusedError, match="killed"):
+            pool.run(os._exit, [1, 1])
+
+
+def test_a_hold_out_has_bootstrap_intervals_and_slices() -> None:
+    table = classes()
+    rows = np.arange(240)
+    parts = Sliced(table=table, cuts=((rows[:120], rows[120:]),))
+    card = evaluate(
+        parts, TREES, EvaluateSpec(slices=("place", "size"), metrics=("accuracy",)), method="", workers=1
+    ).card
+    (score,) = card.scores
+    assert score.parts == ()
+    assert score.low is not None
+    assert score.high is not None
+    assert score.low < score.value < score.high
+    values = [(item.column, item.value) for item in card.slices]
+    assert values[:2] == [("place", "north"), ("place", "south")]
+    assert [column for column, _ in values].count("size") == 4
+    assert sum(item.rows for item in card.slices if item.column == "size") == 120
+    weighted = sum(item.rows * item.scores[0].value for item in card.slices if item.column == "size") / 120
+    assert weighted == pytest.approx(score.value)
+    with pytest.raises(InputError, match="no column colour"):
+        evaluate(parts, TREES, EvaluateSpec(slices=("colour",)), method="", workers=1)
+
+
+def test_values_have_residuals() -> None:
+    x, y = make_regression(150, 5, noise=1.0, random_state=0)
+    table = Table(x=x.astype(np.float32), y=y, names=tuple("abcde"), problem="regression")
+    parts = ArrayParts(table=table, cuts=tuple(KFold(3, shuffle=True, random_state=0).split(x)))
+    card = evaluate(parts, TREES, EvaluateSpec(), method="", workers=1).card
+    assert card.score("r2").value > 0.3
+    assert card.pictures.residuals is not None
+    assert sum(card.pictures.residuals.counts) == 150
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (EvaluateSpec(folds=1), "one fold"),
+        (EvaluateSpec(confidence_ratio=1.0), "100%"),
+        (EvaluateSpec(learning_curve=(0.0,)), "above 0"),
+        (EvaluateSpec(metrics=("rmse",)), "regression"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(spec: EvaluateSpec, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        evaluate(folds(classes(60), 2), TREES, spec, method="", workers=1)
+
+
+def test_answers_without_a_training_are_judged_too() -> None:
+    found = evaluate(folds(classes(), 2), TREES, EvaluateSpec(), method="", workers=1)
+    bare = Answer(number=0, predictions=found.predictions, test_rows=240)
+    card = judge([bare], EvaluateSpec(metrics=("accuracy",)), trainer="trees", method="a model")
+    assert card.score("accuracy").value == pytest.approx(found.card.score("accuracy").value)
+
+
+class Uniform:
+    """A language model that holds every token for as likely as any other, and guesses token 1."""
+
+    summary = None
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        """Nats of every token but the first."""
+        return np.full((len(rows), rows.shape[1] - 1), np.log(4.0))
+
+    def hits(self, rows: np.ndarray) -> np.ndarray:
+        """Where its guess is right."""
+        return np.asarray(rows[:, 1:] == 1)
+
+
+def test_language_models_are_judged_by_nats_text_and_guesses(tmp_path: Path) -> None:
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "bb": 1, "ccc": 2, "dddd": 3}, unk_token="a"))
+    words.save(str(tmp_path / "tokenizer.json"))
+    ids = np.array([[0, 1, 1, 2], [3, 1, 0, 0]])
+    tokens = Tokens(ids=ids, vocab=4, tokenizer=tmp_path / "tokenizer.json")
+    given = answers(Uniform(), tokens, None)  # type: ignore[arg-type]
+    card = judge([Answer(number=0, predictions=given, test_rows=2)], EvaluateSpec(resamples=0), trainer="t", method="")
+    assert card.score("perplexity").value == pytest.approx(4.0)
+    assert card.score("token_accuracy").value == pytest.approx(0.5)
+    text_bytes = len("bb bb ccc") + len("bb a a")
+    assert card.score("bits_per_byte").value == pytest.approx(6 * 2.0 / text_bytes)
+    assert card.pictures.position_loss is not None
+    bare = answers(Uniform(), Tokens(ids=ids, vocab=4), None)  # type: ignore[arg-type]
+    told = judge([Answer(number=0, predictions=bare, test_rows=2)], EvaluateSpec(resamples=0), trainer="t", method="")
+    assert told.not_computed == ("bits_per_byte",)

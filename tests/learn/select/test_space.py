@@ -1,0 +1,102 @@
+"""The search space as people write it, and what it says when it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuyard.document import Keys, Plain, Settings, decode, read_yaml
+from gpuyard.errors import InputError
+from gpuyard.learn.select import SelectSpec, read_candidates
+from gpuyard.learn.select.prune import going_on
+from gpuyard.learn.select.space import grid_of, train_spec
+
+SECTION = """
+metric: roc_auc
+trials: 20
+candidates:
+  - trees: {rounds: {from: 50, to: 400}, leaves: {from: 7, to: 63}, learning_rate: {from: 0.01, to: 0.3, scale: log}}
+  - jax_mlp: {hidden: {of: [32, 64, 128]}, epochs: 3}
+    seed: 5
+limits: {latency: 5ms, memory: 500MB, cost: $2}
+"""
+
+
+def test_the_section_as_it_is_written() -> None:
+    spec = decode(read_yaml(SECTION, "w.yaml").root, SelectSpec, Keys.BARE)
+    assert (spec.limits.latency_s, spec.limits.memory_bytes, spec.limits.cost_usd) == (0.005, 5e8, 2.0)
+    trees, network = read_candidates(spec.candidates)
+    assert trees.trainer == "trees"
+    assert {span.name: (span.low, span.high, span.whole, span.log) for span in trees.spans} == {
+        "rounds": (50, 400, True, False), "leaves": (7, 63, True, False), "learning_rate": (0.01, 0.3, False, True),
+    }  # fmt: skip
+    made = train_spec(trees, {"rounds": 60, "leaves": 9, "learning_rate": 0.1}, seed=3)
+    assert made.trees is not None
+    assert (made.trees.rounds, made.trees.leaves, made.trees.learning_rate, made.seed) == (60, 9, 0.1, 3)
+    own = train_spec(network, {"hidden": 64}, seed=3)
+    assert own.jax_mlp is not None
+    assert (own.jax_mlp.hidden, own.jax_mlp.epochs, own.seed) == (64, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"tres": {}}, 'did you mean "trees"'),
+        ({"trees": {}, "jax_mlp": {}}, "2 trainers"),
+        ({}, "0 trainers"),
+        ({"trees": {"leafs": 3}}, 'did you mean "leaves"'),
+        ({"trees": {"leaves": {"from": 63, "to": 7}}}, "63 is not below 7"),
+        ({"trees": {"leaves": {"from": 7}}}, "two ends"),
+        ({"trees": {"leaves": {"from": 7.5, "to": 9}}}, "whole numbers"),
+        ({"trees": {"leaves": {"from": 1, "to": 9}}}, "1 is below 2"),
+        ({"trees": {"leaves": {"of": [5, 1]}}}, "1 is below 2"),
+        ({"trees": {"leaves": {"of": []}}}, "list of values"),
+        ({"trees": {"leaves": {"of": [3], "from": 1}}}, "stands alone"),
+        ({"trees": {"leaves": {"from": 3, "to": 9, "by": 1}}}, 'unknown key "by"'),
+        ({"trees": {"l1": {"from": 0, "to": 9, "scale": "log"}}}, "cannot be log from 0"),
+        ({"trees": {"ranking": {"from": 0, "to": 1}}}, "not a number"),
+        ({"trees": {"leaves": "many"}}, "many"),
+        ({"trees": {"l1": {"from": 0, "to": 9, "step": -1}}}, "above 0"),
+        ({"trees": 7}, "keys and values"),
+    ],
+)
+def test_a_wrong_space_is_told_with_its_place(tree: Plain, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        read_candidates((Settings.of(tree),))
+    assert "select" in caught.value.problems[0].where
+
+
+def test_a_grid_is_every_combination() -> None:
+    (candidate,) = read_candidates(
+        (Settings.of({"trees": {"leaves": {"of": [7, 15]}, "rounds": {"from": 10, "to": 30, "step": 10}, "l1": 1}}),)
+    )
+    points = list(grid_of(candidate))
+    assert len(points) == 6
+    assert {(point["leaves"], point["rounds"]) for point in points} == {(a, b) for a in (7, 15) for b in (10, 20, 30)}
+    (open_ended,) = read_candidates((Settings.of({"trees": {"l1": {"from": 0, "to": 1}}}),))
+    with pytest.raises(InputError, match="needs steps"):
+        list(grid_of(open_ended))
+
+
+@settings(max_examples=60)
+@given(
+    means=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12),
+    earlier=st.lists(st.floats(-1e3, 1e3), max_size=12),
+    rule=st.sampled_from(["none", "median", "halving"]),
+    higher=st.booleans(),
+)
+def test_the_best_goes_on_and_no_better_one_is_stopped(
+    means: list[float], earlier: list[float], rule: str, higher: bool
+) -> None:
+    running = dict(enumerate(means))
+    kept = going_on(running, earlier, rule=rule, higher=higher)  # type: ignore[arg-type]
+    sign = 1 if higher else -1
+    stopped = set(running) - kept
+    assert all(sign * running[one] >= sign * running[other] for one in kept for other in stopped)
+    best = max(sign * mean for mean in [*means, *earlier])
+    assert all(number in kept for number, mean in running.items() if sign * mean == best)
+    flipped = {number: -mean for number, mean in running.items()}
+    assert going_on(flipped, [-mean for mean in earlier], rule=rule, higher=not higher) == kept  # type: ignore[arg-type]
+    if rule == "none" or len(means) + len(earlier) < 4:
+        assert kept == set(running)

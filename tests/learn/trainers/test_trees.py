@@ -1,0 +1,104 @@
+"""What is particular to trees: gaps, thresholds, rankings, histogram additions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuyard.errors import InputError
+from gpuyard.learn import Table, TrainSpec, fit_data
+from gpuyard.learn.spec import Trees
+
+pytestmark = pytest.mark.usefixtures("lightgbm")
+
+
+@pytest.fixture(scope="session")
+def lightgbm(need: Callable[[str], None]) -> None:
+    need("lightgbm")
+    need("onnxruntime")
+
+
+def small(**more: object) -> TrainSpec:
+    return TrainSpec(trees=Trees(rounds=20, leaves=7, min_rows=5, threads=1, **more))  # type: ignore[arg-type]
+
+
+def through_onnx(table: Table, spec: TrainSpec, folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    import onnxruntime
+
+    fitted = fit_data(spec, table)
+    fitted.export(folder)
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    return fitted.predict(rows), session.run(None, {"x": rows})[0]
+
+
+@settings(max_examples=200)
+@given(st.floats(allow_nan=False), st.floats(width=32, allow_nan=False))
+def test_thresholds_say_the_same_of_every_float32(threshold: float, x: float) -> None:
+    from gpuyard.learn.trainers.trees.onnx_trees import ZERO, threshold32
+
+    seen = 0.0 if abs(x) <= ZERO else x  # as LightGBM takes it
+    assert (x <= threshold32(threshold)) == (seen <= threshold)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_rows_on_a_threshold_and_rows_with_gaps_go_the_same_way(binary: Table, gaps: bool, tmp_path: Path) -> None:
+    from gpuyard.learn.trainers.trees.structure import nodes_of
+
+    x = binary.x.copy()
+    x[::9, 1] = 0.0
+    if gaps:  # columns that had gaps in training treat them otherwise than columns that had none
+        x[::7, 0] = np.nan
+        x[::5, 2] = np.nan
+    table = dataclasses.replace(binary, x=x)
+    fitted = fit_data(small(), table)
+    splits = [node for node in nodes_of(fitted.booster.dump_model()) if node.feature >= 0]  # type: ignore[attr-defined]
+    assert len(splits) > 50
+    on = np.repeat(x[1:2], len(splits), axis=0)
+    for row, node in enumerate(splits):
+        on[row, node.feature] = np.clip(node.value, -1e30, 1e30)
+    rows = np.concatenate([x, on, np.full((1, 4), np.nan, dtype=np.float32), np.zeros((1, 4), dtype=np.float32)])
+    here, there = through_onnx(table, small(), tmp_path, rows)
+    np.testing.assert_allclose(there, here, atol=1e-6)
+
+
+def test_rankings_put_the_better_rows_first(three: Table, tmp_path: Path) -> None:
+    groups = np.random.default_rng(1).permutation(np.repeat(np.arange(16), 10))
+    table = dataclasses.replace(three, groups=groups, classes=(), problem="regression")
+    here, there = through_onnx(table, small(ranking=True), tmp_path, table.x)
+    np.testing.assert_allclose(there, here, atol=1e-5)
+    assert table.y is not None
+    inside = [
+        (here[a] > here[b])
+        for group in range(16)
+        for a in np.flatnonzero(groups == group)
+        for b in np.flatnonzero(groups == group)
+        if table.y[a] > table.y[b]
+    ]
+    assert np.mean(inside) > 0.9
+    with pytest.raises(InputError, match="no groups"):
+        fit_data(small(ranking=True), three)
+
+
+def test_histogram_additions_of_a_stump(binary: Table) -> None:
+    table = dataclasses.replace(binary, x=np.sign(binary.x))
+    fitted = fit_data(TrainSpec(trees=Trees(rounds=1, leaves=2, min_rows=1, threads=1)), table)
+    counts = [leaf["leaf_count"] for leaf in _leaves(fitted.booster.dump_model())]  # type: ignore[attr-defined]
+    assert sum(counts) == 160
+    assert fitted.summary.model_flop_per_step == 2 * 4 * (160 + min(counts))
+    assert fitted.summary.parameters_count == 2
+
+
+def _leaves(dump: dict) -> list[dict]:  # type: ignore[type-arg]
+    tree = dump["tree_info"][0]["tree_structure"]
+    return [tree["left_child"], tree["right_child"]]
+
+
+def test_early_stopping_needs_validation_rows(binary: Table) -> None:
+    with pytest.raises(InputError, match="no validation rows"):
+        fit_data(small(early_stopping=3), binary)
