@@ -1,0 +1,175 @@
+"""A small language model, made here, behind the OpenAI form of completions."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from gpuyard.home import Home
+from gpuyard.registry import WEIGHTS, Bundle, Tensor, write_bundle
+from gpuyard.serving import Mount
+
+from .cases import ask, register, serving, until
+
+if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    pytest.importorskip("tokenizers")
+
+WORDS = [f"w{number}" for number in range(60)]
+
+
+def language_model(folder: Path) -> Path:
+    """A bundle with a tiny Llama of random weights and a tokenizer of sixty words."""
+    import tokenizers
+    import torch
+    import transformers
+
+    weights = folder / WEIGHTS
+    weights.mkdir(parents=True)
+    vocabulary = {word: number for number, word in enumerate(["<unk>", "<end>", *WORDS])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", eos_token="<end>")
+    fast.save_pretrained(str(weights))
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=128, eos_token_id=1, bos_token_id=None, pad_token_id=None,
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).save_pretrained(str(weights))
+    tokens = Tensor(name="tokens", dtype="int64")
+    write_bundle(folder, Bundle(kind="language", trainer="torch_transformer", inputs=(tokens,), outputs=(tokens,)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return language_model(tmp_path_factory.mktemp("language") / "lm")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    home = Home(path=tmp_path_factory.mktemp("home"))
+    register(home, "lm", folder)
+    with serving(home, (Mount(name="lm", reference="lm"),)) as endpoint:
+        yield endpoint.url
+
+
+def complete(url: str, **fields: object) -> tuple[int, dict[str, object]]:
+    status, answer = ask(f"{url}/v1/completions", {"model": "lm", "prompt": "w1 w2 w3", "temperature": 0} | fields)
+    assert isinstance(answer, dict)
+    return status, answer
+
+
+def text(answer: dict[str, object]) -> str:
+    return str(answer["choices"][0]["text"])  # type: ignore[index]
+
+
+def test_greedy_text_is_that_of_transformers(url: str, folder: Path) -> None:
+    import torch
+    import transformers
+
+    status, answer = complete(url, max_tokens=12)
+    assert status == 200
+    weights = str(folder / WEIGHTS)
+    model = transformers.AutoModelForCausalLM.from_pretrained(weights)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(weights)
+    prompt = tokenizer("w1 w2 w3", return_tensors="pt")["input_ids"]
+    made = model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=12, do_sample=False, pad_token_id=1
+    )
+    assert text(answer) == tokenizer.decode(made[0, 3:], skip_special_tokens=True)
+    assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 12, "total_tokens": 15}
+    assert answer["choices"][0]["finish_reason"] == "length"  # type: ignore[index]
+
+
+def test_the_same_seed_gives_the_same_text(url: str) -> None:
+    one, same, other = (complete(url, max_tokens=20, temperature=1.5, seed=seed)[1] for seed in (5, 5, 6))
+    assert text(one) == text(same)
+    assert text(one) != text(other)
+
+
+def test_a_stop_mark_ends_the_text_before_it(url: str) -> None:
+    whole = text(complete(url, max_tokens=12)[1])
+    mark = whole.split()[5]
+    answer = complete(url, max_tokens=12, stop=[mark])[1]
+    assert text(answer) == whole[: whole.index(mark)]
+    assert answer["choices"][0]["finish_reason"] == "stop"  # type: ignore[index]
+
+
+def events(url: str, **fields: object) -> list[str]:
+    body = json.dumps({"model": "lm", "prompt": "w1 w2 w3", "temperature": 0, "stream": True} | fields).encode()
+    with urllib.request.urlopen(f"{url}/v1/completions", body, timeout=20) as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        return [line.removeprefix("data: ") for line in answer.read().decode().splitlines() if line]
+
+
+@pytest.mark.parametrize("stop", [None, "w"])
+def test_the_stream_adds_up_to_the_whole(url: str, stop: str | None) -> None:
+    whole = complete(url, max_tokens=12, stop=stop)[1]
+    *parts, end = events(url, max_tokens=12, stop=stop, stream_options={"include_usage": True})
+    assert end == "[DONE]"
+    *texts, usage = (json.loads(part) for part in parts)
+    assert "".join(part["choices"][0]["text"] for part in texts) == text(whole)
+    assert usage["usage"] == whole["usage"]
+    if stop is None:
+        assert len(texts) > 5
+
+
+def test_a_client_that_leaves_frees_the_model(url: str) -> None:
+    parts = urlsplit(url)
+    body = json.dumps({"model": "lm", "prompt": "w1", "max_tokens": 100, "temperature": 1, "stream": True}).encode()
+    for _ in range(5):
+        with socket.create_connection((parts.hostname or "", parts.port or 0)) as link:
+            link.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            assert b" 200 " in link.recv(100)
+    assert complete(url, max_tokens=2)[0] == 200
+
+
+def test_requests_at_once_are_all_answered(url: str) -> None:
+    wanted = complete(url, max_tokens=5)[1]
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(text(complete(url, max_tokens=5)[1]))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [text(wanted)] * 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"model": "none"}, 404, "no language model"),
+        ({"max_tokens": 0}, 400, "max_tokens"),
+        ({"max_tokens": 1000}, 400, "context of 128"),
+        ({"prompt": ""}, 400, "no tokens"),
+        ({"prompt": [1, 2, 99999]}, 400, "not below 62"),
+        ({"prompt": {"a": 1}}, 400, "does not fit"),
+        ({"temperature": -1}, 400, "temperature"),
+        ({"n": 2}, 400, "n must be 1"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_wrong_is_said(url: str, fields: dict[str, object], status: int, said: str, stream: bool) -> None:
+    found, answer = complete(url, stream=stream, **fields)
+    assert found == status
+    assert said in answer["error"]["message"]  # type: ignore[index]
+
+
+def test_models_are_listed_and_counted(url: str) -> None:
+    status, answer = ask(f"{url}/v1/models")
+    assert status == 200
+    assert [item["id"] for item in answer["data"]] == ["lm"]  # type: ignore[index]
+    assert ask(f"{url}/v2/models/lm/ready")[0] == 200
+    assert ask(f"{url}/v2/models/lm/infer", {})[0] in (404, 405)
+    until(lambda: 'gpuyard_requests_total{model="lm",version="1",code="200"}' in str(ask(f"{url}/metrics")[1]))
