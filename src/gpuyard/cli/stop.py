@@ -1,0 +1,30 @@
+"""`gpuyard stop RUN`."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpuyard.app.runs import stop_run
+from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.report import print_json, print_text
+from gpuyard.report.runs import run_fields
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = "examples:\n  gpuyard stop last\n  gpuyard stop 3f9a21"
+    parser.add_argument("run", metavar="RUN", help="a run's id, the beginning of one, or last")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ends a run and its jobs."""
+    ended = stop_run(home_of(arguments), arguments.run)
+    if arguments.json:
+        print_json(run_fields(ended))
+    else:
+        print_text(f"run {ended.id} is {ended.state}; `gpuyard resume {ended.id}` goes on with it")
+    return 0

@@ -1,0 +1,126 @@
+"""A task as a Kubernetes object: a Job for one node or many copies, a JobSet for nodes that meet."""
+
+from __future__ import annotations
+
+import math
+
+from gpuyard.document import Plain
+from gpuyard.jobs.rendezvous import shared_environment
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Task
+
+__all__ = ["CONTAINER", "WORKERS", "manifest"]
+
+CONTAINER, WORKERS = "task", "workers"
+PORT = 29500  # torch's default; every pod has an address of its own
+KEEP_S = 86_400  # an ended object can be asked about for a day
+MANAGED = {"app.kubernetes.io/managed-by": "gpuyard"}
+# Which attempt a pod is, as the controllers mark it: Jobs count failures of an index, JobSets count restarts.
+FAILURES = "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"
+RESTARTS = "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+
+# Ranks from the pod's index; several processes start and fail together. Any POSIX shell runs it.
+SHIM = r"""
+: "${JOB_COMPLETION_INDEX:=0}" "${GPUYARD_ATTEMPT:=0}"
+if [ "$GPUYARD_COPIES" -gt 1 ]; then GPUYARD_INDEX=$JOB_COMPLETION_INDEX NODE_RANK=0
+else GPUYARD_INDEX=0 NODE_RANK=$JOB_COMPLETION_INDEX; fi
+export GPUYARD_INDEX GPUYARD_ATTEMPT NODE_RANK
+if [ "$LOCAL_WORLD_SIZE" -eq 1 ]; then
+  export RANK="$NODE_RANK" LOCAL_RANK=0
+  exec "$@"
+fi
+pids= code=0 local=0
+trap 'kill -TERM $pids 2>/dev/null' TERM INT
+while [ "$local" -lt "$LOCAL_WORLD_SIZE" ]; do
+  RANK=$((NODE_RANK * LOCAL_WORLD_SIZE + local)) LOCAL_RANK=$local "$@" &
+  pids="$pids $!" local=$((local + 1))
+done
+while [ -n "$pids" ]; do
+  sleep 0.5
+  rest=
+  for pid in $pids; do
+    if kill -0 "$pid" 2>/dev/null; then rest="$rest $pid"; continue; fi
+    wait "$pid"
+    got=$?
+    if [ "$got" -ne 0 ] && [ "$code" -eq 0 ]; then code=$got; kill -TERM $pids 2>/dev/null; fi
+  done
+  pids=$rest
+done
+exit "$code"
+"""
+
+
+def manifest(task: Task, spec: EngineSpec) -> dict[str, Plain]:
+    """The object to create."""
+    labels: dict[str, Plain] = {**MANAGED}
+    if spec.queue:
+        labels["kueue.x-k8s.io/queue-name"] = spec.queue
+    metadata: dict[str, Plain] = {"name": task.id, "labels": labels}
+    if task.nodes > 1:
+        body: dict[str, Plain] = {
+            "network": {"enableDNSHostnames": True},
+            "failurePolicy": {"maxRestarts": task.retries},
+            "successPolicy": {"operator": "All"},
+            "ttlSecondsAfterFinished": KEEP_S,
+            "replicatedJobs": [{"name": WORKERS, "replicas": 1, "template": {"spec": _job(task, spec)}}],
+        }
+        return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
+    body = {**_job(task, spec), "ttlSecondsAfterFinished": KEEP_S}
+    if spec.queue:
+        body["suspend"] = True  # until Kueue admits it
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def _job(task: Task, spec: EngineSpec) -> dict[str, Plain]:
+    """The Job of a task: an indexed pod for each node or copy."""
+    count = task.nodes * task.copies
+    job: dict[str, Plain] = {
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": count,
+        "template": {"metadata": {"labels": {**MANAGED}}, "spec": _pod(task, spec)},
+    }
+    if task.nodes > 1:
+        job["backoffLimit"] = 0  # one pod that fails restarts them all, which is the JobSet's to do
+    else:
+        job["backoffLimitPerIndex"] = task.retries
+    if task.time_limit_s is not None:
+        job["activeDeadlineSeconds"] = max(1, math.ceil(task.time_limit_s))
+    return job
+
+
+def _pod(task: Task, spec: EngineSpec) -> dict[str, Plain]:
+    """The pod of one node."""
+    count = task.processes_per_node
+    asked: dict[str, Plain] = {"cpu": str(task.cores_per_process * count)}
+    if task.memory_per_process_bytes is not None:
+        asked["memory"] = str(task.memory_per_process_bytes * count)
+    most: dict[str, Plain] = {}
+    if task.chips_per_process:
+        most[spec.chip_resource or "nvidia.com/gpu"] = str(task.chips_per_process * count)
+    container: dict[str, Plain] = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "command": ["/bin/sh", "-c", SHIM, "process", *task.argv],
+        "env": _environment(task, spec),
+        "resources": {"requests": asked, "limits": most} if most else {"requests": asked},
+    }
+    pod: dict[str, Plain] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": math.ceil(task.grace_s),
+        "containers": [container],
+    }
+    if spec.volume_claim:
+        container["workingDir"] = task.folder
+        container["volumeMounts"] = [{"name": "work", "mountPath": spec.volume_path}]
+        pod["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": spec.volume_claim}}]
+    return pod
+
+
+def _environment(task: Task, spec: EngineSpec) -> list[Plain]:
+    """What the container sees; the ranks come from the shell in front of the command."""
+    address = f"{task.id}-{WORKERS}-0-0.{task.id}" if task.nodes > 1 else "127.0.0.1"
+    fixed = (*shared_environment(task, spec.interface), ("MASTER_ADDR", address), ("MASTER_PORT", str(PORT)))
+    given: list[Plain] = [{"name": name, "value": value} for name, value in fixed]
+    path = RESTARTS if task.nodes > 1 else FAILURES
+    return [*given, {"name": "GPUYARD_ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": path}}}]

@@ -1,0 +1,107 @@
+"""This machine: what a supervisor's death, a full disk and GPUs mean."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuyard.document import load_json
+from gpuyard.errors import InputError
+from gpuyard.jobs import EngineSpec, Handle, Status, Task, new_id
+from gpuyard.jobs.engines.local import LocalEngine
+from gpuyard.jobs.engines.local.chips import chip_environment, local_chips
+from gpuyard.jobs.process import Process, alive, this_process
+
+ENGINE = LocalEngine(spec=EngineSpec())
+WAIT = "import os, time; open('pid', 'w').write(str(os.getpid())); print('up', flush=True); time.sleep(300)"
+
+
+def task(folder: Path, code: str, **changes: object) -> Task:
+    """A task that runs Python code."""
+    return Task(id=new_id("t"), argv=(sys.executable, "-c", code), folder=str(folder), **changes)  # type: ignore[arg-type]
+
+
+def ended(handle: Handle) -> Status:
+    """The status at the end."""
+    for _ in ENGINE.logs(handle, follow=True):
+        pass
+    return ENGINE.status(handle)
+
+
+def test_a_killed_supervisor_takes_everything_with_it(tmp_path: Path) -> None:
+    handle = ENGINE.submit(task(tmp_path, WAIT, nodes=2, grace_s=0.5))
+    lines = ENGINE.logs(handle, follow=True)
+    assert {next(lines), next(lines)} == {"[0] up", "[1] up"}
+    supervisor = load_json((Path(handle.folder) / "supervisor.json").read_text(), Process)
+    worker = this_process(int((tmp_path / "pid").read_text()))
+    assert ENGINE.status(handle).state == "running"
+    os.kill(supervisor.pid, signal.SIGKILL)
+    while alive(worker) or alive(supervisor):
+        time.sleep(0.05)
+    assert ENGINE.status(handle).state == "lost"
+    assert list(lines) == []
+    ENGINE.cancel(handle)
+    assert ENGINE.status(handle).state == "lost"
+
+
+def test_a_full_disk_loses_log_lines_and_not_the_job(tmp_path: Path) -> None:
+    given = task(tmp_path, "print('x' * 10000); open('made', 'w')")
+    folder = Path(ENGINE.handle(given).folder)
+    folder.mkdir(parents=True)
+    (folder / "log").symlink_to("/dev/full")
+    handle = ENGINE.submit(given)
+    while not ENGINE.status(handle).ended:
+        time.sleep(0.05)
+    assert ENGINE.status(handle).state == "done"
+    assert (tmp_path / "made").exists()
+
+
+def test_a_process_that_does_not_listen_is_killed_after_its_grace(tmp_path: Path) -> None:
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+    handle = ENGINE.submit(task(tmp_path, code, grace_s=0.3))
+    assert next(ENGINE.logs(handle, follow=True)) == "up"
+    ENGINE.cancel(handle)
+    assert ended(handle).state == "cancelled"
+    assert not alive(this_process(int((tmp_path / "pid").read_text())))
+
+
+def test_a_job_cancelled_between_attempts_does_not_start_again(tmp_path: Path) -> None:
+    handle = ENGINE.submit(task(tmp_path, "raise SystemExit(1)", retries=5, backoff_s=60.0))
+    lines = ENGINE.logs(handle, follow=True)
+    assert next(lines) == "gpuyard: exit code 1; attempt 2 of 6 in 60 s"
+    ENGINE.cancel(handle)
+    status = ended(handle)
+    assert (status.state, status.attempts) == ("cancelled", 1)
+
+
+def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
+    handle = ENGINE.submit(task(tmp_path, "import sys; sys.stdout.write('a\\nb')", env=(("LANG", "C"),)))
+    assert list(ENGINE.logs(handle, follow=True)) == ["a", "b"]
+
+
+def test_chips_are_dealt_out_by_rank_and_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidia10", "nvidiactl"):
+        (tmp_path / name).touch()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert local_chips(tmp_path) == ("0", "1", "10")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    two = task(tmp_path, "", processes_per_node=2, chips_per_process=2)
+    assert [chip_environment(two, rank, 0)["CUDA_VISIBLE_DEVICES"] for rank in (0, 1)] == ["4,5", "6,7"]
+    copies = task(tmp_path, "", copies=8, chips_per_process=1)
+    assert [chip_environment(copies, 0, index)["CUDA_VISIBLE_DEVICES"] for index in (0, 3, 4)] == ["4", "7", "4"]
+    assert chip_environment(task(tmp_path, ""), 0, 0) == {}
+    with pytest.raises(InputError, match="asks for 6 chips; this machine has 4"):
+        ENGINE.submit(task(tmp_path, "", nodes=3, chips_per_process=2))
+
+
+def test_a_process_is_known_by_its_start_and_not_its_number_alone() -> None:
+    own = this_process()
+    assert alive(own)
+    assert alive(Process(host=own.host, boot=own.boot, pid=own.pid, start="1")) is False
+    assert alive(Process(host=own.host, boot="another", pid=own.pid, start=own.start)) is False
+    assert alive(Process(host="elsewhere", boot=own.boot, pid=own.pid, start=own.start)) is None
