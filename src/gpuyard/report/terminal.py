@@ -12,7 +12,7 @@ from rich.text import Text
 from gpuyard.document import dump_json
 from gpuyard.report.table import Table
 
-__all__ = ["print_json", "print_progress", "print_table", "print_text"]
+__all__ = ["print_doing", "print_json", "print_progress", "print_table", "print_text"]
 
 PIPE_WIDTH = 10_000  # a pipe has no width: nothing is wrapped, so that grep and awk see whole rows
 
@@ -31,6 +31,13 @@ def print_progress(done: int, total: int) -> None:
     """How far long work is, on standard error, one line that rewrites itself; silent when nobody looks."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{done} of {total} done" if done + 1 < total else "\r\x1b[K")
+        sys.stderr.flush()
+
+
+def print_doing(text: str) -> None:
+    """What long work has come to, on standard error; silent when nobody looks."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 

@@ -12,7 +12,7 @@ from gpuyard.fabric.verify.network import Network, Policy, Speaker, network_of, 
 from gpuyard.fabric.verify.sessions import DeadSession, dead_sessions
 from gpuyard.topology import Node, Topology, Wiring
 
-__all__ = ["Configured", "Subject", "subject_of", "subject_of_topology"]
+__all__ = ["Configured", "Subject", "network_as_built", "subject_of", "subject_of_topology"]
 
 LEAST_SPINES = 4  # Juniper's AI designs: with two, a double failure under load ended in PFC storms
 
@@ -48,6 +48,16 @@ def subject_of(fabric: Fabric, catalog: Catalog, told: Progress = quiet, built: 
     """The subject of a fabric, or of the fabric as it was built: its configuration over other cabling."""
     topology = built or fabric.topology
     devices = by_name(fabric.devices)
+    network, dead = network_as_built(fabric, topology)
+    return _subject(
+        topology, network, told, fabric.demand.oversubscription_ratio, fabric.demand.min_spines,
+        Configured(fabric=fabric, topology=topology, catalog=catalog, devices=devices, dead=dead),
+    )  # fmt: skip
+
+
+def network_as_built(fabric: Fabric, topology: Topology) -> tuple[Network, tuple[DeadSession, ...]]:
+    """The fabric's configuration over cabling: who speaks to whom, and the sessions that cannot come up."""
+    devices = by_name(fabric.devices)
     dead = tuple(dead_sessions(fabric, topology, devices))
     policy = Policy(
         marks_down=bool(fabric.routing.from_above),
@@ -58,11 +68,7 @@ def subject_of(fabric: Fabric, catalog: Catalog, told: Progress = quiet, built: 
     if fabric.routing.protocol == "ebgp":
         for name in speakers.keys() & devices.keys():
             speakers[name] = Speaker(asn=devices[name].asn or 0, policy=policy)
-    network = network_of(topology, speakers, frozenset(session.link for session in dead))
-    return _subject(
-        topology, network, told, fabric.demand.oversubscription_ratio, fabric.demand.min_spines,
-        Configured(fabric=fabric, topology=topology, catalog=catalog, devices=devices, dead=dead),
-    )  # fmt: skip
+    return network_of(topology, speakers, frozenset(session.link for session in dead)), dead
 
 
 def subject_of_topology(
