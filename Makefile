@@ -5,14 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTED := $(VENV)/.tested
+MLFLOW := .venv-mlflow
+XLA := .venv-xla
 JOBS ?= 2
 
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test mlflow xla lint bench docs clean
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
-	@echo "make demo      plan a training, design and verify its fabric, plan a service"
+	@echo "make demo      train, judge, choose and serve a small model; plan and prove 1,024 GPUs"
 	@echo "make test      lint, types and tests"
+	@echo "make mlflow    an MLflow for the tests of the registry's mirror, in .venv-mlflow"
+	@echo "make xla       an environment with PyTorch/XLA, in .venv-xla"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     measurements, side by side"
 	@echo "make docs      the documentation, into site/"
@@ -21,16 +25,16 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,fit]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,fit,run,jax]'
 	@touch $@
 
+# From a file to a trained, judged, chosen and served model on this machine, then the plan and proof of a large one.
 demo: install
-	$(BIN)/gpuyard check examples/pretraining.yaml
 	@mkdir -p build
-	$(BIN)/gpuyard plan examples/pretraining.yaml --html build/plan.html
-	$(BIN)/gpuyard fabric design --gpus 1024 --switch qfx5240-64od -o build/fabric.json
-	$(BIN)/gpuyard fabric verify build/fabric.json --html build/fabric.html
-	$(BIN)/gpuyard plan examples/inference.yaml --html build/inference.html
+	$(BIN)/gpuyard up examples/quickstart/workload.yaml --home build/quickstart --html build/quickstart.html
+	$(BIN)/gpuyard serve --list --home build/quickstart
+	$(BIN)/gpuyard serve --stop quickstart --home build/quickstart
+	$(BIN)/gpuyard up examples/onprem-1024/workload.yaml --home build/onprem-1024 --html build/onprem-1024.html
 
 lint: install
 	$(BIN)/ruff check src tests bench tools
@@ -39,8 +43,21 @@ lint: install
 
 # What only tests need, so that a first look installs less.
 $(TESTED): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,ray,torch]'
 	@touch $@
+
+# A real MLflow for the tests of the registry's mirror: 824 MB, and its own pins, so in an environment of its own.
+$(MLFLOW)/.installed: constraints.txt
+	$(PYTHON) -m venv $(MLFLOW)
+	$(MLFLOW)/bin/python -m pip install --quiet --disable-pip-version-check mlflow==3.17.2
+	@touch $@
+
+mlflow: $(MLFLOW)/.installed
+
+# PyTorch/XLA needs a PyTorch of its own (7 GB); docs/guides/train.md says how it is used.
+xla:
+	$(PYTHON) -m venv $(XLA)
+	$(XLA)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.9.1 torch_xla==2.9.0 safetensors -e '.[run]'
 
 test: lint $(TESTED)
 	$(BIN)/pytest -n $(JOBS)
@@ -53,4 +70,4 @@ docs: install
 	@echo "site/index.html"
 
 clean:
-	rm -rf $(VENV) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MLFLOW) $(XLA) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis

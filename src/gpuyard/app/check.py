@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, cast
 
 from gpuyard.catalog import Catalog, Machine, Price, load_catalog
+from gpuyard.errors import RefusedError
 from gpuyard.plan import chip_of, ruled_out
 from gpuyard.workload import Workload, own_catalogs, read_workload
 
@@ -44,12 +47,38 @@ class Answer:
     workload: Workload
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
+    stages: tuple[str, ...] = ()  # of its pipeline
 
 
 def check_workload(path: Path, layers: Sequence[Path] = ()) -> Answer:
     """The catalog's answer to a workload file; InputError with every problem if the file is wrong."""
     catalog = load_catalog((*layers, *own_catalogs(path)))
-    return answer(read_workload(path, catalog), catalog)
+    workload = read_workload(path, catalog)
+    stages = _stages(path) if workload.pipeline is not None else ()
+    return replace(answer(workload, catalog), stages=stages)
+
+
+class _Pipelines(Protocol):
+    """What the module that reads pipelines offers."""
+
+    def read_stages(self, path: Path) -> _Named: ...
+
+
+class _Named(Protocol):
+    """Stages with their names."""
+
+    names: tuple[str, ...]
+
+
+def _stages(path: Path) -> tuple[str, ...]:
+    """The stages of the pipeline, every section checked; its rooms are loaded only for a file that has one."""
+    try:
+        module = cast(_Pipelines, importlib.import_module("gpuyard.app.pipeline"))
+    except ModuleNotFoundError as error:
+        raise RefusedError(
+            f"{path}: pipeline", f"{error.name} is not installed", "pip install 'gpuyard[run]'"
+        ) from error
+    return module.read_stages(path).names
 
 
 def answer(workload: Workload, catalog: Catalog) -> Answer:

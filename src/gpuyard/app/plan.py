@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuyard.app.inference import plan_service
 from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.errors import Infeasible
+from gpuyard.errors import Infeasible, InputError
 from gpuyard.plan import Plan
 from gpuyard.plan.graphics import plan_graphics
 from gpuyard.plan.hpc import plan_hpc
@@ -34,6 +34,9 @@ def plan_workload(
     networks: Networks | None = None,
 ) -> Plan | Infeasible:
     """The plan for a workload; `profile` names the software of training, `folder` holds the trace it may name."""
+    if workload.where.provider == "local":
+        fix = "gpuyard up FILE measures, predicts and runs it; or use provider: google or onprem"
+        raise InputError.one("where.provider", "this machine is not chosen but run on", fix)
     if workload.task in ("pretraining", "finetuning"):
         return plan_training(workload, catalog, profile, networks)
     if workload.task == "graphics":

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import yaml
 
 from gpuyard.app.catalog import (
+    COLUMNS,
     KINDS,
     FieldPath,
     Query,
@@ -23,57 +24,6 @@ from gpuyard.document import Plain, plain
 from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
 
 __all__ = ["add_arguments", "run"]
-
-# What a table shows when no columns are asked for: heading and field.
-COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
-    "graphics": (
-        ("chip", "name"), ("RT cores", "rt_core_generation"), ("NVENC", "nvenc_count"), ("NVDEC", "nvdec_count"),
-        ("encode", "encode_frames_per_s"), ("decode", "decode_frames_per_s"), ("vWS", "vws"),
-        ("displays", "display_count"),
-    ),
-    "interruptions": (
-        ("name", "name"), ("cause", "cause"), ("events", "events_count"), ("of", "unit_count"), ("unit", "unit"),
-        ("in", "observed_s"), ("restart", "restart_s"), ("chips", "chips"),
-    ),
-    "guidance": (
-        ("name", "name"), ("task", "task"), ("series", "series"), ("platforms", "orchestrators"),
-        ("consumption", "consumption"), ("storage", "storage"),
-    ),
-    "chips": (
-        ("name", "name"), ("kind", "kind"), ("bf16", "bf16"), ("fp8", "fp8"), ("fp4", "fp4"), ("fp64", "fp64"),
-        ("memory", "memory_bytes"), ("bandwidth", "memory_bytes_per_s"), ("scale-up", "scale_up.bytes_per_s"),
-        ("power", "power_w"), ("frameworks", "frameworks"),
-    ),
-    "machines": (
-        ("name", "name"), ("series", "series"), ("chips", "chip_count"), ("chip", "chip"), ("vCPU", "vcpu_count"),
-        ("memory", "memory_bytes"), ("network", "network.technology"), ("fabric", "network.fabric_bits_per_s"),
-        ("total", "network.max_bits_per_s"), ("on demand", "consumption.on_demand"), ("spot", "consumption.spot"),
-        ("flex", "consumption.flex_start"),
-    ),
-    "platforms": (
-        ("name", "name"), ("gives it", "variants"), ("control", "control"), ("scaling", "scaling"), ("suits", "suits"),
-    ),
-    "storage": (
-        ("name", "name"), ("kind", "kind"), ("scope", "scope"), ("read/TiB", "read_bytes_per_s_per_tib"),
-        ("max read", "max_read_bytes_per_s"), ("max write", "max_write_bytes_per_s"), ("min", "min_bytes"),
-        ("max", "max_bytes"), ("suits", "suits"),
-    ),
-    "asics": (("name", "name"), ("vendor", "vendor"), ("capacity", "capacity"), ("buffer", "buffer"), ("cell", "cell")),
-    "switches": (
-        ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"), ("speed", "port_bits_per_s"),
-        ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
-    ),
-    "prices": (
-        ("provider", "provider"), ("region", "region"), ("machine", "machine"), ("on demand", "on_demand"),
-        ("spot", "spot"), ("1 year", "committed_1y"), ("3 years", "committed_3y"), ("date", "date"),
-    ),
-    "models": (
-        ("name", "name"), ("kind", "kind"), ("parameters", "parameters"), ("active", "active_parameters"),
-        ("layers", "layers"), ("hidden", "hidden"), ("heads", "heads"), ("kv", "kv_heads"), ("experts", "experts"),
-        ("context", "max_context"),
-    ),
-    "sources": (("name", "name"), ("title", "title"), ("date", "date"), ("url", "url")),
-}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

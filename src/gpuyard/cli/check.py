@@ -26,12 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Checks the file; prints what the catalog has for it."""
     answer = check_workload(arguments.file, catalog_layers(arguments))
+    here = answer.workload.where.provider == "local"
     if arguments.json:
         print_json(answer)
     else:
         print_text(f"{arguments.file}: valid\n{_summary(answer.workload)}\n")
-        print_table(_candidates(answer))
-    if answer.candidates:
+        if answer.stages:
+            print_text(f"  stages: {', '.join(answer.stages)}\n")
+        if not here:
+            print_table(_candidates(answer))
+    if answer.candidates or here:
         return 0
     if not arguments.json:
         print_text(str(_nothing(answer)))

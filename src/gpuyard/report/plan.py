@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from gpuyard.plan import Arrangement, Bill, Option, Part, Plan
@@ -12,10 +12,11 @@ from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
-__all__ = ["explain_option", "plan_page", "plan_table"]
+__all__ = ["explain_option", "plan_page", "plan_sections", "plan_table"]
 
 JOULES_PER_MWH = 3.6e9
 DAY_S = 86400.0
+LEAST_RATIO = 1e-9  # of a sum: less is rounding
 UNPROVEN_RATIO = 1.0  # no published runs to take an error bar from
 
 
@@ -160,7 +161,7 @@ def _sum(title: str, parts: tuple[Part, ...], words: object) -> Table:
     """Parts and their shares."""
     assert callable(words)
     total = sum(part.value for part in parts) or 1.0
-    known = sorted((part for part in parts if part.value > 0), key=lambda part: -part.value)
+    known = sorted((part for part in parts if part.value > LEAST_RATIO * total), key=lambda part: -part.value)
     rows = tuple((part.name, str(words(part.value)), show(part.value / total, RATIO)) for part in known)
     total_row = ("sum", str(words(sum(part.value for part in parts))), "")
     columns = (Column(heading=title), Column(heading="", numeric=True), Column(heading="share", numeric=True))
@@ -202,24 +203,19 @@ def _storage(option: Option) -> Table:
 
 def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
     """The plan as a self-contained page: the Pareto plot, where the time goes, the table, and `extra`."""
+    return page(f"Plan: {plan.workload}", [*plan_sections(plan, top), *extra])
+
+
+def plan_sections(plan: Plan, top: int) -> list[str]:
+    """The parts of the page, as HTML."""
     priced = [option for option in plan.options if option.usd]
     sections = [f"<p>{escape(_count(plan))}</p>"]
     if any(option.service for option in plan.options):
-        return page(f"Plan: {plan.workload}", [*sections, *service_sections(plan, top, plan_table(plan, top)), *extra])
+        return [*sections, *service_sections(plan, top, plan_table(plan, top))]
     if priced:
-        points = [
-            Point(
-                x=option.expected_s,
-                y=option.usd or 1.0,
-                group=option.cluster.machine,
-                label=_label(option),
-                joined=option.on_front,
-            )
-            for option in priced
-        ]
-        day = Axis(title="time", words=lambda x: show(x, DURATION, 3), unit=DAY_S if points[0].x > DAY_S else 3600.0)
-        plot = scatter(points, day, Axis(title="cost", words=lambda y: show(y, MONEY, 3)))
-        sections.append(f"<h2>Time and cost</h2>{plot}")
+        sections.append(f"<h2>Time and cost</h2>{_front(priced, 'cost', lambda y: show(y, MONEY, 3))}")
+    elif len(plan.options) > 1:  # bought machines have no price by the hour: the front is over time and chips
+        sections.append(f"<h2>Time and chips</h2>{_front(plan.options, 'chips', lambda y: f'{y:,.0f}')}")
     bars = [
         Bar(
             label=f"{option.cluster.machine_count} × {option.cluster.machine} {option.precision}",
@@ -230,7 +226,23 @@ def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
     if bars:
         sections.append(f"<h2>Where a step's time goes</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}")
     sections.append(f"<h2>Options</h2>{html_table(plan_table(plan, top))}")
-    return page(f"Plan: {plan.workload}", sections)
+    return sections
+
+
+def _front(options: Sequence[Option], title: str, words: Callable[[float], str]) -> str:
+    """Options over time and cost, or over time and chips; those on the front are joined."""
+    points = [
+        Point(
+            x=option.expected_s,
+            y=option.usd or option.cluster.chip_count,
+            group=option.cluster.machine,
+            label=_label(option),
+            joined=option.on_front,
+        )
+        for option in options
+    ]
+    time = Axis(title="time", words=lambda x: show(x, DURATION, 3), unit=DAY_S if points[0].x > DAY_S else 3600.0)
+    return scatter(points, time, Axis(title=title, words=words))
 
 
 def _label(option: Option) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from gpuyard.report.fabric_svg import Tint, topology_svg
 from gpuyard.report.svg import WIDTH, drawing
-from gpuyard.simulate.drawing import device_names, topology_of
+from gpuyard.simulate.drawing import topology_of
+from gpuyard.simulate.heat import WireLoad, wire_loads
 from gpuyard.simulate.network import Network
 from gpuyard.simulate.summary import Simulation
+from gpuyard.topology import Topology
 
-__all__ = ["colour_of", "heat_map", "pair_map"]
+__all__ = ["colour_of", "heat_drawing", "heat_map", "pair_map"]
 
 Floats = npt.NDArray[np.float64]
 # ColorBrewer's YlOrRd, on a grey for what idles: light to dark, so that it also reads without colour.
@@ -42,27 +44,22 @@ def colour_of(share: float) -> str:
 
 def heat_map(done: Simulation) -> str:
     """The drawing, repeated parts collapsed, with wires coloured by the fuller direction."""
-    utilisation = done.utilisation
-    if utilisation is None or done.network.host_count > MOST_DRAWN:
+    if done.utilisation is None or done.network.host_count > MOST_DRAWN:
         return ""
     topology = done.topology or topology_of(done.network)
-    names = device_names(done.network, topology)
-    tiers = {node.name: node.tier for node in topology.nodes}
-    up: dict[tuple[str, str], float] = defaultdict(float)
-    down: dict[tuple[str, str], float] = defaultdict(float)
-    ends = zip(done.network.link_from.tolist(), done.network.link_to.tolist(), utilisation.tolist(), strict=True)
-    for one, other, share in ends:
-        a, b = names[one], names[other]
-        if a and b and a != b:
-            if tiers[a] <= tiers[b]:
-                up[a, b] = max(up[a, b], share)
-            else:
-                down[b, a] = max(down[b, a], share)
+    return heat_drawing(topology, done.summary.network, wire_loads(done, topology))
+
+
+def heat_drawing(topology: Topology, title: str, wires: Sequence[WireLoad]) -> str:
+    """A drawing with its wires coloured by what they carried."""
     tints = {
-        pair: Tint(colour=colour_of(max(up[pair], down[pair])), words=f"{up[pair]:.0%} up, {down[pair]:.0%} down")
-        for pair in {*up, *down}
+        (wire.lower, wire.upper): Tint(
+            colour=colour_of(max(wire.up_ratio, wire.down_ratio)),
+            words=f"{wire.up_ratio:.0%} up, {wire.down_ratio:.0%} down",
+        )
+        for wire in wires
     }
-    return f'<div class="scroll">{topology_svg(topology, done.summary.network, tints=tints)}</div>{LEGEND}'
+    return f'<div class="scroll">{topology_svg(topology, title, tints=tints)}</div>{LEGEND}'
 
 
 def pair_map(done: Simulation) -> str:

@@ -11,7 +11,7 @@ from gpuyard.simulate.comparison import StepRun
 from gpuyard.simulate.step import Event
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, show
 
-__all__ = ["phases_table", "step_page", "step_table"]
+__all__ = ["phases_table", "step_page", "step_sections", "step_table"]
 
 MOST_STAGES, MOST_EVENTS = 24, 12_000
 LANES = ("compute", "inside", "network")
@@ -63,12 +63,17 @@ def phases_table(run: StepRun) -> Table:
 
 def step_page(run: StepRun) -> str:
     """The step as one page."""
+    return page(f"One step: {run.workload}", step_sections(run))
+
+
+def step_sections(run: StepRun) -> list[str]:
+    """The parts of the page, as HTML."""
     sections = [
         f"<h2>Parts of the step</h2>{html_table(step_table(run))}",
         f"<h2>Collectives</h2>{html_table(phases_table(run))}" if run.phases else "",
         f"<h2>Timeline</h2>{_timeline(run)}",
     ]
-    return page(f"One step: {run.workload}", [section for section in sections if section])
+    return [section for section in sections if section]
 
 
 def _timeline(run: StepRun) -> str:

@@ -37,7 +37,7 @@ class Endpoint:
     pid: int
     workers: int
     started_s: float
-    ended_s: float | None
+    ended_s: float | None = None
     state: State
     log: str
 

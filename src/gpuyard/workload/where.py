@@ -32,7 +32,9 @@ class Stock:
 class Where:
     """Limits on where the work may run; what is left out is not limited."""
 
-    provider: Annotated[ProviderName, Doc("Google Cloud, machines of your own, or the machine that gpuyard runs on")] = "google"
+    provider: Annotated[
+        ProviderName, Doc("Google Cloud, machines of your own, or the machine that gpuyard runs on")
+    ] = "google"
     platform: Annotated[
         PlatformChoice | None, Doc("what provisions the machines; default: chosen by what suits the task")
     ] = None

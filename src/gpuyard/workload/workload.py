@@ -27,6 +27,7 @@ class Pipeline:
     evaluate: Annotated[Settings | None, Doc("measure the model")] = None
     select: Annotated[Settings | None, Doc("choose between models")] = None
     deploy: Annotated[Settings | None, Doc("serve the model")] = None
+    run: Annotated[Settings | None, Doc("the engine that runs the stages, and how many processes train")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import threading
 import time
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -99,6 +100,15 @@ def _executor(workers: int, preload: Sequence[str]) -> concurrent.futures.Proces
 
 
 def _begin(threads: str) -> None:
-    """Keeps a worker's libraries to its share of the processors."""
+    """Keeps a worker's libraries to its share of the processors, and has it leave when its parent is killed."""
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, threads)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """Waits for the end of the parent, then ends this process: nobody wants its work any more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

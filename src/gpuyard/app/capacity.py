@@ -1,0 +1,159 @@
+"""What a request costs this machine: models served for a moment, and the CPU time of their servers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from gpuyard.errors import RefusedError
+from gpuyard.home import Home
+from gpuyard.learn import Table, TrainSpec, TrainTask, fit_data
+from gpuyard.learn.bundle import write_model
+from gpuyard.learn.spec import Mlp, Trees
+from gpuyard.learn.trainer import Training
+from gpuyard.learn.training_data import Loaded
+from gpuyard.perf.local import Served, ServingProbe, fit_serving
+from gpuyard.serving import Endpoint, Mount, Settings, deploy, folder_of, stop
+
+__all__ = ["measure_serving", "request_cost_s", "work_of"]
+
+Tell = Callable[[str], None]
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+CONNECTIONS, ROUNDS, WARM_UP = 8, 250, 25
+# Features, width and layers of networks; features, rounds and leaves of trees.
+NETWORKS = ((4, 16, 1), (30, 64, 2), (120, 64, 2), (30, 512, 2), (240, 256, 3))
+FORESTS = ((10, 50, 15), (30, 200, 31))
+SEED = 5
+
+
+def work_of(spec: TrainSpec, features: int, classes: int) -> tuple[float, float]:
+    """Operations of one row through a network, and nodes that it visits in trees."""
+    if spec.trees is not None:
+        trees = spec.trees.rounds * (classes if classes > 2 else 1)
+        return 0.0, trees * float(np.log2(max(2, spec.trees.leaves)))
+    mlp = spec.jax_mlp or spec.torch_mlp
+    if mlp is None:
+        return 0.0, 0.0
+    widths = (features, *(mlp.hidden for _ in range(mlp.layers)), max(1, classes))
+    return sum(2.0 * a * b for a, b in itertools.pairwise(widths)), 0.0
+
+
+def measure_serving(tell: Tell = lambda _: None) -> ServingProbe:
+    """Serves a few models, each for a moment; gives the constants that their costs follow."""
+    models: list[Served] = []
+    for spec, features in _specs():
+        flop, visits = work_of(spec, features, 2)
+        tell(f"serving {features} features, {flop:,.0f} flop, {visits:,.0f} nodes")
+        models.append(Served(values=features, flop=flop, visits=visits, cost_s=_served(spec, features)))
+    return fit_serving(models)
+
+
+def _specs() -> Iterator[tuple[TrainSpec, int]]:
+    """The models that are tried, hardly trained: only their shapes matter."""
+    for features, width, layers in NETWORKS:
+        yield TrainSpec(jax_mlp=Mlp(hidden=width, layers=layers, batch=64, steps=2)), features
+    for features, rounds, leaves in FORESTS:
+        yield TrainSpec(trees=Trees(rounds=rounds, leaves=leaves, min_rows=1)), features
+
+
+def _served(spec: TrainSpec, features: int) -> float:
+    """Trains a model a little, serves it, and measures a request."""
+    rng = np.random.default_rng(SEED)
+    x = rng.standard_normal((2000, features), dtype=np.float32)
+    names = tuple(f"x{number}" for number in range(features))
+    table = Table(x=x, y=(x[:, 0] > 0).astype(int), names=names, problem="classification", classes=("0", "1"))
+    with tempfile.TemporaryDirectory(prefix="gpuyard-capacity-") as folder:
+        home, task = Home(path=Path(folder) / "home"), TrainTask(train=spec, data="", out=folder, name="probe")
+        loaded = Loaded(training=Training(train=table), version="", transform=None)
+        bundle = write_model(fit_data(spec, table), task, loaded)
+        settings = Settings(
+            name="probe", mounts=(Mount(name="probe", folder=str(bundle)),), home=str(home.path),
+            folder=str(folder_of(home, "probe")), port=0, follow_s=0.0,
+        )  # fmt: skip
+        endpoint = deploy(settings)
+        try:
+            return request_cost_s(endpoint, "probe", features)
+        finally:
+            stop(endpoint)
+
+
+def request_cost_s(endpoint: Endpoint, model: str, features: int, rounds: int = ROUNDS) -> float:
+    """CPU seconds of the server for a request of one row, eight at a time, as its own processes count them."""
+    rng = np.random.default_rng(SEED)
+    row = [round(float(value), 4) for value in rng.standard_normal(features)]
+    body = {"inputs": [{"name": "x", "shape": [1, features], "datatype": "FP32", "data": row}]}
+    parts = urlsplit(endpoint.url)
+    data = json.dumps(body).encode()
+    head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+    lines = [
+        socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 80), timeout=10.0)
+        for _ in range(CONNECTIONS)
+    ]
+    try:
+        _ask(lines, request, WARM_UP)
+        before_s = _cpu_s(endpoint.pid)
+        _ask(lines, request, rounds)
+        return (_cpu_s(endpoint.pid) - before_s) / (rounds * CONNECTIONS)
+    finally:
+        for line in lines:
+            line.close()
+
+
+def _ask(lines: list[socket.socket], request: bytes, rounds: int) -> None:
+    """So many rounds of one request on every connection."""
+    for _ in range(rounds):
+        for line in lines:
+            line.sendall(request)
+        for line in lines:
+            _answer(line)
+
+
+def _answer(line: socket.socket) -> None:
+    """Reads one answer to its end."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += _more(line)
+    head, _, body = data.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise RefusedError("serving probe", head.splitlines()[0].decode(errors="replace"), "see the server's log")
+    length = next(int(item.split(b":")[1]) for item in head.lower().splitlines() if item.startswith(b"content-length"))
+    while len(body) < length:
+        body += _more(line)
+
+
+def _more(line: socket.socket) -> bytes:
+    """What came next."""
+    data = line.recv(65536)
+    if not data:
+        raise RefusedError("serving probe", "the server closed the connection", "see the server's log")
+    return data
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of a process and of all below it."""
+    fields: dict[int, tuple[int, float]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            fields[int(folder.name)] = int(words[1]), (int(words[11]) + int(words[12])) / TICKS_PER_S
+    wanted, total = {pid}, 0.0
+    while True:
+        more = {number for number, (parent, _) in fields.items() if parent in wanted} - wanted
+        if not more:
+            break
+        wanted |= more
+    for number in wanted & fields.keys():
+        total += fields[number][1]
+    return total

@@ -1,0 +1,91 @@
+"""`gpuyard measure`: this machine as a profile that plans and runs on it are predicted from."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuyard.app.capacity import measure_serving
+from gpuyard.app.probes import probes_of
+from gpuyard.document import dump_json, load_json
+from gpuyard.errors import RefusedError
+from gpuyard.home import Home, write_whole
+from gpuyard.measure import (
+    accelerators,
+    cores_count,
+    memory_bytes,
+    memory_rates,
+    process_rates,
+    processor,
+    product_rates,
+    storage_rates,
+    versions,
+)
+from gpuyard.measure.compute import has
+from gpuyard.perf.local import LocalProfile, Rate, fit_probes
+
+__all__ = ["PROFILE", "measure_machine", "read_profile", "save_profile", "trainers_here"]
+
+PROFILE = "machine.json"
+Tell = Callable[[str], None]
+STEPS = 12
+SEED = 3
+
+
+def trainers_here() -> tuple[str, ...]:
+    """The trainers whose framework is installed."""
+    networks = [f"{name}_{kind}" for name in ("jax", "torch") if has(name) for kind in ("mlp", "transformer")]
+    return (*(["trees"] if has("lightgbm") else []), *networks)
+
+
+def measure_machine(
+    folder: Path, trainers: Sequence[str] | None = None, *, serving: bool = True, tell: Tell = lambda _: None
+) -> LocalProfile:
+    """Rates of what the trainers use (all of it where none are named), short trainings, and the constants of both."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = trainers_here() if trainers is None else tuple(trainers)
+    frameworks = ("numpy", "torch", "jax") if trainers is None else tuple(name.partition("_")[0] for name in chosen)
+    profile = LocalProfile(
+        name=socket.gethostname(), processor=processor(), cores_count=cores_count(), memory_bytes=memory_bytes(),
+        measured_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), versions=versions(),
+        accelerators=accelerators() if trainers is None else (),
+        rates=tuple(_rates(folder, frameworks, tell, whole=trainers is None)),
+    )  # fmt: skip
+    for trainer in chosen:
+        tell(f"short trainings of {trainer}")
+        probes = probes_of(trainer)
+        fit = fit_probes(profile, trainer, probes)
+        profile = replace(profile, probes=(*profile.probes, *probes), fits=(*profile.fits, fit))
+    if serving and all(map(has, ("granian", "onnxruntime", "jax", "lightgbm"))):
+        profile = replace(profile, serving=measure_serving(tell))
+    return profile
+
+
+def _rates(folder: Path, frameworks: Sequence[str], tell: Tell, *, whole: bool) -> Iterator[Rate]:
+    """The rates of the machine; storage and processes only of the whole of it."""
+    yield from product_rates(frameworks, tell)
+    tell("memory")
+    yield from memory_rates()
+    if whole:
+        tell("storage")
+        yield from storage_rates(folder)
+        tell("processes")
+        yield from process_rates()
+
+
+def save_profile(profile: LocalProfile, home: Home) -> Path:
+    """Keeps the profile in the state directory."""
+    path = home.path / PROFILE
+    write_whole(path, dump_json(profile))
+    return path
+
+
+def read_profile(home: Home) -> LocalProfile:
+    """The profile of a state directory; RefusedError when the machine was not measured."""
+    path = home.path / PROFILE
+    if not path.exists():
+        raise RefusedError(str(path), "this machine was not measured", "gpuyard measure")
+    return load_json(path.read_text(encoding="utf-8"), LocalProfile, str(path))

@@ -1,0 +1,73 @@
+"""What the stages of `gpuyard up` left behind, read for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuyard.app.stage import Evaluated, Selected, load_result, open_run
+from gpuyard.document import load_json
+from gpuyard.errors import InputError
+from gpuyard.home import Home
+from gpuyard.jobs import Ledger, Run
+from gpuyard.jobs.way import Outcome, Way
+from gpuyard.learn.evaluate import Scorecard
+from gpuyard.learn.select import Selection
+from gpuyard.perf.local import Compared, Foreseen
+
+__all__ = ["Kept", "compared_of", "found_values", "load_kept", "predicted_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What an earlier start finished, for this workload and this gpuyard."""
+
+    key: str
+    target: str
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """compared.json."""
+
+    rows: tuple[Compared, ...]
+
+
+def load_kept(folder: Path) -> Way:
+    """The way of a workload as far as it has come; empty where nothing can be read."""
+    path = folder / "up.json"
+    try:
+        kept = load_json(path.read_text(encoding="utf-8"), Kept, str(path))
+    except (OSError, InputError):
+        return Way(name=folder.name, target="", stages=(), folder=str(folder))
+    return Way(name=folder.name, target=kept.target, stages=kept.outcomes, folder=str(folder))
+
+
+def compared_of(folder: Path) -> tuple[Compared, ...]:
+    """Predicted against measured, where both are there."""
+    path = folder / "compared.json"
+    return load_json(path.read_text(encoding="utf-8"), _Rows, str(path)).rows if path.exists() else ()
+
+
+def predicted_of(home: Home, run: Run) -> Foreseen | None:
+    """What was predicted of a run's training before it began."""
+    folder = home.path / "up" / run.name
+    path, owner = folder / "foreseen.json", folder / "run"
+    if not path.exists() or not owner.exists() or owner.read_text(encoding="utf-8") != run.id:
+        return None
+    return load_json(path.read_text(encoding="utf-8"), Foreseen, str(path))
+
+
+def found_values(folder: Path, home: Home) -> tuple[tuple[Compared, ...], Scorecard | None, Selection | None]:
+    """Predicted against measured, the scorecard and the selection; what is not there is left out."""
+    compared, run_file = compared_of(folder), folder / "run"
+    if not run_file.exists():
+        return compared, None, None
+    try:
+        run = open_run(Path(Ledger(home=home).get(run_file.read_text(encoding="utf-8")).folder))
+    except InputError:
+        return compared, None, None
+    card = load_result(run, "evaluate", Evaluated).card if run.result("evaluate").exists() else None
+    chosen = load_result(run, "select", Selected).selection if run.result("select").exists() else None
+    return compared, card, chosen

@@ -1,0 +1,68 @@
+"""`gpuyard evaluate FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.evaluate import Judged, evaluate_file, evaluate_model
+from gpuyard.cli.options import add_home, add_json, home_of, whole
+from gpuyard.errors import InputError
+from gpuyard.report import print_json, print_progress, print_table, print_text
+from gpuyard.report.evaluate import comparison_table, fold_table, scorecard_page, scorecard_table, slice_table
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "examples:\n  gpuyard evaluate workload.yaml --html scores.html\n"
+        "  gpuyard evaluate workload.yaml --model quickstart@challenger --against quickstart@champion"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with a pipeline")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="prepared data; default: prepared as the file says")
+    parser.add_argument("--model", default="", metavar="MODEL", help="judge this one: NAME@ALIAS, NAME/3 or a folder")
+    parser.add_argument("--against", default="", metavar="MODEL", help="compare --model with this one, row by row")
+    parser.add_argument("--split", default="test", metavar="NAME", help="rows that --model is judged on (default test)")
+    parser.add_argument("--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)")
+    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page: ROC, confusion, calibration, losses")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the scorecard."""
+    if arguments.against and not arguments.model:
+        raise InputError.one("--against", "there is no --model to compare", "name it: --model NAME@challenger")
+    if arguments.model:
+        judged = evaluate_model(
+            arguments.file, arguments.model, against=arguments.against, home=home_of(arguments), data=arguments.data,
+            split=arguments.split,
+        )  # fmt: skip
+    else:
+        judged = evaluate_file(
+            arguments.file, home=home_of(arguments), data=arguments.data, workers=arguments.workers,
+            progress=print_progress,
+        )  # fmt: skip
+    if arguments.html:
+        text = scorecard_page(judged.card, judged.comparisons, judged.against)
+        arguments.html.write_text(text, encoding="utf-8")
+    if arguments.json:
+        print_json(judged)
+    else:
+        _print(judged, arguments)
+    return 0
+
+
+def _print(judged: Judged, arguments: argparse.Namespace) -> None:
+    """Tables for people."""
+    print_table(scorecard_table(judged.card))
+    if len(judged.card.folds) > 1:
+        print_table(fold_table(judged.card))
+    if judged.card.slices:
+        print_table(slice_table(judged.card))
+    if judged.comparisons:
+        print_table(comparison_table(judged.comparisons, judged.against, arguments.model))
+    if arguments.html:
+        print_text(f"wrote {arguments.html}")

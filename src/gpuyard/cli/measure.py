@@ -1,0 +1,46 @@
+"""`gpuyard measure`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.measure import measure_machine, save_profile, trainers_here
+from gpuyard.cli.exits import EXIT_DONE
+from gpuyard.cli.options import add_json
+from gpuyard.errors import InputError
+from gpuyard.home import Home
+from gpuyard.report import print_doing, print_json, print_table, print_text
+from gpuyard.report.measure import fits_table, rates_table
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = "example:\n  gpuyard measure --home .gpuyard\na quiet machine gives the best profile"
+    parser.add_argument(
+        "--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory (.gpuyard)"
+    )
+    parser.add_argument(
+        "--trainer", action="append", metavar="NAME", help="only this trainer (repeat; default: all that are installed)"
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures, keeps the profile and prints it."""
+    known = trainers_here()
+    for name in arguments.trainer or ():
+        if name not in known:
+            raise InputError.one("--trainer", f'"{name}" cannot be tried here', f"use {', '.join(known)}")
+    home = Home(path=arguments.home)
+    profile = measure_machine(home.path, arguments.trainer, tell=print_doing)
+    path = save_profile(profile, home)
+    if arguments.json:
+        print_json(profile)
+    else:
+        print_table(rates_table(profile))
+        print_table(fits_table(profile))
+        print_text(f"wrote {path}")
+    return EXIT_DONE

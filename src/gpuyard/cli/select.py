@@ -1,0 +1,52 @@
+"""`gpuyard select FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.select import select_file
+from gpuyard.cli.exits import EXIT_INFEASIBLE
+from gpuyard.cli.options import add_catalog, add_home, add_json, catalog_layers, home_of, whole
+from gpuyard.errors import Infeasible
+from gpuyard.report import print_json, print_progress, print_table, print_text
+from gpuyard.report.select import ranking_table, rejected_table, selection_page, winner_text
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "examples:\n  gpuyard select workload.yaml --html choice.html\n"
+        "  gpuyard select workload.yaml --json    run it again after an interruption: finished trials are kept"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file whose pipeline has select")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="prepared data; default: prepared as the file says")
+    parser.add_argument("--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)")
+    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with ranking and reasons")
+    add_home(parser)
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the choice, what was rejected and why; or what makes it infeasible."""
+    chosen = select_file(
+        arguments.file, home=home_of(arguments), data=arguments.data, workers=arguments.workers,
+        layers=catalog_layers(arguments), progress=print_progress,
+    )  # fmt: skip
+    if isinstance(chosen, Infeasible):
+        print_json({"infeasible": chosen}) if arguments.json else print_text(str(chosen))
+        return EXIT_INFEASIBLE
+    if arguments.html:
+        arguments.html.write_text(selection_page(chosen), encoding="utf-8")
+    if arguments.json:
+        print_json(chosen)
+        return 0
+    print_text(winner_text(chosen))
+    print_table(ranking_table(chosen))
+    print_table(rejected_table(chosen))
+    if arguments.html:
+        print_text(f"wrote {arguments.html}")
+    return 0

@@ -1,0 +1,12 @@
+"""This machine, measured: products, memory, processes and storage, each with its spread."""
+
+from gpuyard.measure.compute import accelerators, memory_rates, product_rates
+from gpuyard.measure.host import cores_count, memory_bytes, processor, versions
+from gpuyard.measure.processes import process_rates
+from gpuyard.measure.storage import storage_rates
+from gpuyard.measure.timing import Timed, timed
+
+__all__ = [
+    "Timed", "accelerators", "cores_count", "memory_bytes", "memory_rates", "process_rates", "processor",
+    "product_rates", "storage_rates", "timed", "versions",
+]  # fmt: skip

@@ -1,0 +1,56 @@
+"""What a page may do when it is allowed to: promote a version, stop a run, go on with one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+
+from gpuyard.app.runs import stop_run
+from gpuyard.errors import InputError
+from gpuyard.home import Home
+from gpuyard.registry import Registry
+from gpuyard.web.view import NotFoundError
+
+__all__ = ["act"]
+
+ALIASES = ("champion", "challenger")
+
+
+def _promote(home: Home, name: str, fields: Mapping[str, str]) -> str:
+    """Points an alias at a version."""
+    version, alias = fields.get("version", ""), fields.get("alias", "")
+    if not version.isascii() or not version.isdigit() or alias not in ALIASES:
+        raise InputError.one("promote", "no version or no alias", "choose both in the form")
+    Registry(home=home).alias(name, alias, int(version))
+    return f"/models/{name}"
+
+
+def _stop(home: Home, name: str, _fields: Mapping[str, str]) -> str:
+    """Asks a run to stop."""
+    stop_run(home, name)
+    return f"/runs/{name}"
+
+
+def _resume(home: Home, name: str, _fields: Mapping[str, str]) -> str:
+    """Goes on with a run, in a process of its own that outlives the page."""
+    words = [sys.executable, "-m", "gpuyard", "resume", name, "--home", str(home.path)]
+    subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    return f"/runs/{name}"
+
+
+_WORD = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,127})"
+ACTIONS: tuple[tuple[re.Pattern[str], Callable[[Home, str, Mapping[str, str]], str]], ...] = (
+    (re.compile(rf"/models/{_WORD}/promote"), _promote),
+    (re.compile(rf"/runs/{_WORD}/stop"), _stop),
+    (re.compile(rf"/runs/{_WORD}/resume"), _resume),
+)
+
+
+def act(home: Home, path: str, fields: Mapping[str, str]) -> str:
+    """Does what the form asks; gives the address of the page that shows it."""
+    for pattern, action in ACTIONS:
+        if match := pattern.fullmatch(path):
+            return action(home, match["name"], fields)
+    raise NotFoundError

@@ -1,0 +1,85 @@
+"""Runs: all of them, and one with its stages, curves and log, live."""
+
+from __future__ import annotations
+
+from html import escape
+
+from gpuyard.app.outcome import outcomes
+from gpuyard.app.up_values import predicted_of
+from gpuyard.errors import InputError, RefusedError
+from gpuyard.jobs import Ledger, Run, Series, open_engine, series
+from gpuyard.report.page import html_table
+from gpuyard.report.run import run_curves, run_table
+from gpuyard.report.runs import runs_table
+from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, linked_table, plots
+
+__all__ = ["run_view", "runs_view"]
+
+LAST_LINES = 40
+
+
+def runs_view(asked: Asked) -> View:
+    """Every run, the newest first."""
+    runs = Ledger(home=asked.home).runs()
+    body = empty("No run yet.", "gpuyard run FILE")
+    if runs:
+        body = linked_table(runs_table(runs), [f"/runs/{run.id}" for run in runs])
+    return View(title="Runs", fragments=(Fragment(id="runs", html=body),))
+
+
+def run_view(asked: Asked) -> View:
+    """One run."""
+    ledger = Ledger(home=asked.home)
+    try:
+        run = ledger.get(asked.words["id"])
+    except InputError as error:
+        raise NotFoundError from error
+    drawn = _curves(asked, run, series(ledger, run.id))
+    workload = f"<details><summary>Workload</summary><pre>{escape(run.workload)}</pre></details>"
+    fragments = (
+        Fragment(id="actions", html=_actions(run) if asked.acts else ""),
+        Fragment(id="stages", html=_stages(run)),
+        Fragment(id="curves", html=drawn),
+        Fragment(id="log", html=_log(run)),
+        Fragment(id="workload", html=workload),
+    )
+    return View(title=f"Run {run.id}: {run.name}", fragments=fragments, above=("/runs", "Runs"))
+
+
+def _stages(run: Run) -> str:
+    """What every stage came to."""
+    try:
+        words = outcomes(run)
+    except InputError:
+        words = tuple("" for _ in run.stages)  # its folder is gone
+    return html_table(run_table(run, words))
+
+
+def _curves(asked: Asked, run: Run, found: tuple[Series, ...]) -> str:
+    """Loss and throughput, with the predicted line where there is one."""
+    try:
+        foreseen = predicted_of(asked.home, run)
+    except InputError:
+        foreseen = None  # another version wrote it
+    drawn = (f"<figure><h2>{escape(title)}</h2>{plots(svg)}</figure>" for title, svg in run_curves(found, foreseen))
+    return f'<div class="pair">{"".join(drawn)}</div>'
+
+
+def _log(run: Run) -> str:
+    """The last lines of the newest stage that an engine started."""
+    stage = next((stage for stage in reversed(run.stages) if stage.handle is not None), None)
+    if stage is None or stage.handle is None:
+        return ""
+    try:
+        lines = list(open_engine(stage.handle.engine).logs(stage.handle, follow=False))[-LAST_LINES:]
+    except (InputError, RefusedError) as error:
+        lines = [str(error)]
+    return f"<h2>Log of {escape(stage.name)}</h2><pre>{escape(chr(10).join(lines)) or 'it wrote nothing'}</pre>"
+
+
+def _actions(run: Run) -> str:
+    """Stop and resume."""
+    word = "stop" if run.state == "running" else "resume" if run.resumable else ""
+    if not word:
+        return ""
+    return f'<form method="post" action="/runs/{escape(run.id)}/{word}"><button>{word.capitalize()}</button></form>'

@@ -1,0 +1,122 @@
+"""A page as its parts: HTML that is made here, on the server, from values; names and contents are always escaped."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from urllib.parse import quote
+
+from gpuyard.home import Home
+from gpuyard.report.page import html_table
+from gpuyard.report.table import Table
+
+__all__ = [
+    "Asked", "Fragment", "Maker", "NotFoundError", "View", "empty", "link", "linked_table", "plots", "titled", "whole",
+]  # fmt: skip
+
+NAVIGATION = (
+    ("/", "Overview"), ("/plans", "Plans"), ("/data", "Data"), ("/runs", "Runs"), ("/models", "Models"),
+    ("/endpoints", "Endpoints"), ("/catalog", "Catalog"),
+)  # fmt: skip
+
+
+class NotFoundError(Exception):
+    """There is nothing under this address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a page is made of: the state directory, the words of its address, and whether it may act."""
+
+    home: Home
+    words: Mapping[str, str] = field(default_factory=dict)
+    acts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """A part of a page that is sent again when it has changed."""
+
+    id: str
+    html: str
+
+    @property
+    def mark(self) -> str:
+        """What tells this content from another."""
+        return hashlib.blake2b(self.html.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page: its title and its fragments; a page that does not change while it is open is not live."""
+
+    title: str
+    fragments: tuple[Fragment, ...]
+    is_live: bool = True
+    above: tuple[str, str] | None = None  # the page that this one belongs to: address and name
+
+
+Maker = Callable[[Asked], View]
+
+
+def link(address: str, words: str) -> str:
+    """A link; both are escaped."""
+    return f'<a href="{escape(quote(address, safe="/?=&@#:."))}">{escape(words)}</a>'
+
+
+def linked_table(table: Table, addresses: Sequence[str]) -> str:
+    """The table with the first cell of every row as a link; a row without an address stays as it is."""
+    places = iter(zip(table.rows, addresses, strict=True))
+
+    def linked(match: re.Match[str]) -> str:
+        """The first cell of the next row."""
+        row, address = next(places)
+        return f"<tr>{match[1]}{link(address, row[0])}</td>" if address else match[0]
+
+    return re.sub(r"<tr>(<td[^>]*>).*?</td>", linked, html_table(table), flags=re.DOTALL)
+
+
+def titled(table: Table) -> str:
+    """The table below its title."""
+    return (f"<h3>{escape(table.title)}</h3>" if table.title else "") + html_table(table)
+
+
+def plots(html: str) -> str:
+    """HTML whose drawings scroll in frames of their own, so that they stay readable on a phone."""
+    return html.replace("<svg ", '<div class="scroll plot"><svg ').replace("</svg>", "</svg></div>")
+
+
+def empty(words: str, command: str) -> str:
+    """What a page says when there is nothing yet, and the command that changes it."""
+    return f'<p class="empty">{escape(words)}<br><code>{escape(command)}</code></p>'
+
+
+def whole(view: View, path: str) -> str:
+    """The whole page: navigation, fragments, and the script that keeps them fresh."""
+    links = "".join(
+        f'<a href="{address}"{_current(address, path)}>{escape(words)}</a>' for address, words in NAVIGATION
+    )
+    parts = "".join(
+        f'<section id="{escape(part.id)}" data-mark="{part.mark}">{part.html}</section>' for part in view.fragments
+    )
+    above = f'<p class="above">{link(*view.above)}</p>' if view.above else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(view.title)} · gpuyard</title>"
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="/assets/style.css">'
+        '<script src="/assets/live.js" defer></script></head>'
+        f'<body{" data-live" if view.is_live else ""}><a class="skip" href="#main">Skip to the content</a>'
+        f'<header><strong>gpuyard</strong><nav aria-label="Pages">{links}</nav>'
+        '<span id="state" role="status"></span></header>'
+        f'<main id="main" tabindex="-1">{above}<h1>{escape(view.title)}</h1>{parts}</main></body></html>\n'
+    )
+
+
+def _current(address: str, path: str) -> str:
+    """Marks the page that is open."""
+    here = path == "/" if address == "/" else path == address or path.startswith(f"{address}/")
+    return ' aria-current="page"' if here else ""
