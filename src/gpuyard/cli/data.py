@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpuyard.app.data import run_data, show_data
 from gpuyard.cli import data_profile
+from gpuyard.cli.actions import Action, add_actions, run_action
 from gpuyard.cli.options import add_json, quantity
 from gpuyard.datasets import Progress
 from gpuyard.datasets.compare import Shown, diff_data
@@ -20,16 +19,6 @@ from gpuyard.report.tokens import tokens_table
 from gpuyard.units import BYTES
 
 __all__ = ["ACTIONS", "add_arguments", "run"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One word after `gpuyard data`."""
-
-    name: str
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -129,24 +118,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's actions, each with its own arguments."""
     parser.epilog = (
         "examples:\n"
-        "  gpuyard data run examples/quickstart.yaml -o prepared\n"
+        "  gpuyard data run examples/quickstart/workload.yaml -o prepared\n"
         "  gpuyard data show prepared\n"
         "  gpuyard data profile table.parquet --html profile.html"
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action in ACTIONS:
-        inner = actions.add_parser(
-            action.name,
-            help=action.summary,
-            description=action.summary[0].upper() + action.summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        action.add_arguments(inner)
-        inner.set_defaults(act=action.run)
+    add_actions(parser, ACTIONS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the action that was named."""
-    act: Callable[[argparse.Namespace], int] = arguments.act
-    return act(arguments)
+    return run_action(arguments)

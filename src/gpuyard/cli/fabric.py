@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpuyard.cli import fabric_design, fabric_files, fabric_numbers, fabric_proof
+from gpuyard.cli.actions import Action, add_actions, run_action
 
 __all__ = ["ACTIONS", "add_arguments", "run"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One word after `gpuyard fabric`."""
-
-    name: str
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
 
 
 ACTIONS = (
@@ -47,20 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard fabric verify fabric.json --html fabric.html\n"
         "  gpuyard fabric render fabric.json -o configs"
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action in ACTIONS:
-        inner = actions.add_parser(
-            action.name,
-            help=action.summary,
-            description=action.summary[0].upper() + action.summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        action.add_arguments(inner)
-        inner.set_defaults(act=action.run)
+    add_actions(parser, ACTIONS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the action that was named."""
-    act: Callable[[argparse.Namespace], int] = arguments.act
-    return act(arguments)
+    return run_action(arguments)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.app.lab import Wanted, lab_down, lab_status, lab_up, lab_verify
+from gpuyard.cli.actions import Action, add_actions, run_action
 from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
 from gpuyard.cli.lab_run import add_arguments as add_run
 from gpuyard.cli.lab_run import run as run_lab
@@ -23,16 +22,6 @@ from gpuyard.report.lab import raised_lines, status_table
 from gpuyard.units import BITS_PER_S, DURATION
 
 __all__ = ["ACTIONS", "add_arguments", "run"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One word after `gpuyard lab`."""
-
-    name: str
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -183,20 +172,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  sudo gpuyard lab down\n"
         "needs root, and Debian's frr and iproute2"
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action in ACTIONS:
-        inner = actions.add_parser(
-            action.name,
-            help=action.summary,
-            description=action.summary[0].upper() + action.summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        action.add_arguments(inner)
-        inner.set_defaults(act=action.run)
+    add_actions(parser, ACTIONS)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does what the action says."""
-    act: Callable[[argparse.Namespace], int] = arguments.act
-    return act(arguments)
+    """Runs the action that was named."""
+    return run_action(arguments)
