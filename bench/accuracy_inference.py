@@ -3,7 +3,7 @@
 Columns: fitted to all rows; with whole models (of one shape), chips or releases of an engine left out of the fit.
 Without a file: the table in the folder that GPUYARD_PUBLISHED names, or the curated one of the tests.
 `--write` renews the table in docs/concepts/inference-model.md and the error bars in
-src/gpuyard/perf/inference/data/errors.toml. Needs scipy; a quarter of an hour on the whole table.
+src/gpuyard/perf/inference/data/errors.toml. Some minutes of CPU time on the whole table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from gpuyard.perf.inference import Calibration, read_calibration
 from gpuyard.perf.inference.published import Case, Cases, read_cases
 from gpuyard.perf.score import Errors, errors
 from gpuyard.simulate.serving.holdout import HELD, Held, group_of, hold_out
+from gpuyard.simulate.serving.margins import with_margins
 from gpuyard.simulate.serving.schedules import Schedules, schedules
 from gpuyard.simulate.serving.score import NAMES, measured, predictions
+from gpuyard.simulate.serving.slopes import Runs
 
 ROOT = Path(__file__).parent.parent
 CURATED = ROOT / "tests" / "accuracy" / "inference_runs.csv"
@@ -45,21 +47,34 @@ def path(arguments: Sequence[str]) -> Path:
     return Path(folder) / "inference_runs.csv" if folder else CURATED
 
 
+def in_sample(cases: Sequence[Case], plans: Schedules, calibration: Calibration) -> Reals:
+    """Predictions of every case by the shipped constants; schedules that do not depend on time are not run again."""
+    result = np.full((len(cases), 4), np.nan)
+    own, rest = _split(cases, plans)
+    result[own] = plans.predict(calibration, np.arange(len(plans.cases)))
+    result[rest] = predictions([cases[i] for i in rest], calibration)
+    return result
+
+
+def _split(cases: Sequence[Case], plans: Schedules) -> tuple[list[int], list[int]]:
+    """Places of the cases that have a schedule, in its order, and of the others."""
+    place = {case.row["id"]: i for i, case in enumerate(cases)}
+    own = [place[case.row["id"]] for case in plans.cases]
+    return own, sorted(set(range(len(cases))) - set(own))
+
+
 def held_out(cases: Sequence[Case], plans: Schedules, calibration: Calibration, by: Held) -> Reals:
     """Predictions of every case by a fit without its group; runs in real time are simulated with that fit."""
     truth = np.array([measured(case.row) for case in plans.cases])
-    planned, fits = hold_out(plans, truth, calibration, by)
-    place = {case.row["id"]: i for i, case in enumerate(plans.cases)}
+    planned, fits = hold_out(Runs(plans, calibration), truth, by)
     result = np.full((len(cases), 4), np.nan)
-    rest: dict[int, list[int]] = {}
-    for i, case in enumerate(cases):
-        if case.row["id"] in place:
-            result[i] = planned[place[case.row["id"]]]
-            continue
-        name = group_of(case, by)
-        rest.setdefault(next((k for k, (out, _) in enumerate(fits) if name in out), 0), []).append(i)
-    for k, some in rest.items():
-        result[some] = predictions([cases[i] for i in some], fits[k][1])
+    own, rest = _split(cases, plans)
+    result[own] = planned
+    for k, (out, found) in enumerate(fits):
+        known = frozenset().union(*(groups for groups, _ in fits))
+        some = [i for i in rest if group_of(cases[i], by) in out or (not k and group_of(cases[i], by) not in known)]
+        others = [cases[i] for i in rest if i not in set(some)]
+        result[some] = predictions([cases[i] for i in some], with_margins(others, found))
     return result
 
 
@@ -134,9 +149,9 @@ def main() -> None:
     with path(sys.argv[1:]).open(newline="", encoding="utf-8") as file:
         cases = read_cases(csv.DictReader(file), load_catalog())
     calibration = read_calibration()
-    columns = [predictions(cases.cases, calibration)]
+    plans = schedules(cases.cases, calibration)
+    columns = [in_sample(cases.cases, plans, calibration)]
     if len(cases.cases) >= LEAST_ROWS:
-        plans = schedules(cases.cases, calibration)
         for by in HELD:
             print(f"{by}s left out", file=sys.stderr, flush=True)
             columns.append(held_out(cases.cases, plans, calibration, by))

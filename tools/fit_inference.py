@@ -1,8 +1,8 @@
 """Fits the serving model to published runs and writes src/gpuyard/perf/inference/data/calibration.toml.
 
-python tools/fit_inference.py RUNS.csv [ROUNDS]
+python tools/fit_inference.py RUNS.csv
 
-Constants of memory and of cache transfers are kept: schedules follow from them. Needs scipy; some minutes.
+Constants of memory and of cache transfers are kept: schedules follow from them. Half a minute.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from gpuyard.perf.inference import Calibration, read_calibration
 from gpuyard.perf.inference.calibration import PATH
 from gpuyard.perf.inference.published import read_cases
 from gpuyard.perf.score import errors
-from gpuyard.simulate.serving.fit import fit, read_constants
-from gpuyard.simulate.serving.holdout import KEPT
+from gpuyard.simulate.serving.fit import Fitted, fit, read_constants
+from gpuyard.simulate.serving.margins import with_margins
 from gpuyard.simulate.serving.schedules import METRICS, Schedules, schedules
 from gpuyard.simulate.serving.score import measured
+from gpuyard.simulate.serving.slopes import Runs
 
 Reals = npt.NDArray[np.float64]
 HEADER = """# Constants of the serving model, written by tools/fit_inference.py.
-# value: shipped. prior, spread (of its logarithm), low, high: of the fit. source: where the prior comes from;
-# fitted: a round guess. [residual]: log errors of the fit by engine and kind of chip, in sample.
+# value: shipped, the prior times the effects on it. low, high: its bounds. spread (of its logarithm): of a constant
+# that shares no effect. source: where the prior comes from; fitted: a round guess.
+# [effect]: what was fitted, a factor over all constants that it names. [residual]: log errors of the fit by engine and
+# kind of chip, in sample.
 
 """
 
@@ -39,11 +42,12 @@ def main() -> None:
     start = read_calibration()
     plans = schedules(cases, start)
     truth = np.array([measured(case.row) for case in plans.cases])
-    names = [constant.name for constant in read_constants() if not constant.name.startswith(KEPT)]
     rows = np.arange(len(plans.cases))
-    found = fit(plans, rows, truth, start, names, int(sys.argv[2]) if len(sys.argv) > 2 else 8)
-    predicted = plans.predict(found, rows)
-    PATH.write_text(HEADER + constants_text(found) + residuals_text(plans, predicted, truth), encoding="utf-8")
+    found = fit(Runs(plans, start), rows, truth)
+    predicted = plans.predict(found.calibration, rows)
+    final = with_margins(cases, found.calibration)
+    text = constants_text(final) + effects_text(found) + residuals_text(plans, predicted, truth)
+    PATH.write_text(HEADER + text, encoding="utf-8")
     for k, name in enumerate(METRICS):
         print(name, errors(predicted[:, k], truth[:, k]))
 
@@ -60,6 +64,12 @@ def constants_text(found: Calibration) -> str:
             f'meaning = "{constant.meaning}"\nsource = "{constant.source}"\n\n'
         )
     return "".join(blocks)
+
+
+def effects_text(found: Fitted) -> str:
+    """The effects that runs showed, as TOML."""
+    some = [(name, value) for name, value in found.effects.items() if value != 1.0]
+    return "[effect]\n" + "".join(f'"{name}" = {value:.6g}\n' for name, value in some) + "\n"
 
 
 def residuals_text(plans: Schedules, predicted: Reals, truth: Reals) -> str:

@@ -20,6 +20,7 @@ from gpuyard.simulate.serving import Score
 from gpuyard.simulate.serving.holdout import Held, group_of, hold_out
 from gpuyard.simulate.serving.schedules import schedules
 from gpuyard.simulate.serving.score import measured, predictions, scored
+from gpuyard.simulate.serving.slopes import Runs
 
 __all__ = ["score_inference"]
 
@@ -49,7 +50,7 @@ def _held_out(cases: Sequence[Case], calibration: Calibration, by: Held, told: T
     """Predictions of every run by a fit without its group; runs in real time are simulated with that fit."""
     plans = schedules(cases, calibration)
     truth = np.array([measured(case.row) for case in plans.cases])
-    planned, fits = hold_out(plans, truth, calibration, by, told=told)
+    planned, fits = hold_out(Runs(plans, calibration), truth, by, told=told)
     place = {case.row["id"]: index for index, case in enumerate(plans.cases)}
     result = np.full((len(cases), 4), np.nan)
     rest: dict[int, list[int]] = {}

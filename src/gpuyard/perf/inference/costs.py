@@ -15,6 +15,7 @@ from gpuyard.perf.inference.step import COLUMNS, Row
 __all__ = ["costs_row", "request_s"]
 
 LAYER_PASSES = 14.0  # of 2 bytes over the hidden state: two norms, two residuals, casts, rotary and cache writes
+REDUCE_HALF_BYTES = 4e6  # one-shot all-reduces give way to rings about here (TensorRT-LLM, vLLM: 2 to 16 MB)
 INDEX_RATIO = 132.0 / 656.0  # bytes of a token's index over those of its latent in fp8 (DeepSeek-V3.2 config)
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
@@ -30,7 +31,7 @@ def costs_row(
     """The coefficients of a step, in the order of COLUMNS."""
     cost = _Costs(shape, chip, precision, layout, engine, calibration)
     cells = cost.products() | cost.experts() | cost.attention() | cost.links() | cost.fixed()
-    return np.array([cells.get(name, 0.0) for name in COLUMNS])
+    return np.array([cells.get(name, 1.0 if name == "reduce_half" else 0.0) for name in COLUMNS])
 
 
 def request_s(engine: Engine, prompt_tokens: float, calibration: Calibration) -> float:
@@ -144,7 +145,6 @@ class _Costs:
             "expert_activations": s.expert_layers * moved / self.chip.memory_bytes_per_s,
             "expert_weights": s.expert_layers * local * size * form.weight_bytes / memory,
             "expert_spread": float(lay.attention_dp),
-            "expert_imbalance": self.constants["moe.imbalance"] if lay.ep > 1 else 1.0,
         }
 
     def attention(self) -> dict[str, float]:
@@ -196,6 +196,8 @@ class _Costs:
             grow = 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
             cells["reduce_floor"] = count * alpha * grow * self._era("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
+            cells["reduce_ramp"] = count * alpha * grow * self.constants["reduce.ramp"]
+            cells["reduce_half"] = REDUCE_HALF_BYTES / (2.0 * s.hidden)
         if lay.attention_dp > 1 and s.experts:
             act = FORMATS[self.precision.weights].activation_bytes
             copies = min(s.experts_per_token, lay.ep) * (lay.ep - 1.0) / lay.ep / lay.tp

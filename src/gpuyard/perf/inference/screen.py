@@ -1,6 +1,7 @@
 """Measurements that no chip can have made as they are described: they beat what its memory can deliver.
 
-Nothing of the model is used but sizes. The bounds are low: all bandwidth, no arithmetic, the smallest cache format.
+Nothing of the model is used but sizes and peaks. The bounds are low: all bandwidth, the smallest cache format; or the
+arithmetic of the stated tokens alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from gpuyard.perf.inference.memory import weight_bytes
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
 from gpuyard.perf.inference.shape import Shape
 
-__all__ = ["cache_bytes", "least_token_s", "most_tokens_per_s"]
+__all__ = ["cache_bytes", "least_token_s", "most_tokens_per_s", "peak_share"]
 
 
 def cache_bytes(shape: Shape, tokens: float, kv_bytes: float) -> float:
@@ -44,3 +45,14 @@ def most_tokens_per_s(
     kv = KV_BYTES[precision.kv] if stated_kv else min(KV_BYTES.values())
     each = cache_bytes(shape, tokens, kv)
     return chips * chip.memory_bytes_per_s / each if each else float("inf")
+
+
+def peak_share(
+    shape: Shape, chip: ServingChip, precision: Precision, chips: int, requests_per_s: float, tokens: float
+) -> float:
+    """Share of the chips' peak that the products of so many requests of that length take."""
+    active = shape.attention_parameters + shape.mlp_parameters
+    if shape.experts:
+        active += shape.expert_parameters * shape.experts_per_token / shape.experts
+    peak = max(chip.peak_flop_per_s(name) for name in FORMATS[precision.weights].peaks)
+    return 2.0 * active * tokens * requests_per_s / (chips * peak)

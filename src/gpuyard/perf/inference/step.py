@@ -26,12 +26,12 @@ COLUMNS = (
     "experts", "experts_per_token",
     "expert_compute", "expert_chain", "expert_activations", "expert_weights",
     "expert_spread",  # tokens that reach the experts for each token of this rank (attention data parallel)
-    "expert_imbalance",  # load of the fullest rank over the mean, for few tokens; fades as tokens grow
     "pair", "window_pair", "window_tokens",  # prefill attention: seconds a query-key pair
     "kv", "window_kv",  # decode attention: seconds a cached token
     "state",  # linear-attention layers: seconds a sequence
     "token",  # element-wise passes: seconds a token
     "reduce_floor", "reduce_token",  # all-reduces of a step: latency, seconds a token
+    "reduce_ramp", "reduce_half",  # more latency of large ones, and the tokens that have half of it
     "exchange_floor", "exchange_token",  # all-to-alls of a step
     "layers",  # fixed seconds of all layers' kernels in a step
     "eager",  # least seconds of a step with a prefill, which no graph replays
@@ -49,12 +49,13 @@ COLUMNS = (
     HEAD, _h1, _h2, _h3,
     EXPERTS, EXPERTS_PER_TOKEN,
     EXPERT, _e1, _e2, _e3,
-    EXPERT_SPREAD, EXPERT_IMBALANCE,
+    EXPERT_SPREAD,
     PAIR, WINDOW_PAIR, WINDOW_TOKENS,
     KV, WINDOW_KV,
     STATE,
     TOKEN,
     REDUCE_FLOOR, REDUCE_TOKEN,
+    REDUCE_RAMP, REDUCE_HALF,
     EXCHANGE_FLOOR, EXCHANGE_TOKEN,
     LAYERS,
     EAGER,
@@ -83,7 +84,7 @@ def _product_s(row: Row, first: int, tokens: float) -> float:
 
 
 @compiled
-def _padded(seqs: float) -> float:
+def padded(seqs: float) -> float:
     """The next size of a captured graph: powers of two, and 384."""
     if 256.0 < seqs <= 384.0:
         return 384.0
@@ -95,18 +96,14 @@ def _padded(seqs: float) -> float:
 
 @compiled
 def _experts_s(row: Row, tokens: float) -> float:
-    """The routed experts: weights of the distinct experts hit, arithmetic of the fullest rank."""
+    """The routed experts: weights of the distinct experts hit, arithmetic of the mean rank."""
     experts = float(row[EXPERTS])
     if experts <= 0.0 or tokens <= 0.0:
         return 0.0
     routed = tokens * row[EXPERT_SPREAD]
     hit = 1.0 - (1.0 - row[EXPERTS_PER_TOKEN] / experts) ** routed  # share of experts with a token
-    each = routed * row[EXPERTS_PER_TOKEN] / experts  # tokens an expert gets on average
-    uneven = 1.0 + (row[EXPERT_IMBALANCE] - 1.0) / np.sqrt(1.0 + each / 64.0)
-    compute = row[EXPERT] * tokens * uneven + row[EXPERT + 1]
-    memory = row[EXPERT + 3] * min(1.0, hit * uneven)
-    moved = float(row[EXPERT + 2] * tokens * uneven)  # tokens in and out of the experts' order
-    return _meet(compute, memory) + moved
+    moved = float(row[EXPERT + 2] * tokens)  # tokens in and out of the experts' order
+    return _meet(row[EXPERT] * tokens + row[EXPERT + 1], row[EXPERT + 3] * hit) + moved
 
 
 Parts = tuple[float, float, float, float, float, float, float, float, float]
@@ -125,7 +122,7 @@ def step_parts_s(
     stages = row[STAGES]
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
-        seqs = _padded(seqs)
+        seqs = padded(seqs)
     tokens = prefill_tokens / stages + seqs
     products = (
         _product_s(row, QKV, tokens)
@@ -141,7 +138,7 @@ def step_parts_s(
     near = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS])
     decode = (row[KV] * kv_tokens + row[WINDOW_KV] * near) / stages * row[STRAGGLER]
     passes = row[TOKEN] * tokens + row[STATE] * (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
-    reduce = row[REDUCE_FLOOR] + row[REDUCE_TOKEN] * tokens
+    reduce = row[REDUCE_FLOOR] + row[REDUCE_TOKEN] * tokens + row[REDUCE_RAMP] * tokens / (tokens + row[REDUCE_HALF])
     exchange = row[EXCHANGE_FLOOR] + row[EXCHANGE_TOKEN] * tokens
     fixed = row[LAYERS]
     if prefill_tokens > 0.0:  # ranks wait for the one with the most prompt tokens

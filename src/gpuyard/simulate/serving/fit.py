@@ -1,25 +1,31 @@
-"""Fits the constants of the serving model to published runs: soft-L1 on the log error, priors. Needs scipy."""
+"""Fits the constants of the serving model to published runs: effects that constants share, each with its prior."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuyard.perf.inference.calibration import PATH, Calibration
-from gpuyard.simulate.serving.schedules import Schedules
+from gpuyard.simulate.serving.effects import KEPT, design
+from gpuyard.simulate.serving.slopes import FIGURES, Runs
 
-__all__ = ["Constant", "fit", "read_constants"]
+__all__ = ["Constant", "Fitted", "fit", "read_constants"]
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-WEIGHTS = np.array([1.0, 1.0, 0.5, 0.0])  # of throughput, time a token, first token, whole time
-SOFT = 0.08  # log error beyond which a row counts linearly
-TINY = 1e-9
-STEP = 0.02  # of a constant's logarithm, for slopes
+WEIGHTS = np.array([1.0, 1.0, 0.5])  # of throughput, time a token, first token
+MLPERF_WEIGHT = 4.0  # of MLPerf Offline, whose machines and engines are those of its other scenarios too
+SOFT = np.array([0.06, 0.12, 0.12])  # log error beyond which a row counts less than by its square
+FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
+# their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
+BOLD = 1.0  # most that an effect moves in a round
+RENEW = 4  # rounds after which slopes of coefficients are taken again
+LEAST = 0.02  # an effect that is smaller is none
+ENOUGH = 2e-4  # of the loss: the fit ends when a round gains less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,14 @@ class Constant:
     spread: float
     meaning: str
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """The constants, and the factors that made them of their priors."""
+
+    calibration: Calibration
+    effects: Mapping[str, float]
 
 
 def read_constants() -> tuple[Constant, ...]:
@@ -54,90 +68,70 @@ def read_constants() -> tuple[Constant, ...]:
     )
 
 
-def touched(plans: Schedules, name: str, rows: Ints) -> Ints:
-    """Which of these rows a constant may change."""
-    owner = name.split(".")[0]
-    kinds = {c.kernels for c in {case.chip for case in plans.cases}}
-    engines = {case.engine.name for case in plans.cases}
-    links = {case.chip.link for case in plans.cases} | {"network"}
-    found = []
-    for k, i in enumerate(rows):
-        case, layout = plans.cases[i], plans.layouts[i]
-        if owner in kinds:
-            hit = case.chip.kernels == owner
-        elif owner in engines:
-            hit = case.engine.name == owner
-        elif owner in links:
-            hit = layout.chips > 1 and (case.chip.link == owner or layout.chips > case.chip.link_chip_count)
-        else:
-            hit = True
-        if hit:
-            found.append(k)
-    return np.array(found, dtype=np.int64)
-
-
 class _Problem:
-    """Log errors of some runs as a function of the logarithms of constants over their priors."""
+    """The loss of some runs as a function of the logarithms of effects."""
 
-    def __init__(self, plans: Schedules, rows: Ints, measured: Reals, start: Calibration, names: Sequence[str]) -> None:
-        constants = {constant.name: constant for constant in read_constants()}
-        places = {name: touched(plans, name, rows) for name in names}
-        self.plans, self.rows, self.start = plans, rows, start
-        self.free = [constants[name] for name in names if len(places[name])]
-        self.places = [places[constant.name] for constant in self.free]
-        self.target = np.log(measured[rows])
-        self.known = np.isfinite(self.target) & (WEIGHTS > 0)
-        self.spread = np.array([constant.spread for constant in self.free])
+    def __init__(self, runs: Runs, rows: Ints, measured: Reals, constants: Sequence[Constant]) -> None:
+        self.runs, self.rows = runs, rows
+        self.effects, self.matrix = design([c.name for c in constants], [c.spread for c in constants])
+        kept = [c.name.startswith(KEPT) for c in constants]
+        self.base = np.log([c.value if keep else c.prior for c, keep in zip(constants, kept, strict=True)])
+        self.low, self.high = np.log([c.low for c in constants]), np.log([c.high for c in constants])
+        self.tight = np.array([effect.spread for effect in self.effects]) ** -2.0
+        target = np.log(measured[rows, :FIGURES])
+        counted = np.array([MLPERF_WEIGHT if runs.plans.cases[i].load.kind == "mlperf-offline" else 1.0 for i in rows])
+        self.known = np.isfinite(target) & (WEIGHTS > 0)
+        self.target = target[self.known]
+        spread = (counted[:, None] * WEIGHTS, SOFT, FAR)
+        self.weight, self.soft, self.far = (np.broadcast_to(v, target.shape)[self.known] for v in spread)
+        self.fresh: tuple[int, list[Reals]] = (-RENEW, [])
 
-    def calibration(self, x: Reals) -> Calibration:
-        """The constants at a point."""
-        moved = {c.name: c.prior * float(np.exp(v)) for c, v in zip(self.free, x, strict=True)}
-        return Calibration(values={**self.start.values, **moved})
+    def point(self, x: Reals) -> Reals:
+        """The logarithms of constants, within their bounds."""
+        return np.clip(self.base + self.matrix @ x, self.low, self.high)
 
-    def errors(self, x: Reals, part: Ints) -> Reals:
-        """Log errors of some rows, one column a metric."""
-        predicted = np.maximum(self.plans.predict(self.calibration(x), self.rows[part]), TINY)
-        return np.asarray(np.log(predicted) - self.target[part])
+    def loss(self, x: Reals) -> float:
+        """Log errors, and how far effects are from none."""
+        found = self.runs.predict(self.point(x), self.rows)[self.known]
+        square = ((np.log(np.maximum(found, 1e-9)) - self.target) / self.soft) ** 2
+        cost = np.where(self.far < 1.0, 2.0 * (np.sqrt(1.0 + square) - 1.0), np.log1p(square))
+        return float((self.weight * cost).sum() + (self.tight * x**2).sum())
 
-    def residuals(self, x: Reals) -> Reals:
-        """Weighted errors of every row, then how far each constant is from its prior."""
-        found = (self.errors(x, np.arange(len(self.rows))) * WEIGHTS)[self.known]
-        return np.concatenate([found / SOFT, x / self.spread])
-
-    def slopes(self, x: Reals) -> Reals:
-        """The residuals' slopes; a constant moves only the rows that it touches."""
-        count = int(self.known.sum())
-        place = np.full(self.known.shape, -1)
-        place[self.known] = np.arange(count)
-        result = np.zeros((count + len(self.free), len(self.free)))
-        base = self.errors(x, np.arange(len(self.rows)))
-        for k, hit in enumerate(self.places):
-            moved = x.copy()
-            moved[k] += STEP
-            change = (self.errors(moved, hit) - base[hit]) * WEIGHTS / STEP / SOFT
-            inside = self.known[hit]
-            result[place[hit][inside], k] = change[inside]
-            result[count + k, k] = 1.0 / self.spread[k]
-        return result
+    def normal(self, x: Reals, turn: int) -> tuple[Reals, Reals]:
+        """The loss's slope, and its curvature with rows that are far off counted less."""
+        point = self.point(x)
+        rows = self.runs.rows(point)
+        if turn - self.fresh[0] >= RENEW:
+            self.fresh = (turn, self.runs.row_slopes(point, rows))
+        figures, slopes = self.runs.slopes(point, self.rows, self.fresh[1], rows)
+        free = (point > self.low) & (point < self.high)
+        jacobian = slopes[self.known] * free
+        error = np.log(np.maximum(figures[self.known], 1e-9)) - self.target
+        weight = self.weight / (1.0 + (error / self.soft) ** 2) ** self.far / self.soft**2
+        curve = self.matrix.T @ (jacobian.T @ (jacobian * weight[:, None])) @ self.matrix
+        return self.matrix.T @ (jacobian.T @ (weight * error)) + self.tight * x, curve + np.diag(self.tight)
 
 
-def fit(
-    plans: Schedules, rows: Ints, measured: Reals, start: Calibration, names: Sequence[str], rounds: int = 12
-) -> Calibration:
-    """The calibration that fits these rows best; measured: the four metrics of every run, NaN where there is none."""
-    from scipy.optimize import least_squares
-
-    problem = _Problem(plans, rows, measured, start, names)
-    now = np.array([np.log(start[c.name] / c.prior) for c in problem.free])
-    low = np.array([np.log(c.low / c.prior) for c in problem.free]) - 1e-9
-    high = np.array([np.log(c.high / c.prior) for c in problem.free]) + 1e-9
-    found = least_squares(
-        problem.residuals,
-        np.clip(now, low, high),
-        problem.slopes,
-        bounds=(low, high),
-        loss="soft_l1",
-        x_scale=0.3,
-        max_nfev=rounds,
-    )
-    return problem.calibration(np.asarray(found.x))
+def fit(runs: Runs, rows: Ints, measured: Reals, rounds: int = 24) -> Fitted:
+    """The calibration that fits these rows best, from priors; measured: figures of all runs or NaN."""
+    problem = _Problem(runs, rows, measured, read_constants())
+    x = np.zeros(len(problem.effects))
+    now, damping = problem.loss(x), 1e-2
+    for turn in range(rounds):
+        slope, curve = problem.normal(x, turn)
+        for _ in range(6):
+            step = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -slope)
+            step = np.clip(step, -BOLD, BOLD)
+            trial = problem.loss(x + step)
+            if trial < now:
+                break
+            damping *= 8.0
+        gain = now - trial
+        if gain <= 0.0:
+            break
+        x, now, damping = x + step, trial, max(damping / 5.0, 1e-6)
+        if gain < ENOUGH * now:
+            break
+    x[np.abs(x) < LEAST] = 0.0
+    effects = {effect.name: float(np.exp(v)) for effect, v in zip(problem.effects, x, strict=True)}
+    return Fitted(calibration=runs.calibration(problem.point(x)), effects=effects)

@@ -11,17 +11,15 @@ import numpy.typing as npt
 from gpuyard.perf.inference import Calibration
 from gpuyard.perf.inference.published import Case
 from gpuyard.perf.score import unheard
-from gpuyard.simulate.serving.fit import fit, read_constants, touched
-from gpuyard.simulate.serving.schedules import Schedules
+from gpuyard.simulate.serving.fit import fit
+from gpuyard.simulate.serving.slopes import Runs
 
 __all__ = ["HELD", "Held", "group_of", "hold_out"]
 
 Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Held = Literal["model", "chip", "release"]
 HELD: tuple[Held, ...] = ("model", "chip", "release")
 FOLDS = 5
-KEPT = ("memory.", "transfer.", "mlperf.")  # set apart from the fit
 
 
 def group_of(case: Case, by: Held) -> str:
@@ -34,38 +32,28 @@ def group_of(case: Case, by: Held) -> str:
 
 
 def hold_out(
-    plans: Schedules,
+    runs: Runs,
     measured: Reals,
-    start: Calibration,
     by: Held,
-    stride: int = 4,
-    rounds: int = 5,
+    stride: int = 2,
     seed: int = 0,
     told: Callable[[int, int], None] = unheard,
 ) -> tuple[Reals, tuple[tuple[frozenset[str], Calibration], ...]]:
     """The four figures of every run from a fit without its group, and those fits with the groups that they lack.
 
-    A fit is on every stride-th of the other runs; a constant that none of them touches goes back to its prior.
+    A fit starts from priors, on every stride-th of the other runs: nothing of a run that is left out reaches it.
     """
-    names = np.array([group_of(case, by) for case in plans.cases])
+    names = np.array([group_of(case, by) for case in runs.plans.cases])
     groups = np.unique(names)
     np.random.default_rng(seed).shuffle(groups)
-    result = np.full((len(plans.cases), 4), np.nan)
+    result = np.full((len(names), 4), np.nan)
     fits = []
     for fold in range(FOLDS):
         told(fold, FOLDS)
         out = frozenset(str(name) for name in groups[fold::FOLDS])
         test = np.array([i for i, name in enumerate(names) if name in out], dtype=np.int64)
         train = np.setdiff1d(np.arange(len(names)), test)[::stride]
-        found = refit(plans, train, measured, start, rounds)
-        result[test] = plans.predict(found, test)
+        found = fit(runs, train, measured).calibration
+        result[test] = runs.plans.predict(found, test)
         fits.append((out, found))
     return result, tuple(fits)
-
-
-def refit(plans: Schedules, rows: Ints, measured: Reals, start: Calibration, rounds: int) -> Calibration:
-    """A fit to some rows that knows nothing of the others."""
-    free = [constant for constant in read_constants() if not constant.name.startswith(KEPT)]
-    unseen = {c.name: c.prior for c in free if not len(touched(plans, c.name, rows))}
-    base = Calibration(values={**start.values, **unseen})
-    return fit(plans, rows, measured, base, [c.name for c in free], rounds)

@@ -1,0 +1,96 @@
+"""How constants of the serving model share what runs teach: a constant is its prior times a few effects.
+
+A constant of a kind of chip has the effect of all chips, of its generation and a small one of its own; one of an engine
+has that of all engines, of its family and of its era; one of a link that of all links and its own. A chip, an engine or
+a release without runs so takes what its siblings showed. Spreads are of an effect's logarithm: how far it goes at
+little cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.perf.inference.chip import read_variants
+from gpuyard.perf.inference.engine import read_engines
+
+__all__ = ["KEPT", "Effect", "design", "effects_of"]
+
+Reals = npt.NDArray[np.float64]
+KEPT = ("memory.", "transfer.", "mlperf.")  # not of a step: schedules follow from the first
+GENERATIONS = {"h200": "hopper", "ada": "hopper", "ultra": "blackwell", "rtx": "blackwell"}  # others are their own
+# spread of the effect of all chips, of a generation, of a kind
+CHIP = {
+    "gemm": (0.15, 0.08, 0.05),
+    "stream": (0.1, 0.06, 0.03),
+    "expert_stream": (0.2, 0.1, 0.06),
+    "expanded": (0.5, 0.2, 0.1),
+    "experts": (0.4, 0.2, 0.15),
+    "kv": (0.15, 0.08, 0.05),
+    "kv_rate": (0.6, 0.25, 0.15),
+    "latent": (0.3, 0.15, 0.1),
+    "latent_rate": (0.4, 0.2, 0.1),
+    "attention": (0.2, 0.12, 0.08),
+    "layer_us": (0.8, 0.2, 0.1),
+    "expert_layer_us": (0.8, 0.3, 0.15),
+    "latent_layer_us": (0.8, 0.3, 0.15),
+}
+# spread of the effect of all engines, of a family, of an era; rates and latencies are chips' and links' already
+ENGINE = {
+    "gemm": (0.0, 0.05, 0.05),
+    "layer_us": (0.8, 0.5, 0.5),
+    "eager_layer_us": (0.5, 0.3, 0.2),
+    "eager_expert_us": (0.7, 0.4, 0.3),
+    "reduce": (0.0, 0.3, 0.3),
+    "host_us": (0.8, 0.5, 0.5),
+    "host_sequence_us": (0.8, 0.5, 0.5),
+    "host_token_us": (0.5, 0.3, 0.3),
+    "request_us": (0.8, 0.5, 0.4),
+    "request_token_us": (0.8, 0.5, 0.4),
+    "poll_steps": (0.8, 0.5, 0.4),
+}
+LINK = {"latency_us": (0.4, 0.3), "ratio": (0.2, 0.2)}
+ALONE = {"apart": 1.0}  # a link of one table's runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A factor of some constants, and how far it may be from 1."""
+
+    name: str
+    spread: float
+
+
+def effects_of(name: str, spread: float) -> tuple[Effect, ...]:
+    """The effects on a constant; one that stands alone has its own, of that spread."""
+    if name.startswith(KEPT):
+        return ()
+    owner, _, what = name.partition(".")
+    families = {engine.name: engine.family for engine in read_engines()}
+    levels: tuple[tuple[str, float], ...] = ((name, spread),)
+    if owner in ALONE:
+        levels = ((name, ALONE[owner]),)
+    elif owner in families:
+        every, family, era = ENGINE[what]
+        levels = ((f"engines.{what}", every), (f"{families[owner]}-engines.{what}", family), (name, era))
+    elif owner in {variant.kernels for variant in read_variants()}:
+        every, shared, own = CHIP[what.partition(".")[0]]
+        levels = ((f"chips.{what}", every), (f"{GENERATIONS.get(owner, owner)}-chips.{what}", shared), (name, own))
+    elif what in LINK:
+        levels = ((f"links.{what}", LINK[what][0]), (name, LINK[what][1]))
+    return tuple(Effect(name=level, spread=size) for level, size in levels if size)
+
+
+def design(names: Sequence[str], spreads: Sequence[float]) -> tuple[tuple[Effect, ...], Reals]:
+    """Every effect on these constants, and a matrix of which constant has which."""
+    found = [effects_of(name, spread) for name, spread in zip(names, spreads, strict=True)]
+    effects = tuple({effect.name: effect for some in found for effect in some}.values())
+    place = {effect.name: k for k, effect in enumerate(effects)}
+    matrix = np.zeros((len(names), len(effects)))
+    for i, some in enumerate(found):
+        for effect in some:
+            matrix[i, place[effect.name]] = 1.0
+    return effects, matrix

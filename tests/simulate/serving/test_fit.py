@@ -1,0 +1,82 @@
+"""The fit of the serving model: constants share effects, and runs that are left out do not reach it."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuyard.catalog import load_catalog
+from gpuyard.perf.inference import read_calibration
+from gpuyard.perf.inference.calibration import PATH
+from gpuyard.perf.inference.published import read_cases
+from gpuyard.simulate.serving.effects import KEPT, effects_of
+from gpuyard.simulate.serving.fit import fit, read_constants
+from gpuyard.simulate.serving.schedules import schedules
+from gpuyard.simulate.serving.score import measured
+from gpuyard.simulate.serving.slopes import FIGURES, Runs
+
+CURATED = Path(__file__).parents[2] / "accuracy" / "inference_runs.csv"
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    """Some of the curated runs."""
+    with CURATED.open(newline="", encoding="utf-8") as file:
+        cases = read_cases(list(csv.DictReader(file))[::5], load_catalog()).cases
+    return Runs(schedules(cases, read_calibration()), read_calibration())
+
+
+def test_siblings_share_effects() -> None:
+    first, second = ({effect.name for effect in effects_of(f"{kind}.stream", 0.1)} for kind in ("hopper", "h200"))
+    assert first & second == {"chips.stream", "hopper-chips.stream"}
+    first, second = ({e.name for e in effects_of(f"{era}.host_us", 0.1)} for era in ("vllm-v0", "vllm-async"))
+    assert len(first & second) == 2
+    assert not effects_of("memory.driver_gb", 0.1)
+
+
+def test_shipped_constants_are_their_priors_times_their_effects() -> None:
+    effects = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
+    for constant in read_constants():
+        if constant.name.startswith(KEPT):
+            continue
+        value = constant.prior
+        for effect in effects_of(constant.name, constant.spread):
+            value *= effects.get(effect.name, 1.0)
+        assert constant.value == pytest.approx(min(max(value, constant.low), constant.high), rel=1e-3), constant.name
+
+
+def test_runs_predict_as_their_schedules(runs: Runs) -> None:
+    shipped, which = read_calibration(), np.arange(len(runs.plans.cases))
+    point = np.log([shipped[name] for name in runs.names])
+    assert runs.predict(point, which) == pytest.approx(runs.plans.predict(shipped, which)[:, :FIGURES])
+
+
+def test_slopes_are_what_a_small_change_does(runs: Runs) -> None:
+    shipped, which = read_calibration(), np.arange(len(runs.plans.cases))
+    point = np.log([shipped[name] for name in runs.names])
+    rows = runs.rows(point)
+    figures, slopes = runs.slopes(point, which, runs.row_slopes(point, rows), rows)
+    known = figures > 0
+    for name in ("hopper.kv", "trt-bench.host_us", "nvlink4.latency_us", "vllm-v1.request_us", "passes.ratio"):
+        place, moved = runs.names.index(name), point.copy()
+        moved[place] += 1e-4
+        change = (np.log(runs.predict(moved, which)[known]) - np.log(figures[known])) / 1e-4
+        assert slopes[:, :, place][known] == pytest.approx(change, abs=2e-3), name
+
+
+def test_a_fit_gains_and_does_not_see_what_is_left_out(runs: Runs) -> None:
+    truth = np.array([measured(case.row) for case in runs.plans.cases])
+    train = np.arange(0, len(truth), 2)
+    found = fit(runs, train, truth, rounds=3)
+    other = truth.copy()
+    other[1::2] *= 3.0
+    assert dict(fit(runs, train, other, rounds=3).calibration.values) == dict(found.calibration.values)
+    kept = [c.value if c.name.startswith(KEPT) else c.prior for c in read_constants()]
+    before = runs.predict(np.log(kept), train)
+    after = runs.plans.predict(found.calibration, train)[:, :FIGURES]
+    size = [np.nanmedian(np.abs(np.log(x[:, 0] / truth[train, 0]))) for x in (before, after)]
+    assert size[1] < size[0]
