@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -125,8 +126,6 @@ trees = st.recursive(
 
 @given(trees)
 def test_any_tree_is_decoded_or_refused(tree: object) -> None:
-    import json
-
     node = read_json(json.dumps(tree, allow_nan=True), "f").root
     for style in Keys:
         try:
@@ -135,3 +134,19 @@ def test_any_tree_is_decoded_or_refused(tree: object) -> None:
             assert error.problems
         else:
             assert load_json(dump_json(whole), Whole) == whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """A list of names, each with its count."""
+
+    pairs: tuple[tuple[str, int], ...]
+
+
+def test_a_list_of_few_has_a_type_for_each() -> None:
+    assert load_json('{"pairs": [["train", 456], ["test", 1]]}', Pairs) == Pairs(pairs=(("train", 456), ("test", 1)))
+    for wrong in ("[1]", '["a", "b"]', '["a", 1, 2]', '"a"'):
+        with pytest.raises(InputError):
+            load_json(f'{{"pairs": [{wrong}]}}', Pairs)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(json.loads(f'{{"pairs": [{wrong}]}}'), json_schema(Pairs, Keys.SUFFIXED, "Pairs"))

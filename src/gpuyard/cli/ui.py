@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from gpuyard.cli.exits import EXIT_DONE
-from gpuyard.errors import InputError
+from gpuyard.errors import InputError, RefusedError
 from gpuyard.home import Home
 from gpuyard.report import print_text
 
@@ -52,7 +52,10 @@ class _Web(Protocol):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves the page until it is interrupted."""
-    web = cast(_Web, importlib.import_module("gpuyard.web"))
+    try:
+        web = cast(_Web, importlib.import_module("gpuyard.web"))
+    except ModuleNotFoundError as error:
+        raise RefusedError("gpuyard ui", f"{error.name} is not installed", "pip install 'gpuyard[run]'") from error
     home = Home(path=arguments.home)
     if not home.path.is_dir():
         raise InputError.one(str(home.path), "there is no state directory", "name it with --home, or `gpuyard up FILE`")

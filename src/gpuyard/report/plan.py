@@ -209,13 +209,15 @@ def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
 def plan_sections(plan: Plan, top: int) -> list[str]:
     """The parts of the page, as HTML."""
     priced = [option for option in plan.options if option.usd]
+    # Machines that are bought have no price by the hour: their front is over time and chips.
+    chips = [option for option in plan.options if option.expected_s and option.cluster.chip_count]
     sections = [f"<p>{escape(_count(plan))}</p>"]
     if any(option.service for option in plan.options):
         return [*sections, *service_sections(plan, top, plan_table(plan, top))]
     if priced:
         sections.append(f"<h2>Time and cost</h2>{_front(priced, 'cost', lambda y: show(y, MONEY, 3))}")
-    elif len(plan.options) > 1:  # bought machines have no price by the hour: the front is over time and chips
-        sections.append(f"<h2>Time and chips</h2>{_front(plan.options, 'chips', lambda y: f'{y:,.0f}')}")
+    elif len(chips) > 1:
+        sections.append(f"<h2>Time and chips</h2>{_front(chips, 'chips', lambda y: f'{y:,.0f}')}")
     bars = [
         Bar(
             label=f"{option.cluster.machine_count} × {option.cluster.machine} {option.precision}",

@@ -86,7 +86,7 @@ class Latencies:
                     ys = tuple(value for _, value in points if value is not None)
                     lines.append(Line(name=name, xs=tuple(at_s for at_s, _ in points), ys=ys))
             if lines:
-                clock = Axis(title="since the page was opened", words=lambda value: show(value, DURATION, 2))
+                clock = Axis(title="since it was first looked at", words=lambda value: show(value, DURATION, 2))
                 plot = tracks(lines, clock, lambda value: show(value, DURATION, 2), "latency")
                 drawn.append(f"<h2>{escape(row.service)}: {escape(row.model)}</h2>{plot}")
         return "".join(drawn)

@@ -42,6 +42,7 @@ POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src data:; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
+REFERRER = "same-origin"  # without any, a browser sends our own forms with the Origin "null"
 # A page of its own with scripts inside: it may run them, and is cut off from everything else.
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -222,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (
             ("Content-Type", kind), ("Content-Length", str(len(body))), ("Content-Security-Policy", policy),
-            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"), ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", REFERRER), ("Cache-Control", "no-store"),
         ):  # fmt: skip
             self.send_header(name, value)
         self.end_headers()
