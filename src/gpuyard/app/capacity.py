@@ -23,7 +23,7 @@ from gpuyard.learn.training_data import Loaded
 from gpuyard.perf.local import Served, ServingProbe, fit_serving
 from gpuyard.serving import Endpoint, Mount, Settings, deploy, folder_of, stop
 
-__all__ = ["measure_serving", "request_cost_s", "work_of"]
+__all__ = ["measure_serving", "request_cost_s", "served_cost_s", "work_of"]
 
 Tell = Callable[[str], None]
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -52,7 +52,7 @@ def measure_serving(tell: Tell = lambda _: None) -> ServingProbe:
     for spec, features in _specs():
         flop, visits = work_of(spec, features, 2)
         tell(f"serving {features} features, {flop:,.0f} flop, {visits:,.0f} nodes")
-        models.append(Served(values=features, flop=flop, visits=visits, cost_s=_served(spec, features)))
+        models.append(Served(values=features, flop=flop, visits=visits, cost_s=served_cost_s(spec, features)))
     return fit_serving(models)
 
 
@@ -64,7 +64,7 @@ def _specs() -> Iterator[tuple[TrainSpec, int]]:
         yield TrainSpec(trees=Trees(rounds=rounds, leaves=leaves, min_rows=1)), features
 
 
-def _served(spec: TrainSpec, features: int) -> float:
+def served_cost_s(spec: TrainSpec, features: int) -> float:
     """Trains a model a little, serves it, and measures a request."""
     rng = np.random.default_rng(SEED)
     x = rng.standard_normal((2000, features), dtype=np.float32)

@@ -31,8 +31,6 @@ __all__ = ["PROFILE", "measure_machine", "read_profile", "save_profile", "traine
 
 PROFILE = "machine.json"
 Tell = Callable[[str], None]
-STEPS = 12
-SEED = 3
 
 
 def trainers_here() -> tuple[str, ...]:

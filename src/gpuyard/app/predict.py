@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuyard.app.capacity import work_of
-from gpuyard.datasets import load_prepared
+from gpuyard.datasets import Manifest, load_prepared
 from gpuyard.learn import TrainResult, TrainSpec, trainer_of
 from gpuyard.learn.spec import Mlp, Network
 from gpuyard.perf.local import (
@@ -21,7 +21,26 @@ from gpuyard.perf.local import (
     trees_work,
 )
 
-__all__ = ["compare_training", "foresee_serving", "foresee_training"]
+__all__ = ["compare_training", "foresee_serving", "foresee_training", "training_work"]
+
+
+def training_work(spec: TrainSpec, manifest: Manifest) -> tuple[Work, int, int] | None:
+    """What a step of the training does, how many steps there are, and rows of each; None for one not modelled."""
+    rows = next((split.rows for split in manifest.splits if split.name == "train"), 0)
+    rows -= round(rows * spec.validation_ratio)
+    classes = len(manifest.classes)
+    if spec.trees is not None:
+        work = trees_work(rows, len(manifest.features), spec.trees.leaves, classes if classes > 2 else 1)
+        return work, spec.trees.rounds, rows
+    network = spec.jax_transformer or spec.torch_transformer
+    if network is not None:
+        work = transformer_work(network.shape, network.batch, manifest.sequence_tokens or 0)
+        return work, _steps(network, rows), network.batch
+    mlp = spec.jax_mlp or spec.torch_mlp
+    if mlp is None:
+        return None
+    widths = (len(manifest.features), *(mlp.hidden for _ in range(mlp.layers)), classes or 1)
+    return mlp_work(widths, mlp.batch), _steps(mlp, rows), mlp.batch
 
 
 def foresee_training(spec: TrainSpec, data: Path, profile: LocalProfile) -> Foreseen | None:
@@ -29,28 +48,15 @@ def foresee_training(spec: TrainSpec, data: Path, profile: LocalProfile) -> Fore
     trainer = trainer_of(spec)
     if profile.fit(trainer) is None:
         return None
-    prepared = load_prepared(data)
-    rows = next((split.rows for split in prepared.manifest.splits if split.name == "train"), 0)
-    rows -= round(rows * spec.validation_ratio)
-    if spec.trees is not None:
-        outputs = max(1, len(prepared.manifest.classes) if len(prepared.manifest.classes) > 2 else 1)
-        work = trees_work(rows, len(prepared.manifest.features), spec.trees.leaves, outputs)
-        return _told(trainer, spec.trees.rounds, rows, predict_step(work, profile, trainer))
-    network = spec.jax_transformer or spec.torch_transformer
-    if network is not None:
-        sequence = prepared.manifest.sequence_tokens or 0
-        return _gradient(trainer, network, rows, transformer_work(network.shape, network.batch, sequence), profile)
-    mlp = spec.jax_mlp or spec.torch_mlp
-    assert mlp is not None
-    outputs = len(prepared.manifest.classes) or 1
-    widths = (len(prepared.manifest.features), *(mlp.hidden for _ in range(mlp.layers)), outputs)
-    return _gradient(trainer, mlp, rows, mlp_work(widths, mlp.batch), profile)
+    found = training_work(spec, load_prepared(data).manifest)
+    assert found is not None, f"{trainer} was measured but is not modelled"
+    work, steps, samples = found
+    return _told(trainer, steps, samples, predict_step(work, profile, trainer))
 
 
-def _gradient(trainer: str, spec: Mlp | Network, rows: int, work: Work, profile: LocalProfile) -> Foreseen:
-    """A network's training: so many optimiser steps of one batch."""
-    steps = spec.steps or spec.epochs * max(1, rows // spec.batch)
-    return _told(trainer, steps, spec.batch, predict_step(work, profile, trainer))
+def _steps(spec: Mlp | Network, rows: int) -> int:
+    """Optimiser steps of one batch."""
+    return spec.steps or spec.epochs * max(1, rows // spec.batch)
 
 
 def _told(trainer: str, steps: int, samples: int, step: Prediction) -> Foreseen:

@@ -1,6 +1,6 @@
 """Short trainings of several sizes, in a process of their own, so that their memory is theirs alone.
 
-python -m gpuyard.app.probes TRAINER OUT.json
+python -m gpuyard.app.probes OUT.json < SHAPES.json
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from gpuyard.perf.local import Probe, Work, mlp_work, plain_bytes, transformer_w
 
 __all__ = ["Shape", "probe", "probes_of", "shapes_of"]
 
-STEPS = 12
+MOST_STEPS, LEAST_STEPS = 60, 15
+LAP = 3  # steps between two readings of the clock
+LONG_FLOP = 2e8  # of a step; longer ones need fewer repetitions
 SEED = 3
 LIMIT_S = 900.0
 
@@ -81,8 +84,9 @@ def shapes_of(trainer: str) -> tuple[Shape, ...]:
     )
 
 
-def probe(shape: Shape, steps: int = STEPS) -> Probe:
+def probe(shape: Shape) -> Probe:
     """Trains a few steps; the median step is what counts."""
+    steps = LEAST_STEPS if _work(shape).flop > LONG_FLOP else MOST_STEPS
     rng = np.random.default_rng(SEED)
     if shape.vocab:
         data: Table | Tokens = Tokens(
@@ -112,26 +116,44 @@ def _work(shape: Shape) -> Work:
 def _spec(shape: Shape, steps: int) -> TrainSpec:
     """The training of a shape."""
     if shape.trainer == "trees":
-        return TrainSpec(trees=Trees(rounds=2 * steps, leaves=shape.width))
+        return TrainSpec(log_every=LAP, trees=Trees(rounds=steps, leaves=shape.width))
     if shape.trainer == "jax_mlp":
-        return TrainSpec(jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps))
+        return TrainSpec(
+            log_every=LAP, jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps)
+        )
     if shape.trainer == "torch_mlp":
-        return TrainSpec(torch_mlp=TorchMlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps))
+        return TrainSpec(
+            log_every=LAP, torch_mlp=TorchMlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps)
+        )
     if shape.trainer == "jax_transformer":
-        return TrainSpec(jax_transformer=Network(shape=shape.transformer, batch=shape.batch, steps=steps))
-    return TrainSpec(torch_transformer=TorchNetwork(shape=shape.transformer, batch=shape.batch, steps=steps))
+        return TrainSpec(
+            log_every=LAP, jax_transformer=Network(shape=shape.transformer, batch=shape.batch, steps=steps)
+        )
+    return TrainSpec(
+        log_every=LAP, torch_transformer=TorchNetwork(shape=shape.transformer, batch=shape.batch, steps=steps)
+    )
 
 
-def probes_of(trainer: str) -> tuple[Probe, ...]:
-    """The trainings of a trainer, tried in another process."""
+def probes_of(trainer: str, shapes: Sequence[Shape] | None = None) -> tuple[Probe, ...]:
+    """The trainings of a trainer, tried in another process; the usual shapes where none are given."""
+    asked = _Shapes(shapes=tuple(shapes if shapes is not None else shapes_of(trainer)))
     with tempfile.TemporaryDirectory(prefix="gpuyard-probes-") as folder:
         out = Path(folder) / "probes.json"
-        words = [sys.executable, "-m", "gpuyard.app.probes", trainer, str(out)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        words = [sys.executable, "-m", "gpuyard.app.probes", str(out)]
+        done = subprocess.run(
+            words, input=dump_json(asked), capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
         if done.returncode != 0 or not out.exists():
             said = (done.stderr.strip().splitlines() or ["it ended at once"])[-1]
             raise RefusedError(f"probes of {trainer}", said, "pip install 'gpuyard[run,jax,torch]'")
         return load_json(out.read_text(encoding="utf-8"), _Probes, str(out)).probes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shapes:
+    """What the other process is told."""
+
+    shapes: tuple[Shape, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +165,9 @@ class _Probes:
 
 def main(words: list[str]) -> None:
     """Tries every shape, the smallest first: a process's peak of memory only grows."""
-    shapes = sorted(shapes_of(words[0]), key=lambda shape: plain_bytes(_work(shape)))
-    write_whole(Path(words[1]), dump_json(_Probes(probes=tuple(probe(shape) for shape in shapes))))
+    asked = load_json(sys.stdin.read(), _Shapes, "shapes").shapes
+    shapes = sorted(asked, key=lambda shape: plain_bytes(_work(shape)))
+    write_whole(Path(words[0]), dump_json(_Probes(probes=tuple(probe(shape) for shape in shapes))))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,14 @@ own. Exit codes are those of gpuyard: 2 wrong input, 3 infeasible, 4 the world r
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
+
+from polars.exceptions import ComputeError
 
 from gpuyard.app.evaluate import evaluate_file, evaluate_model
 from gpuyard.app.pipeline import Stages, read_stages
@@ -32,6 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
+OS_ERROR = re.compile(r"([\w ]+) \(os error \d+\)")
 EXIT_WRONG, EXIT_INFEASIBLE, EXIT_REFUSED = 2, 3, 4
 
 
@@ -153,7 +157,14 @@ def _data(run: RunFolder) -> Prepared:
     assert stages.data is not None
     spec = stages.run.engine
     engine = RayEngine(address=spec.address or None) if spec.name == "ray" else LocalEngine()
-    made = prepare(stages.data, base=run.base, out=data_folder(run, stages.data), engine=engine)
+    out = data_folder(run, stages.data)
+    try:
+        made = prepare(stages.data, base=run.base, out=out, engine=engine)
+    except ComputeError as error:  # what polars makes of a disk that is full, or gone
+        refused = OS_ERROR.search(str(error))
+        if refused is None:
+            raise
+        raise RefusedError(str(out), f"cannot be written: {refused[1]}", "free disk space, then resume") from error
     manifest = made.manifest
     return Prepared(
         folder=str(made.folder), version=manifest.version, rows_in_count=manifest.rows_in,

@@ -137,12 +137,13 @@ def _fabric(work: Up) -> Outcome:
     machine = catalog.machine(cluster.machine)
     if cluster.machine_count < 2 or not machine.is_accelerated:
         return Outcome(name="fabric", state="skipped", what="one machine needs no fabric")
+    if machine.provider != "onprem":  # also where the provider does not say what it is
+        return Outcome(name="fabric", state="skipped", what=f"the fabric of {machine.name} is its provider's")
     demand = replace(demand_for(machine, cluster.machine_count), leaf=work.workload.where.switch)
     found = design_fabric(demand, work.layers)
     if isinstance(found, Infeasible):
         return _infeasible("fabric", found)
-    if isinstance(found, ProviderFabric):
-        return Outcome(name="fabric", state="skipped", what=f"the fabric of {found.machine} is its provider's")
+    assert not isinstance(found, ProviderFabric)
     write_whole(work.file("fabric.json"), to_json(found))
     size = found.size
     what = f"{size.leaves} leaves, {size.spines} spines, {size.node_leaf_cables + size.leaf_spine_cables} cables"
@@ -255,6 +256,8 @@ def _run(name: str) -> Callable[[Up], Outcome]:
         done = run if run.state == "done" else continue_run(work.home, run, until=name)
         found = done.stage(name)
         assert found is not None
+        if found.state == "skipped":
+            return Outcome(name=name, state="skipped", what="the command left no model")
         if found.state != "done":
             raise RefusedError(name, found.error or "it did not end well", f"mend it, then gpuyard up {work.path}")
         if name == "deploy":

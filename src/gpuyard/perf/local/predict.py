@@ -42,12 +42,12 @@ class Prediction:
 
 
 def product_s(work: Work, rates: Sequence[Rate]) -> float:
-    """The time of the products alone: a rate for each by the harmonic mean of its sides, between measured sizes."""
+    """The time of the products alone: each at the rate of the cube with as many operations, between measured sizes."""
     table = sorted((rate.size, rate.value) for rate in rates)
     sizes, values = np.log([size for size, _ in table]), np.log([value for _, value in table])
     total = 0.0
     for product in work.products:
-        side = 3.0 / (1.0 / product.m + 1.0 / product.k + 1.0 / product.n)
+        side = (product.m * product.k * product.n) ** (1 / 3)
         total += product.flop / float(np.exp(np.interp(np.log(side), sizes, values)))
     return total
 

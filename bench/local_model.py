@@ -1,0 +1,87 @@
+"""Step times on this machine, predicted from its profile, of sizes that the profile has not seen; and serving costs.
+
+    python bench/local_model.py [--trainer jax_mlp] …
+
+Measures the machine first (a quiet one gives the best profile), then trains other sizes for a moment and compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from gpuyard.app.capacity import served_cost_s, work_of
+from gpuyard.app.measure import measure_machine, trainers_here
+from gpuyard.app.probes import Shape, probes_of
+from gpuyard.learn import TrainSpec
+from gpuyard.learn.spec import Mlp, Trees
+from gpuyard.perf.local import predict_step
+
+MLPS = ((48, 2, 64, 20), (128, 2, 128, 100), (384, 2, 96, 32), (768, 3, 128, 64), (1536, 2, 64, 128), (96, 4, 512, 40))
+TRANSFORMERS = (
+    (96, 3, 4, 65, 512),
+    (160, 4, 4, 97, 1024),
+    (224, 3, 8, 65, 512),
+    (288, 4, 4, 129, 2048),
+    (448, 2, 2, 193, 1024),
+)
+TREES = ((1000, 20, 31), (10000, 30, 15), (30000, 20, 31), (3000, 100, 63))
+SERVED = (
+    (TrainSpec(jax_mlp=Mlp(hidden=128, layers=2, steps=2)), 20),
+    (TrainSpec(jax_mlp=Mlp(hidden=384, layers=2, steps=2)), 60),
+    (TrainSpec(trees=Trees(rounds=100, leaves=31, min_rows=1)), 20),
+)
+
+
+def unseen(trainer: str) -> tuple[Shape, ...]:
+    """Sizes that are not among the probes."""
+    if trainer == "trees":
+        return tuple(Shape(trainer=trainer, width=w, layers=1, batch=b, inputs=f) for b, f, w in TREES)
+    if trainer.endswith("mlp"):
+        return tuple(Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=f) for w, d, b, f in MLPS)
+    return tuple(
+        Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=s, vocab=v) for w, d, b, s, v in TRANSFORMERS
+    )
+
+
+def main() -> None:
+    """Prints predicted beside measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", action="append", help="only these; default: all that are installed")
+    parser.add_argument("--no-serving", action="store_true")
+    asked = parser.parse_args()
+    trainers = asked.trainer or trainers_here()
+    with tempfile.TemporaryDirectory() as folder:
+        profile = measure_machine(
+            Path(folder), trainers, serving=not asked.no_serving, tell=lambda text: print(text, file=sys.stderr)
+        )
+    for trainer in trainers:
+        errors = []
+        fit = profile.fit(trainer)
+        assert fit is not None
+        print(f"{trainer}: left-one-out {fit.error_ratio:.0%}")
+        for probe in probes_of(trainer, unseen(trainer)):
+            step = predict_step(probe.work, profile, trainer)
+            errors.append(step.step_s / probe.step_s - 1)
+            memory = step.memory_bytes / probe.memory_bytes - 1
+            print(
+                f"  {probe.label:<50} predicted {step.step_s * 1e3:9.3f} ms, measured {probe.step_s * 1e3:9.3f} ms: "
+                f"{errors[-1]:+.0%}; memory {memory:+.0%}"
+            )
+        print(f"  mean absolute error {statistics.mean(map(abs, errors)):.1%}, largest {max(map(abs, errors)):.0%}")
+    if profile.serving is None:
+        return
+    for spec, features in SERVED:
+        flop, visits = work_of(spec, features, 2)
+        predicted_s, measured_s = profile.serving.cost_s(features, flop, visits), served_cost_s(spec, features)
+        print(
+            f"serving {features} features, {flop:,.0f} flop, {visits:,.0f} nodes: predicted {1 / predicted_s:,.0f} "
+            f"requests a core-second, measured {1 / measured_s:,.0f}: {measured_s / predicted_s - 1:+.0%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
