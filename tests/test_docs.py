@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gpuyard.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/workload.yaml"))
 
 
-def test_the_reference_pages_are_up_to_date() -> None:
-    tool = [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"]
+@pytest.mark.parametrize("name", ["reference.py", "python_reference.py", "workload_reference.py"])
+def test_the_reference_pages_are_up_to_date(name: str) -> None:
+    tool = [sys.executable, str(ROOT / "tools" / name), "--check"]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -34,3 +38,24 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if not target.startswith(("http:", "https:")):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_example_has_its_page_and_its_command() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert len(EXAMPLES) >= 10
+    for name in EXAMPLES:
+        page = ROOT / "docs" / "examples" / f"{name}.md"
+        for text in (page, ROOT / "examples" / name / "README.md"):
+            assert f"gpuyard up examples/{name}/workload.yaml" in text.read_text(encoding="utf-8"), text
+        assert f"examples/{name}.md" in navigation
+        lines = (ROOT / "examples" / name / "workload.yaml").read_text(encoding="utf-8").splitlines()
+        file = "\n".join(line for line in lines if not line.startswith("#"))
+        assert f"```yaml\n{file}\n```" in page.read_text(encoding="utf-8"), f"{page.name} shows another file"
+
+
+def test_the_example_in_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "python.md", "exec"), {})
+    assert re.match(r"\d+ \S+\n", capsys.readouterr().out)
