@@ -39,9 +39,10 @@ def _train(run: RunFolder) -> str:
     """Steps, step time, rate, memory and loss."""
     found = load_result(run, "train", TrainResult)
     loss = f", loss {found.loss:.4g}" if found.loss is not None else ""
+    rate = f"{found.samples_per_s:,.0f} rows/s, " if found.samples_per_s else ""
     return (
         f"{found.trainer}: {found.steps} steps of {show(found.step_s, DURATION)}, "
-        f"{found.samples_per_s:,.0f} rows/s, {show(found.memory_bytes, BYTES)}{loss}"
+        f"{rate}{show(found.memory_bytes, BYTES)}{loss}"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +40,8 @@ from gpuyard.units import BYTES, DURATION, MONEY, show
 from gpuyard.workload import Workload
 
 __all__ = ["CLOUD", "LOCAL", "Step", "Up"]
+
+HOUR_S = 3600.0  # a service and a workstation have no end: their plan is of one hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +119,12 @@ def _check(work: Up) -> Outcome:
     answer = check_workload(work.path, work.layers)
     if not answer.candidates:
         return Outcome(name="check", state="stopped", what="no machine type may run it; see `gpuyard check`")
-    return Outcome(name="check", state="done", what=f"valid; {len(answer.candidates)} machine types may run it")
+    return Outcome(name="check", state="done", what=f"valid; {_counted(len(answer.candidates))} may run it")
+
+
+def _counted(types: int) -> str:
+    """`1 machine type`, `5 machine types`."""
+    return f"{types} machine type{'' if types == 1 else 's'}"
 
 
 def _plan(work: Up) -> Outcome:
@@ -125,9 +134,10 @@ def _plan(work: Up) -> Outcome:
         return _infeasible("plan", found)
     write_whole(work.file("plan.json"), dump_json(found))
     best = found.options[0]
-    cost = f", {show(best.usd, MONEY)}" if best.usd is not None else ""
-    time = f", {show(best.expected_s, DURATION)}" if best.service is None else ""
-    what = f"{best.cluster.machine_count} × {best.cluster.machine}{time}{cost}; {len(found.options)} options"
+    endless = work.workload.task in ("inference", "graphics") and best.expected_s == HOUR_S
+    cost = f", {show(best.usd, MONEY)}{' an hour' if endless else ''}" if best.usd is not None else ""
+    lasts = "" if endless else f", {show(best.expected_s, DURATION)}"
+    what = f"{best.cluster.machine_count} × {best.cluster.machine}{lasts}{cost}; {len(found.options)} options"
     return Outcome(name="plan", state="done", what=what, files=("plan.json",))
 
 
@@ -135,8 +145,10 @@ def _fabric(work: Up) -> Outcome:
     """The network between the machines."""
     catalog, cluster = load_catalog(work.layers), work.plan().options[0].cluster
     machine = catalog.machine(cluster.machine)
-    if cluster.machine_count < 2 or not machine.is_accelerated:
+    if cluster.machine_count < 2:
         return Outcome(name="fabric", state="skipped", what="one machine needs no fabric")
+    if not machine.is_accelerated:
+        return Outcome(name="fabric", state="skipped", what="machines without accelerators need no GPU fabric")
     if machine.provider != "onprem":  # also where the provider does not say what it is
         return Outcome(name="fabric", state="skipped", what=f"the fabric of {machine.name} is its provider's")
     demand = replace(demand_for(machine, cluster.machine_count), leaf=work.workload.where.switch)
@@ -173,7 +185,9 @@ def _verify(work: Up) -> Outcome:
 def _simulate(work: Up) -> Outcome:
     """A training step over the network."""
     if work.workload.task not in ("pretraining", "finetuning"):
-        return Outcome(name="simulate", state="skipped", what="no training step; a service is simulated by its plan")
+        served = work.workload.task == "inference"
+        what = "no training step; its plan has simulated the service" if served else "there is no training step"
+        return Outcome(name="simulate", state="skipped", what=what)
     try:
         found = simulate_planned_step(work.path, StepAsked(), work.layers)
     except InputError as error:
@@ -206,8 +220,9 @@ def _provision(work: Up) -> Outcome:
     fabric = work.file("fabric.json")
     proofs = tuple(work.file(name) for name in ("findings.json", "simulation.json") if work.file(name).exists())
     choice = Choice(fabric=fabric if fabric.exists() else None, proofs=proofs)
+    settings = Settings(owner=getpass.getuser(), made_s=float(int(time.time())))
     for name in names:
-        found = provision_file(work.path, name, Settings(), work.file("deploy"), choice, work.layers)
+        found = provision_file(work.path, name, settings, work.file("deploy"), choice, work.layers)
         if isinstance(found, Unsuitable):
             continue
         if isinstance(found, Infeasible):
