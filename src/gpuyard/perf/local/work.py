@@ -12,6 +12,7 @@ from gpuyard.catalog import Transformer
 __all__ = ["Product", "Work", "mlp_work", "transformer_work", "trees_work"]
 
 FLOAT_BYTES = 4
+BINS, BIN_BYTES = 255, 16  # of a feature's histogram in LightGBM: sums of gradients and of their squares, doubles
 ADAM_PASSES = 7  # weights, gradient and two moments are read; weights and two moments are written (arXiv 1711.05101)
 
 
@@ -102,11 +103,11 @@ def _attention(tokens: int, width: int, count: float) -> Iterator[Product]:
 
 
 def trees_work(rows: int, features: int, leaves: int, outputs: int = 1) -> Work:
-    """One round of boosted trees: histograms of every level are read from binned features, a byte each."""
+    """One round of boosted trees: binned features, a byte each, are read at every level into histograms of leaves."""
     levels = max(1.0, math.log2(leaves))
     return Work(
         products=(),
         activation_bytes=float(outputs * rows * features * levels),
-        optimizer_bytes=float(outputs * rows * 3 * FLOAT_BYTES),  # gradients, their squares and the scores
+        optimizer_bytes=float(outputs * leaves * features * BINS * BIN_BYTES),  # a histogram of each leaf is searched
         layers=outputs * leaves,  # splits, one after another
     )
