@@ -135,8 +135,11 @@ def run_task(
     known = run.stage(stage)
     assert known, f"{stage} is not a stage of run {run_id}"
     if known.handle and known.handle.engine == engine.handle(task).engine:
-        left = engine.status(known.handle).state
-        if left in ("pending", "running") and known.state == "cancelled":
+        before = engine.status(known.handle)
+        left = before.state
+        if left == "lost" and known.state == "running" and before.started_s is None:
+            task = replace(task, id=known.handle.id)  # its submission may still be under way: once more starts no other
+        elif left in ("pending", "running") and known.state == "cancelled":
             _end(engine, known.handle)  # two jobs of a stage never run at once
         elif left in ("pending", "running") or (left == "done" and known.state == "running"):
             status = follow(engine, known.handle, ledger, run_id, stage, metrics=metrics, steps=steps, tell=tell)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +101,40 @@ def test_a_killed_worker_is_told() -> None:
         assert pool.run(abs, [-1, -2]) == [1, 2]
         with pytest.raises(RefusedError, match="killed"):
             pool.run(os._exit, [1, 1])
+
+
+ORPHANS = """
+import os, signal, sys, time
+from gpuyard.learn.evaluate.pool import open_pool
+if __name__ == "__main__":
+    with open_pool(2, patience_s=0.0) as pool:
+        pool.run(abs, [-1, -2])
+        print(*pool.executor._processes, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_leave_when_their_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "orphans.py").write_text(ORPHANS)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "orphans.py")], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    workers = [Path("/proc") / pid for pid in done.stdout.split()]
+    assert workers
+    for _ in range(300):
+        if not any(_runs(worker) for worker in workers):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker is still running")
+
+
+def _runs(process: Path) -> bool:
+    """True of a process that is there and not only waited for."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_hold_out_has_bootstrap_intervals_and_slices() -> None:

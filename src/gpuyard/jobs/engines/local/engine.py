@@ -75,7 +75,9 @@ class LocalEngine:
     def cancel(self, handle: Handle) -> None:
         """Asks the supervisor to end everything."""
         files = JobFiles.of(handle)
-        if files.folder.is_dir() and not self.status(handle).ended:
+        left = self.status(handle)
+        starting = left.state == "lost" and left.started_s is None  # by a gpuyard that was killed on the way
+        if files.folder.is_dir() and (not left.ended or starting):
             files.ask_cancel()
             supervisor = _supervisor(files)
             if supervisor:

@@ -1,0 +1,64 @@
+"""`gpuyard data`: run, show and diff, as text and as JSON; wrong files are exit 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import main
+
+TEXT = "source: sklearn:{name}\nlabel: target\nsteps:\n- deduplicate: {{}}\n- zscore: {{}}\nsplit: {{test: 0.2}}\n"
+
+
+def written(tmp_path: Path, name: str) -> Path:
+    """A file with a data section."""
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(TEXT.format(name=name))
+    return path
+
+
+def test_run_show_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    iris, wine = written(tmp_path, "iris"), written(tmp_path, "wine")
+    assert main(["data", "run", str(iris), "-o", str(tmp_path / "a")]) == 0
+    said = capsys.readouterr().out
+    assert "150 in = 149 out + 1 dropped + 0 quarantined" in said
+    assert "classes 0, 1, 2" in said
+    assert main(["data", "run", str(wine), "-o", str(tmp_path / "b"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] == "target"
+    assert main(["data", "show", str(tmp_path / "a")]) == 0
+    assert "petal_width_cm" in capsys.readouterr().out
+    assert main(["data", "show", str(iris), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 150
+    assert main(["data", "diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
+    found = {one["what"] for one in json.loads(capsys.readouterr().out)["differences"]}
+    assert {"rows", "column alcohol", "source", "split train"} <= found
+    assert main(["data", "diff", str(tmp_path / "a"), str(tmp_path / "a")]) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_the_section_of_a_workload_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "work.yaml"
+    path.write_text("task: pretraining\npipeline:\n  data:\n    source: sklearn:iris\n    label: target\n")
+    assert main(["data", "run", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] == "classification"
+    assert (tmp_path / ".gpuyard" / "data" / "work" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("source: sklearn:irs\n", 'did you mean "sklearn:iris"'),
+        ("source: nothing.csv\n", "no such file"),
+        ("source: sklearn:iris\nlabel: tarjet\n", 'did you mean "target"'),
+        ("source: sklearn:iris\nsplit: {test: 0.7, validation: 0.4}\n", "nothing is left to train on"),
+        ("source: sklearn:iris\nsplit: {stratify: true}\n", "there is no label"),
+        ("task: pretraining\npipeline: {}\n", "no pipeline.data section"),
+    ],
+)
+def test_wrong_files_are_told(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    assert main(["data", "run", str(path), "-o", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
