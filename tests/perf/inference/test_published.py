@@ -54,6 +54,7 @@ def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
         ({"disagg": "prefill x(tp4 pp1 dp1 ep1 bs) decode x(tp8 pp1 dp1 ep1 bs)"}, "how many replicas"),
         ({"notes": "samples/s only (GPT-J beam search 4)"}, "beam search"),
         ({"tpot_ms_mean": "4"}, "faster than the memory"),
+        ({"notes": "system DGX-H100_MaxQ"}, "power was capped"),
         (
             {"scenario": "offline max-throughput", "out_tok_s_total": "200000", "input_len": "8192"},
             "faster than the memory",
@@ -69,6 +70,27 @@ def test_a_row_that_cannot_be_modelled_says_why(cells: dict[str, str], why: str)
 def test_inferencex_lengths_are_uniform_below_the_nominal_ones() -> None:
     load = case(len_note="nominal; mean about 0.9x (range_ratio 0.8)").load
     assert (load.low_ratio, load.requests, load.users) == (0.8, 640, 64)
+
+
+def test_clients_that_choose_among_few_prompts_are_served_from_the_cache() -> None:
+    cells = {"scenario": "server (open loop)", "qps": "8"}
+    assert case(**cells).load.hit_ratio == 0.0
+    assert case(**cells, len_note="shared-prefix workload").load.hit_ratio == 0.9
+
+
+@pytest.mark.parametrize(
+    ("version", "date", "era"),
+    [
+        ("TensorRT 9.3.0, CUDA 12.2", "2024-03", "trt-mlperf-4"),
+        ("TensorRT 10.2.0, CUDA 12.4", "2024-08", "trt-mlperf"),
+        ("", "2026-04", "trt-mlperf-6"),
+    ],
+)
+def test_mlperf_runs_are_of_their_round(version: str, date: str, era: str) -> None:
+    found = case(
+        scenario="MLPerf Offline", model="Llama-2-70B", engine="TensorRT-LLM", engine_ver=version, date=date, tp=""
+    )
+    assert found.engine.name == era
 
 
 def test_architectures_come_from_the_columns() -> None:

@@ -15,6 +15,7 @@ from gpuyard.perf.inference.calibration import PATH
 from gpuyard.perf.inference.published import read_cases
 from gpuyard.simulate.serving.effects import KEPT, effects_of
 from gpuyard.simulate.serving.fit import fit, read_constants
+from gpuyard.simulate.serving.published import best_layout
 from gpuyard.simulate.serving.schedules import schedules
 from gpuyard.simulate.serving.score import measured
 from gpuyard.simulate.serving.slopes import FIGURES, Runs
@@ -80,3 +81,12 @@ def test_a_fit_gains_and_does_not_see_what_is_left_out(runs: Runs) -> None:
     after = runs.plans.predict(found.calibration, train)[:, :FIGURES]
     size = [np.nanmedian(np.abs(np.log(x[:, 0] / truth[train, 0]))) for x in (before, after)]
     assert size[1] < size[0]
+
+
+def test_a_fit_does_not_change_what_a_run_was(runs: Runs) -> None:
+    open_rows = [case for case in runs.plans.cases if len(case.layouts) > 1]
+    assert open_rows
+    layouts = [best_layout(case) for case in open_rows]
+    assert all(layout in case.layouts for layout, case in zip(layouts, open_rows, strict=True))
+    planned = dict(zip((case.row["id"] for case in runs.plans.cases), runs.plans.layouts, strict=True))
+    assert [planned[case.row["id"]] for case in open_rows] == [layout for layout, _ in layouts]

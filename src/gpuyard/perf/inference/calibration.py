@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PATH", "Calibration", "read_calibration"]
+__all__ = ["PATH", "Calibration", "read_calibration", "read_priors"]
 
 PATH = Path(__file__).parent / "data" / "calibration.toml"
 
@@ -28,3 +28,10 @@ def read_calibration() -> Calibration:
     """The shipped numbers."""
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))
     return Calibration(values={name: float(cell["value"]) for name, cell in table["constant"].items()})
+
+
+@functools.cache
+def read_priors() -> Calibration:
+    """The numbers from which a fit starts."""
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    return Calibration(values={name: float(cell["prior"]) for name, cell in table["constant"].items()})

@@ -26,6 +26,7 @@ DRAFT_GAIN = 1.3  # from which the source's note on unflagged speculative (MTP) 
 DRIFT = 0.1  # of output lengths in closed loops that state one: clients do not stay in step with each other
 KERNEL_SHARE = 0.8  # of its peak, the most that products reach in measured kernel tables (the priors of `gemm`)
 HIT_RATIO = 0.8  # of prompts in the cache, in series that beat it: read off their times a token
+SHARED_RATIO = 0.9  # of prompts in the cache, where clients choose among few: 45 prompts of 500 requests are new
 TOO_LITTLE = ("layers", "hidden", "heads", "vocab")
 # requests of TensorRT-LLM's offline tables by input and output length, as perf-overview.md of 0.15 and later lists
 OFFLINE_REQUESTS = {(128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500, (128, 4096): 1500}
@@ -113,6 +114,8 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         return "beam search"
     if "MTP speculative" in row["notes"]:
         return "speculative decoding"
+    if "MaxQ" in row["notes"]:
+        return "its power was capped, at how many watts is not stated"
     engine = engine_of(row)
     if engine is None:
         return f"no engine for {row['engine']}"
@@ -243,6 +246,7 @@ def engine_of(row: Row) -> Engine | None:
     """The engine and era; a run without a version is of its date."""
     if row["scenario"].startswith("MLPerf"):
         era = "trt-mlperf-4" if "TensorRT 9" in row["engine_ver"] else "trt-mlperf"
+        era = "trt-mlperf-6" if row["date"] >= "2026" else era
         return find_engine("vllm-v1" if "vLLM" in row["engine"] else era)
     version = row["engine_ver"]
     if "gptManagerBenchmark" in row["notes"] and version < "0.14":
@@ -329,7 +333,7 @@ def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
         output_tokens=output,
         rate_per_s=rate,
         variation=(0.0, 0.0) if "means of a dataset" in row["len_note"] else (0.3, 0.5),
-        hit_ratio=0.0,
+        hit_ratio=SHARED_RATIO if "shared-prefix" in row["len_note"] else 0.0,
         slots=int(limits.group(1)) if limits else 0,
         budget_tokens=int(limits.group(2)) if limits else 0,
     )

@@ -26,7 +26,7 @@ def with_margins(cases: Sequence[Case], calibration: Calibration) -> Calibration
     truth = np.array([measured(case.row)[0] for case in servers])
     ratio = truth / predictions(servers, whole)[:, 0]
     short = np.array([case.load.tpot_limit_s < SHORT_S for case in servers])
-    ranks = np.array([best_layout(case, whole)[0].attention_dp > 1 for case in servers])
+    ranks = np.array([best_layout(case)[0].attention_dp > 1 for case in servers])
     server = _median(ratio[~short & ~ranks], 1.0)
     found = {
         "mlperf.server_ratio": server,

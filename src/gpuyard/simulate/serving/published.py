@@ -17,6 +17,7 @@ from gpuyard.perf.inference import (
     room,
     steady_state,
 )
+from gpuyard.perf.inference.calibration import read_priors
 from gpuyard.perf.inference.memory import Room
 from gpuyard.perf.inference.published import Case, Load
 from gpuyard.simulate.serving.load import Requests, at_rate, fixed, lognormal, uniform
@@ -94,18 +95,20 @@ def requests_of(load: Load, share: float, rng: np.random.Generator) -> Requests:
     return fixed(count, prompt, output, load.hit_ratio)
 
 
-def best_layout(case: Case, calibration: Calibration) -> tuple[ReplicaLayout, int]:
-    """The layout that the row states; else the one of most throughput that fits."""
+def best_layout(case: Case) -> tuple[ReplicaLayout, int]:
+    """The layout that the row states; else the one of most throughput that fits.
+
+    Priors choose, not a fit: what a run was must not change with the constants that are fitted to it.
+    """
     if len(case.layouts) == 1:
         return case.layouts[0]
-    best, most = case.layouts[-1], 0.0
+    best, most, load = case.layouts[-1], 0.0, case.load
     for layout, replicas in case.layouts:
-        parts = (case.shape, case.chip, case.precision, layout, case.engine, calibration)
-        held = room(*parts)
-        seqs = min(held.sequences(case.load.prompt_tokens + case.load.output_tokens), case.engine.sequence_count)
+        parts = (case.shape, case.chip, case.precision, layout, case.engine, read_priors())
+        seqs = min(room(*parts).sequences(load.prompt_tokens + load.output_tokens), case.engine.sequence_count)
         if seqs < 2:
             continue
-        lengths = np.array([case.load.prompt_tokens]), np.array([case.load.output_tokens])
+        lengths = np.array([load.prompt_tokens]), np.array([load.output_tokens])
         many = np.array([float(seqs)])
         found = steady_state(costs_row(*parts)[None], np.zeros(1, dtype=np.int64), many, many, *lengths)
         total = float(found.output_tokens_per_s[0]) * replicas * layout.attention_dp
@@ -116,7 +119,7 @@ def best_layout(case: Case, calibration: Calibration) -> tuple[ReplicaLayout, in
 
 def run(case: Case, calibration: Calibration) -> tuple[Outcome, float, float] | Infeasible:
     """One rank's outcome (or the pools'), how many such ranks there are, and the rate of a server's requests."""
-    layout, replicas = best_layout(case, calibration)
+    layout, replicas = best_layout(case)
     load, rng = case.load, np.random.default_rng(SEED)
     ranks = float(replicas * layout.attention_dp)
     if case.prefill is not None:
@@ -165,7 +168,7 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     span = float(outcome.finished_s.max() - outcome.arrived_s.min())
     tokens = float(outcome.output_tokens.sum())
     kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
-    if rate and best_layout(case, calibration)[0].attention_dp > 1:
+    if rate and best_layout(case)[0].attention_dp > 1:
         kept *= calibration["mlperf.ranks_ratio"]
     per_s = kept * rate * float(outcome.output_tokens.mean()) if rate else tokens / span
     tpot = outcome.tpot_s

@@ -84,7 +84,7 @@ def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
         outcome, ranks, _ = found
         gathered = _gathered(_weighted(outcome))
         kept.append(case)
-        layouts.append(best_layout(case, calibration)[0])
+        layouts.append(best_layout(case)[0])
         steps.append(gathered)
         start.append(start[-1] + len(gathered))
         tokens.append(float(outcome.output_tokens.sum()) * ranks)
