@@ -29,7 +29,7 @@ __all__ = ["MEMORY_BYTES", "named_steps", "null_floats", "partition_bytes", "pre
 
 MEMORY_BYTES = 2e9  # unless another cap is named
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
-_SHARE = 10  # a partition is this part of the memory: it is read, changed and written
+_SHARE = 14  # a partition is this part of the memory: it is read, changed and written, and freed pages stay a while
 _LEAST_BYTES = 2e6
 MOST_BYTES = 50e6  # measured: memory is used again while it is warm, and larger ones are no faster
 

@@ -72,7 +72,10 @@ class RayEngine:
             os.environ.update(_environment(self.cpus) | {_OURS: "1"})
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level="error", include_dashboard=False)
-        except (ConnectionError, OSError, RuntimeError) as error:
+        except Exception as error:  # Ray raises a bare one when its daemons do not start in time
+            if address is None:
+                what, fix = f"cannot be started: {error}", "free the machine, or name a running cluster by --address"
+                raise RefusedError("ray", what, fix) from None
             raise RefusedError(f"ray at {address}", f"cannot be reached: {error}", "check the address") from None
         return ray, address is None
 

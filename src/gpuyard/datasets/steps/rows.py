@@ -9,6 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 import polars as pl
 
+from gpuyard.compiled import compiled
 from gpuyard.datasets.columns import Columns, Kind
 from gpuyard.datasets.step import Found, Need
 from gpuyard.document import Doc
@@ -183,11 +184,46 @@ class Deduplicate:
     def doomed(self, marks: Sequence[tuple[np.ndarray, ...]], memory_bytes: float) -> tuple[np.ndarray, ...]:
         """All rows but the first of each key, found bucket by bucket so that the keys need not fit in memory."""
         rows = sum(len(mark[0]) for mark in marks)
+        if (dense := _doom_dense(marks, rows, memory_bytes)) is not None:
+            return dense
         buckets = max(1, int(np.ceil(rows * 24 / max(memory_bytes, 1.0))))
         doomed: list[list[np.ndarray]] = [[] for _ in marks]
         for bucket in range(buckets):
             _doom_bucket(marks, bucket, buckets, doomed)
         return tuple(np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64) for parts in doomed)
+
+
+@compiled
+def _again(keys: np.ndarray, least: int, seen: np.ndarray, out: np.ndarray) -> int:
+    """Notes the places of keys that were seen before, and all keys as seen; gives how many there are."""
+    count = 0
+    for place in range(len(keys)):
+        at = np.uint64(np.int64(keys[place]) - np.int64(least))
+        bit = np.uint8(1 << (at & np.uint64(7)))
+        if seen[at >> np.uint64(3)] & bit:
+            out[count] = place
+            count += 1
+        else:
+            seen[at >> np.uint64(3)] |= bit
+    return count
+
+
+def _doom_dense(
+    marks: Sequence[tuple[np.ndarray, ...]], rows: int, memory_bytes: float
+) -> tuple[np.ndarray, ...] | None:
+    """The same by one bit for every number from the least key to the greatest; None where keys are too far apart."""
+    if any(len(mark) > 1 for mark in marks) or not rows:
+        return None
+    full = [mark[0] for mark in marks if len(mark[0])]
+    least, greatest = min(int(mark.min()) for mark in full), max(int(mark.max()) for mark in full)
+    if greatest >= 2**63 or greatest - least >= min(64.0 * rows, 8.0 * memory_bytes):
+        return None
+    seen = np.zeros((greatest - least) // 8 + 1, dtype=np.uint8)
+    doomed = []
+    for mark in marks:
+        out = np.empty(len(mark[0]), dtype=np.int64)
+        doomed.append(out[: _again(mark[0], least, seen, out)].copy())
+    return tuple(doomed)
 
 
 def _bucket(mark: np.ndarray, bucket: int, buckets: int) -> np.ndarray | slice:
