@@ -86,7 +86,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _add_exec(parser: argparse.ArgumentParser) -> None:
     """The arguments of `exec`."""
-    _add_name(parser)
+    _add_plain(parser)
     parser.add_argument("device", metavar="DEVICE", help="a switch or a server")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run there")
 
@@ -96,7 +96,12 @@ def _exec(arguments: argparse.Namespace) -> int:
     lab = recall(arguments.name)
     wires_of_device(lab, arguments.device)
     words = [word for word in arguments.words if word != "--"] or ["ip", "address"]
-    return subprocess.run(inside(lab.namespace(arguments.device), words), check=False).returncode
+    done = subprocess.run(
+        inside(lab.namespace(arguments.device), words), check=False, capture_output=arguments.json, text=True
+    )
+    if arguments.json:
+        print_json({"exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr})
+    return done.returncode
 
 
 def _add_fail(parser: argparse.ArgumentParser) -> None:

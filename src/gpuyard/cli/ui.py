@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from gpuyard.cli.exits import EXIT_DONE
+from gpuyard.cli.options import add_json
 from gpuyard.errors import InputError, RefusedError
 from gpuyard.home import Home
-from gpuyard.report import print_text
+from gpuyard.report import print_json, print_text
 
 __all__ = ["add_arguments", "run"]
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-actions", action="store_true", help="let the page promote models, stop and resume runs"
     )
+    add_json(parser)
 
 
 class _Site(Protocol):
@@ -61,7 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError.one(str(home.path), "there is no state directory", "name it with --home, or `gpuyard up FILE`")
     site = web.open_site(home, host=arguments.host, port=arguments.port, acts=arguments.allow_actions)
     may = "actions allowed" if arguments.allow_actions else "read-only"
-    print_text(f"gpuyard ui: {site.url}\n{home.path}; {may}; Ctrl-C ends it")
+    if arguments.json:
+        print_json({"url": site.url, "home": str(home.path), "allow_actions": arguments.allow_actions})
+    else:
+        print_text(f"gpuyard ui: {site.url}\n{home.path}; {may}; Ctrl-C ends it")
     stopped = threading.Thread(target=site.shutdown)
     signal.signal(signal.SIGTERM, lambda *_: stopped.start())
     with contextlib.suppress(KeyboardInterrupt):
