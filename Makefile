@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 TESTED := $(VENV)/.tested
 MLFLOW := .venv-mlflow
 XLA := .venv-xla
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: help install demo test mlflow xla lint bench docs clean
 

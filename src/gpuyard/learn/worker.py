@@ -5,10 +5,12 @@ Leaves with 0 done, 2 wrong input, 4 the world refused, 143 stopped by SIGTERM a
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import types
 from pathlib import Path
+from typing import NoReturn
 
 from gpuyard.errors import InputError, RefusedError
 from gpuyard.learn.fit import fit
@@ -56,5 +58,14 @@ def main(arguments: list[str]) -> int:
     return DONE
 
 
+def leave(code: int) -> NoReturn:
+    """Ends the process with the code; one that PyTorch's peers have left at once, for its threads would abort it."""
+    if code == STOPPED and "torch" in sys.modules:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))
