@@ -20,9 +20,9 @@ from gpuyard.jobs.engines.kubernetes import KubernetesEngine, access
 from gpuyard.jobs.engines.kubernetes.manifest import manifest
 from gpuyard.provision import Artefact, lint
 
-SPEC = EngineSpec(name="kubernetes", image="python:3", queue="lab", volume_claim="work", volume_path="/work")
+SPEC = EngineSpec(name="kubernetes", image="python:3", queue="lab", volume_claim="work", volume_path="/mnt/jobs")
 TASK = Task(
-    id="train-1", argv=("python", "x.py"), folder="/work/x", nodes=4, processes_per_node=8, chips_per_process=1,
+    id="train-1", argv=("python", "x.py"), folder="/mnt/jobs/x", nodes=4, processes_per_node=8, chips_per_process=1,
     memory_per_process_bytes=2**30, time_limit_s=100.5, retries=3,
 )  # fmt: skip
 SINGLE = replace(TASK, nodes=1, processes_per_node=1, copies=5)

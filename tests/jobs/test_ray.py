@@ -15,7 +15,7 @@ from gpuyard.jobs.engines.ray import RayEngine, cluster
 from gpuyard.jobs.engines.ray.cluster import Cluster
 from gpuyard.jobs.engines.ray.engine import _api, _request, _status
 
-TASK = Task(id="train-1", argv=("python", "x.py"), folder="/work", nodes=2, retries=1, grace_s=10.0)
+TASK = Task(id="train-1", argv=("python", "x.py"), folder="/mnt/jobs", nodes=2, retries=1, grace_s=10.0)
 
 
 def test_what_is_sent_needs_only_ray_there() -> None:

@@ -14,7 +14,7 @@ from gpuyard.jobs.engines.slurm.queue import elements
 from gpuyard.jobs.engines.slurm.script import PROCESS, batch_options, batch_script
 
 TASK = Task(
-    id="train-1", argv=("python", "a b.py", "it's", "$HOME"), folder="/work dir", nodes=2, processes_per_node=8,
+    id="train-1", argv=("python", "a b.py", "it's", "$HOME"), folder="/mnt/my jobs", nodes=2, processes_per_node=8,
     chips_per_process=1, cores_per_process=12, memory_per_process_bytes=10 * 2**30, time_limit_s=5400.0, retries=2,
     env=(("NAME", "a 'b' $c"),),
 )  # fmt: skip
@@ -27,7 +27,7 @@ JobId=4 ArrayJobId=4 ArrayTaskId=2-4,9%2 JobName=x JobState=PENDING Reason=Resou
 
 
 def test_the_script_is_one_that_bash_reads() -> None:
-    text = batch_script(TASK, "/work dir/jobs/train-1", SPEC)
+    text = batch_script(TASK, "/mnt/my jobs/jobs/train-1", SPEC)
     assert subprocess.run(["bash", "-n"], input=text, text=True, check=True).returncode == 0
     printed = subprocess.run(
         ["bash"], input=text.partition("index=${")[0] + 'printf "%s|" "${argv[@]}" "$NAME" "$GLOO_SOCKET_IFNAME" "$limit"',
@@ -56,7 +56,7 @@ def test_the_options_ask_for_what_the_task_wants() -> None:
     options = batch_options(TASK, "/j", SPEC)
     wanted = {
         "--job-name=train-1", "--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=12", "--gres=gpu:8", "--mem=81920M",
-        "--time=92", "--partition=a3", "--account=lab", "--qos=high", "--requeue", "--chdir=/work dir", "--output=/j/log",
+        "--time=92", "--partition=a3", "--account=lab", "--qos=high", "--requeue", "--chdir=/mnt/my jobs", "--output=/j/log",
     }  # fmt: skip
     assert wanted <= set(options)
     many = batch_options(Task(id="t", argv=("x",), folder="/", copies=5), "/j", EngineSpec(name="slurm"))

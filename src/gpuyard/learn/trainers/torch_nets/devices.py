@@ -83,7 +83,7 @@ def place_of(wish: Device, ranks: Ranks) -> Place:
 
 def _join(device: torch.device, ranks: Ranks) -> None:
     """Makes the group of processes."""
-    # A restarted group must not meet the dead one's addresses in torchrun's store (pytorch issue 135712).
+    # A restarted group must not meet the dead one's addresses in torchrun's store (pytorch/pytorch#135712).
     os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     os.environ.update(
         MASTER_ADDR=ranks.address, MASTER_PORT=str(ranks.port), RANK=str(ranks.rank), WORLD_SIZE=str(ranks.world)
