@@ -28,7 +28,7 @@ def shared_environment(task: Task, interface: str = "") -> tuple[tuple[str, str]
         "LOCAL_WORLD_SIZE": str(task.processes_per_node),
         "PYTHONUNBUFFERED": "1",  # so that logs are followed line by line
         "OMP_NUM_THREADS": str(task.cores_per_process),
-        # After a restart torchrun may hand out the dead worker's address from the shared store (pytorch/pytorch#135712).
+        # A restarted group must not meet the dead one's addresses in torchrun's store (pytorch/pytorch#135712).
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
     if interface:

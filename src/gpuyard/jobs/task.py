@@ -7,12 +7,13 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from gpuyard.errors import InputError, Problem
 from gpuyard.jobs.spec import EngineSpec
 
-__all__ = ["ENDED", "Engine", "Handle", "State", "Status", "Task", "check_task", "cost_usd", "new_id"]
+__all__ = ["ENDED", "Engine", "Handle", "State", "Status", "Task", "check_task", "cost_usd", "handle_of", "new_id"]
 
 State = Literal["pending", "running", "done", "failed", "cancelled", "lost"]
 ENDED: frozenset[State] = frozenset({"done", "failed", "cancelled", "lost"})
@@ -76,6 +77,14 @@ class Status:
     def ended(self) -> bool:
         """True once nothing of it runs any more."""
         return self.state in ENDED
+
+
+def handle_of(spec: EngineSpec, task: Task) -> Handle:
+    """Where a task will be on an engine, known before anything is submitted."""
+    return Handle(
+        engine=spec, id=task.id, folder=str(Path(task.folder).resolve() / "jobs" / task.id), processes=task.processes,
+        nodes=task.nodes, copies=task.copies,
+    )  # fmt: skip
 
 
 class Engine(Protocol):

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from urllib.parse import quote
 
 from gpuyard.document import Plain
@@ -18,7 +17,7 @@ from gpuyard.jobs.engines.kubernetes.reasons import Pod, pod_of
 from gpuyard.jobs.files import JobFiles
 from gpuyard.jobs.http import HttpError
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.task import Handle, State, Status, Task, check_task
+from gpuyard.jobs.task import Handle, State, Status, Task, check_task, handle_of
 
 __all__ = ["KubernetesEngine"]
 
@@ -35,10 +34,7 @@ class KubernetesEngine:
 
     def handle(self, task: Task) -> Handle:
         """Where the task will be."""
-        folder = str(Path(task.folder).resolve() / "jobs" / task.id)
-        return Handle(
-            engine=self.spec, id=task.id, folder=folder, processes=task.processes, copies=task.copies, nodes=task.nodes
-        )
+        return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:
         """Creates the object, unless it is there already."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuyard.document import load_json
 from gpuyard.errors import InputError, RefusedError
@@ -15,7 +14,7 @@ from gpuyard.jobs.engines.local.chips import local_chips
 from gpuyard.jobs.files import JobFiles, follow_files, together
 from gpuyard.jobs.process import Process, alive, send
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.task import Handle, Status, Task, check_task
+from gpuyard.jobs.task import Handle, Status, Task, check_task, handle_of
 
 __all__ = ["LocalEngine"]
 
@@ -31,8 +30,7 @@ class LocalEngine:
 
     def handle(self, task: Task) -> Handle:
         """Where the task will be."""
-        folder = str(Path(task.folder).resolve() / "jobs" / task.id)
-        return Handle(engine=self.spec, id=task.id, folder=folder, processes=task.processes, copies=task.copies)
+        return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:
         """Starts the task in the background, once."""

@@ -18,7 +18,7 @@ from gpuyard.jobs.files import JobFiles, follow_files, together
 from gpuyard.jobs.http import Api, HttpError
 from gpuyard.jobs.rendezvous import shared_environment
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.task import Handle, State, Status, Task, check_task
+from gpuyard.jobs.task import Handle, State, Status, Task, check_task, handle_of
 
 __all__ = ["RayEngine"]
 
@@ -41,8 +41,7 @@ class RayEngine:
 
     def handle(self, task: Task) -> Handle:
         """Where the task will be."""
-        folder = str(Path(task.folder).resolve() / "jobs" / task.id)
-        return Handle(engine=self.spec, id=task.id, folder=folder, processes=task.processes, copies=task.copies)
+        return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:
         """Submits the task, unless the cluster has it already."""

@@ -19,7 +19,7 @@ from gpuyard.jobs.engines.slurm.queue import elements
 from gpuyard.jobs.engines.slurm.script import batch_options, batch_script
 from gpuyard.jobs.files import JobFiles, follow_files, together
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.task import Handle, Status, Task, check_task
+from gpuyard.jobs.task import Handle, Status, Task, check_task, handle_of
 
 __all__ = ["SlurmEngine"]
 
@@ -38,8 +38,7 @@ class SlurmEngine:
 
     def handle(self, task: Task) -> Handle:
         """Where the task will be."""
-        folder = str(Path(task.folder).resolve() / "jobs" / task.id)
-        return Handle(engine=self.spec, id=task.id, folder=folder, processes=task.processes, copies=task.copies)
+        return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:
         """Submits the task, unless Slurm has it already."""
