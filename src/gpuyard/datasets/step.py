@@ -24,7 +24,7 @@ from gpuyard.datasets.columns import Columns
 
 __all__ = [
     "FOLD", "ROW", "Aggregate", "ExpressionNeed", "Fitted", "FittedStep", "Found", "FrameNeed", "Marker", "Need",
-    "Operation", "Removal", "StepSettings", "WideStep", "Writer", "written",
+    "Operation", "Removal", "StepSettings", "Unlearned", "WideStep", "Writer", "written",
 ]  # fmt: skip
 
 ROW = "__row"  # the row's number in the source, unsigned 64 bits; every frame that a step sees has it
@@ -89,6 +89,20 @@ class StepSettings(Protocol):
     def fitted(self, found: Found, columns: Columns) -> tuple[Fitted, ...]:
         """The step with what it learnt, in one part or several that follow each other."""
         ...
+
+
+class Unlearned:
+    """Settings of a step that takes nothing from the rows: what the file says is the fitted step too."""
+
+    __slots__ = ()
+
+    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
+        """Nothing."""
+        return ()
+
+    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
+        """Itself."""
+        return (self,)
 
 
 @runtime_checkable

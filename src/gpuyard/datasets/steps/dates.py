@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuyard.datasets.batch import Batch, Slots
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import Found, Need, Operation
+from gpuyard.datasets.step import Operation, Unlearned
 from gpuyard.document import Doc
 
 __all__ = ["DateParts"]
@@ -57,7 +57,7 @@ _TYPES = {"year": "Int32", "day_of_year": "Int16", "epoch": "Float64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DateParts:
+class DateParts(Unlearned):
     """Parts of a time as new columns, in UTC."""
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
@@ -68,14 +68,6 @@ class DateParts:
     def bound(self, columns: Columns, where: str) -> Self:
         """With its columns spelt out."""
         return replace(self, columns=columns.chosen(self.columns, ("time",), where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:

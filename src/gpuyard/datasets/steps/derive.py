@@ -12,7 +12,7 @@ import polars as pl
 from gpuyard.datasets.aggregates import Moments, MomentsNeed, Quantiles, QuantilesNeed
 from gpuyard.datasets.batch import Batch, Slots
 from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.step import Found, Need, Operation
+from gpuyard.datasets.step import Found, Need, Operation, Unlearned
 from gpuyard.document import AtLeast, Doc
 from gpuyard.errors import InputError
 
@@ -113,7 +113,7 @@ class Bucketise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polynomial:
+class Polynomial(Unlearned):
     """Products of two or more of the columns as new columns: a*b, and a*a unless only interactions are wanted."""
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
@@ -134,14 +134,6 @@ class Polynomial:
         """The factors of every new column."""
         choose = itertools.combinations if self.interactions else itertools.combinations_with_replacement
         return tuple(names for size in range(2, self.degree + 1) for names in choose(self.columns, size))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -180,7 +172,7 @@ class Polynomial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class Drop(Unlearned):
     """Columns left out from here on."""
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
@@ -188,14 +180,6 @@ class Drop:
     def bound(self, columns: Columns, where: str) -> Self:
         """With its columns spelt out."""
         return replace(self, columns=columns.chosen(self.columns, _ANY, where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuyard.compiled import compiled
 from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.step import Found, Need
+from gpuyard.datasets.step import Found, Need, Unlearned
 from gpuyard.document import Doc
 from gpuyard.errors import InputError
 
@@ -22,7 +22,7 @@ _SEEDS = (0x5EED, 0xC0FFEE)  # of the two halves of a 128-bit hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropNulls:
+class DropNulls(Unlearned):
     """Takes away rows in which one of the columns is null."""
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
@@ -31,14 +31,6 @@ class DropNulls:
     def bound(self, columns: Columns, where: str) -> Self:
         """With its columns spelt out."""
         return replace(self, columns=columns.chosen(self.columns, _ANY, where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -60,7 +52,7 @@ class DropNulls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Infinite:
+class Infinite(Unlearned):
     """Puts apart rows in which one of the columns is infinite or not a number."""
 
     columns: tuple[str, ...]
@@ -68,14 +60,6 @@ class Infinite:
     def bound(self, columns: Columns, where: str) -> Self:  # noqa: ARG002
         """Itself: it stands in no file."""
         return self
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -97,7 +81,7 @@ class Infinite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Unlearned):
     """Keeps the rows for which a condition holds; one that is null counts as false."""
 
     where: Annotated[str, Doc("a condition as SQL writes it: age >= 18 and country <> 'x'")]
@@ -115,14 +99,6 @@ class Filter:
         except pl.exceptions.PolarsError as error:
             what = f'"{self.where}" is not a condition: {str(error).splitlines()[0]}'
             raise InputError.one(where, what, "write it as SQL does: age >= 18 and country <> 'x'") from None
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuyard.datasets.batch import Batch, Slots
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import Found, Need, Operation
+from gpuyard.datasets.step import Operation, Unlearned
 from gpuyard.document import Doc
 
 __all__ = ["Strings"]
@@ -23,7 +23,7 @@ _NULLS = ("null", "none", "nan", "n/a", "na", "-", "?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strings:
+class Strings(Unlearned):
     """Texts normalised; an empty text becomes null."""
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
@@ -35,14 +35,6 @@ class Strings:
     def bound(self, columns: Columns, where: str) -> Self:
         """With its columns spelt out."""
         return replace(self, columns=columns.chosen(self.columns, ("text",), where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:

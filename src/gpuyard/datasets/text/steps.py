@@ -12,7 +12,7 @@ import polars as pl
 
 from gpuyard.datasets.batch import Batch, Slots
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import Found, Need, Operation
+from gpuyard.datasets.step import Found, Need, Operation, Unlearned
 from gpuyard.datasets.text.features import (
     TermCounts,
     Weights,
@@ -48,7 +48,7 @@ def _fresh(where: str, names: Sequence[str], columns: Columns) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NearDuplicates:
+class NearDuplicates(Unlearned):
     """Keeps the first of texts that are nearly the same: Jaccard similarity of their shingles, found by MinHash."""
 
     column: Annotated[str, Doc("the text")] = "text"
@@ -70,14 +70,6 @@ class NearDuplicates:
         if problems:
             raise InputError(problems)
         return self
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -139,7 +131,7 @@ def _operation(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HashWords:
+class HashWords(Unlearned):
     """Counts runs of words (or characters) in buckets by their hash, with signs, every row scaled to length one."""
 
     column: Annotated[str, Doc("the text; it is replaced by its buckets")] = "text"
@@ -158,14 +150,6 @@ class HashWords:
             raise InputError(problems)
         _fresh(where, self.writes, columns)
         return self
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
 
     @property
     def reads(self) -> tuple[str, ...]:
