@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gpuyard.learn.networks.onnx_graph import save_graph
 from gpuyard.learn.trainer import Exported, Table
 from gpuyard.learn.trainers.trees.structure import Node
-from gpuyard.registry import ONNX, Tensor
 
 __all__ = ["export_trees", "threshold32"]
 
-OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ZERO = float(np.float32(1e-35))
 
 
@@ -34,8 +33,7 @@ def threshold32(value: float) -> float:
 
 def export_trees(nodes: tuple[Node, ...], table: Table, targets: int, folder: Path, framework: str) -> Exported:
     """Writes model.onnx; the trees take turns over the targets."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper, numpy_helper
 
     graph_nodes = [_ensemble(nodes, targets)]
     initial = []
@@ -49,36 +47,7 @@ def export_trees(nodes: tuple[Node, ...], table: Table, targets: int, folder: Pa
             ]
         else:
             graph_nodes.append(helper.make_node("Softmax", ["raw"], ["probabilities"], axis=1))
-        graph_nodes.append(helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0))
-        outputs: tuple[Tensor, ...] = (
-            Tensor(name="probabilities", dtype="float32", shape=(-1, len(table.classes))),
-            Tensor(name="label", dtype="int64"),
-        )
-    else:
-        initial.append(numpy_helper.from_array(np.array([-1], dtype=np.int64), "flat"))
-        graph_nodes.append(helper.make_node("Reshape", ["raw", "flat"], ["value"]))
-        outputs = (Tensor(name="value", dtype="float32"),)
-    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
-    features = len(table.names)
-    graph = helper.make_graph(
-        graph_nodes,
-        "trees",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", features])],
-        [helper.make_tensor_value_info(out.name, kinds[out.dtype], ["n", *out.shape[1:]]) for out in outputs],
-        initial,
-    )
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, producer_name="gpuyard")
-    model.ir_version = IR_VERSION
-    onnx.checker.check_model(model)
-    onnx.save(model, str(folder / ONNX))
-    return Exported(
-        kind=table.problem,
-        inputs=(Tensor(name="x", dtype="float32", shape=(-1, features)),),
-        outputs=outputs,
-        classes=table.classes,
-        framework=framework,
-    )
+    return save_graph("trees", graph_nodes, initial, table, folder, framework, "raw")
 
 
 def _ensemble(nodes: tuple[Node, ...], targets: int) -> object:
