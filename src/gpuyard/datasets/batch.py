@@ -46,10 +46,6 @@ class Slots:
         self._texts.add(name)
         return name
 
-    def is_text(self, name: str) -> bool:
-        """Whether the column is a text at this point of the plan."""
-        return name in self._texts
-
     def numbers(self, names: tuple[str, ...]) -> slice | np.ndarray:
         """The slots of several numbers: a slice where they stand side by side, for speed."""
         places = [self.number(name) for name in names]

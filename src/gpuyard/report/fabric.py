@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuyard.fabric import Fabric, Materials, Size
+from gpuyard.fabric import Fabric, Size
 from gpuyard.fabric.verify import Finding, Verification
 from gpuyard.report.table import NOT_KNOWN, Column, Table
-from gpuyard.units import BITS_PER_S, POWER, show
+from gpuyard.units import BITS_PER_S, show
 
-__all__ = ["checks_table", "facts_table", "findings_table", "listed_findings", "materials_table", "size_table"]
+__all__ = ["checks_table", "facts_table", "findings_table", "listed_findings", "size_table"]
 
 
 def facts_table(fabric: Fabric) -> Table:
@@ -118,24 +118,4 @@ def checks_table(verification: Verification) -> Table:
     rows = tuple((row.verdict, row.name, row.proves, row.why) for row in verification.checks)
     return Table(
         columns=(Column(heading=""), Column(heading="check"), Column(heading="proves"), Column(heading="")), rows=rows
-    )
-
-
-def materials_table(materials: Materials) -> Table:
-    """What is bought."""
-    rows = tuple(
-        (
-            item.kind,
-            item.what,
-            f"{item.count:,}",
-            show(item.total_w, POWER) if item.total_w is not None else NOT_KNOWN,
-            item.note,
-        )
-        for item in materials.items
-    )
-    headings = ("kind", "what", "count", "power", "")
-    return Table(
-        columns=tuple(Column(heading=heading, numeric=heading in ("count", "power")) for heading in headings),
-        rows=rows,
-        notes=(f"{show(materials.known_w, POWER)} known, {materials.rack_count} racks with switches",),
     )

@@ -27,7 +27,6 @@ from gpuyard.errors import InputError
 
 __all__ = ["FillGroup", "FillNumbers", "FillTexts", "Impute"]
 
-_WORDS = ("mean", "median", "mode")
 _KINDS: tuple[Kind, ...] = ("number", "bool", "text")
 
 

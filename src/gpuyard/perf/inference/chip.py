@@ -69,7 +69,6 @@ class ServingChip:
 
 
 PCIE_BYTES_PER_S = {"pcie4": 31.5e9, "pcie5": 63.0e9}  # x16, one way, signalling rate
-NETWORK_CHIPS = 1
 
 
 @functools.cache
