@@ -30,7 +30,6 @@ class Slots:
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
-        self._texts: set[str] = set()
         self.count = 0
 
     def number(self, name: str) -> int:
@@ -38,12 +37,10 @@ class Slots:
         if name not in self._index:
             self._index[name] = self.count
             self.count += 1
-        self._texts.discard(name)
         return self._index[name]
 
     def text(self, name: str) -> str:
         """The key of a text in `Batch.texts`."""
-        self._texts.add(name)
         return name
 
     def numbers(self, names: tuple[str, ...]) -> slice | np.ndarray:
