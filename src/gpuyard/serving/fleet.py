@@ -158,7 +158,11 @@ class Fleet:
         return add_readings((*self._past, *living))
 
     def readings(self) -> tuple[Reading, ...]:
-        """The counts of all workers: this one's of now, the others' of the last second."""
+        """The counts of all workers: this one's of now, the others' of the last second.
+
+        Its own are written before they are told: a sum once seen never falls, even if this worker is killed next.
+        """
+        self.publish()
         others = (reading for report in self._board.others() for reading in report.readings)
         return add_readings((*self.own(), *others))
 
