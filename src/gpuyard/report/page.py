@@ -7,7 +7,7 @@ from html import escape
 
 from gpuyard.report.table import Table
 
-__all__ = ["html_table", "page"]
+__all__ = ["html_table", "page", "titled"]
 
 STYLE = """
 :root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent)}
@@ -46,3 +46,8 @@ def html_table(table: Table) -> str:
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
+
+
+def titled(table: Table) -> str:
+    """The table below its title."""
+    return (f"<h3>{escape(table.title)}</h3>" if table.title else "") + html_table(table)
