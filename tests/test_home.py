@@ -85,3 +85,15 @@ def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("not a folder")
     with pytest.raises(RefusedError, match="--home"), Home(path=tmp_path / "state").connect("things", TABLES):
         pass
+
+
+def test_a_link_is_followed_and_a_pipe_takes_what_comes(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    write_whole(tmp_path / "link.json", "new", durable=False)
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "real.json").read_text() == "new"
+    write_whole(Path("/dev/null"), "gone")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(RefusedError, match="Is a directory"):
+        write_whole(tmp_path, "text")

@@ -102,19 +102,31 @@ def _migrate(connection: sqlite3.Connection, room: str, tables: Sequence[str]) -
         connection.execute("INSERT OR REPLACE INTO rooms VALUES (?, ?)", (room, len(tables)))
 
 
-def write_whole(path: Path, contents: bytes | str) -> None:
-    """Writes the file so that a reader sees the old contents or the new, never a part, also after a power cut."""
-    name = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+def write_whole(path: Path, contents: bytes | str, *, durable: bool = True) -> None:
+    """Writes the file so that a reader sees the old contents or the new, never a part, also after a power cut.
+
+    A link is followed; a device or a pipe takes the contents as they come. Of many files, `durable=False` spares the
+    wait for the disk.
+    """
+    data = contents.encode() if isinstance(contents, str) else contents
+    name: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        real = path.resolve() if path.is_symlink() else path
+        name = real.parent / f".{real.name}.{secrets.token_hex(4)}"
+        real.parent.mkdir(parents=True, exist_ok=True)
         with name.open("xb") as file:
-            file.write(contents.encode() if isinstance(contents, str) else contents)
+            file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(name, real)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            name.unlink(missing_ok=True)
+        if name is not None:
+            with contextlib.suppress(OSError):
+                name.unlink(missing_ok=True)
         raise RefusedError(
             str(path), f"cannot be written: {error.strerror}", "free disk space, or name another folder"
         ) from error

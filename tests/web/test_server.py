@@ -12,10 +12,11 @@ from html import escape
 
 import pytest
 
+from gpuyard.errors import RefusedError
 from gpuyard.home import Home
 from gpuyard.jobs import EngineSpec, Ledger
 from gpuyard.registry import Registry
-from gpuyard.web import Site
+from gpuyard.web import Site, open_site
 
 from .conftest import HARM, ask
 
@@ -160,3 +161,8 @@ def test_a_page_that_stands_still_is_not_streamed(site: Site) -> None:
     assert " data-live" not in ask(site, "/data/table/profile").text
     with _stream(site, "/data/table/profile") as stream:
         assert stream.read() == b""
+
+
+def test_an_address_that_is_taken_is_refused(site: Site, home: Home) -> None:
+    with pytest.raises(RefusedError, match="cannot be listened on"):
+        open_site(home, port=int(site.server_address[1]))

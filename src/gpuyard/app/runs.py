@@ -32,7 +32,7 @@ class Shown:
 def _ledger(home: Home) -> Ledger:
     """The ledger of a state directory that is there; reading makes none."""
     if not home.ledger.exists():
-        raise InputError.one(str(home.path), "there is no state directory", "name it with --home, or `gpuyard run`")
+        raise InputError.one(str(home.path), "there is no state directory", "name the one of the workload with --home")
     return Ledger(home=home)
 
 

@@ -21,7 +21,7 @@ from gpuyard.plan import Plan
 from gpuyard.simulate.comparison import StepRun
 from gpuyard.simulate.heat import Heat
 
-__all__ = ["Kept", "compared_of", "found_values", "load_kept", "planned_of", "predicted_of"]
+__all__ = ["Kept", "compared_of", "found_values", "load_kept", "planned_of", "predicted_of", "results_of"]
 
 T = TypeVar("T")
 
@@ -73,12 +73,18 @@ def found_values(folder: Path, home: Home) -> tuple[tuple[Compared, ...], Scorec
     if not run_file.exists():
         return compared, None, None
     try:
-        run = open_run(Path(Ledger(home=home).get(run_file.read_text(encoding="utf-8")).folder))
+        run = Ledger(home=home).get(run_file.read_text(encoding="utf-8"))
+        return compared, *results_of(Path(run.folder))
     except InputError:
         return compared, None, None
+
+
+def results_of(folder: Path) -> tuple[Scorecard | None, Selection | None]:
+    """How good the model of a run is, and what was chosen; None as long as a stage has not come to it."""
+    run = open_run(folder)
     card = load_result(run, "evaluate", Evaluated).card if run.result("evaluate").exists() else None
     chosen = load_result(run, "select", Selected).selection if run.result("select").exists() else None
-    return compared, card, chosen
+    return card, chosen
 
 
 def planned_of(folder: Path) -> Planned:

@@ -12,7 +12,7 @@ from gpuyard.app.calibrate import fold_run
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.document import plain
 from gpuyard.errors import InputError
-from gpuyard.home import Home
+from gpuyard.home import Home, write_whole
 from gpuyard.perf.profiles import find_profile
 from gpuyard.report import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
@@ -71,7 +71,7 @@ def _by_file(arguments: argparse.Namespace) -> int:
     assert isinstance(fields, dict)
     name = fields.pop("name")
     text = yaml.safe_dump({"profiles": {name: fields}}, sort_keys=False, allow_unicode=True)
-    arguments.output.write_text(text, encoding="utf-8")
+    write_whole(arguments.output, text)
     if arguments.json:
         print_json({"profile": profile, "file": str(arguments.output), "errors": scored.errors})
     else:

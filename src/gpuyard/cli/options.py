@@ -38,7 +38,9 @@ def catalog_layers(arguments: argparse.Namespace) -> tuple[Path, ...]:
 
 def add_home(parser: argparse.ArgumentParser) -> None:
     """`--home PATH`."""
-    parser.add_argument("--home", type=Path, metavar="PATH", help="state directory (default: .gpuyard beside the file)")
+    parser.add_argument(
+        "--home", type=Path, metavar="PATH", help="state directory (default: .gpuyard, beside FILE or here)"
+    )
 
 
 def home_of(arguments: argparse.Namespace) -> Home:
