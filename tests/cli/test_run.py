@@ -42,7 +42,7 @@ def test_a_failure_its_fix_and_the_way_on(path: Path, capsys: pytest.CaptureFixt
     assert main(["resume", "last", "--home", home]) == 0
     said = capsys.readouterr().out
     assert "own on local" in said
-    assert "done; `gpuyard show" in said
+    assert "done\n`gpuyard show" in said
     assert main(["resume", "last", "--home", home]) == 2
     assert "is done" in capsys.readouterr().err
     assert main(["calibrate", "--run", "last", "--home", home]) == 4

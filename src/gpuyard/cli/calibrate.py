@@ -75,9 +75,9 @@ def _by_file(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"profile": profile, "file": str(arguments.output), "errors": scored.errors})
     else:
-        left = show(scored.errors.mean_abs_error or 0.0, RATIO)
+        left, rows = show(round(scored.errors.mean_abs_error or 0.0, 6), RATIO), scored.errors.rows
         print_text(
-            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {scored.errors.rows} measured steps\n"
+            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {rows} measured step{'s' * (rows > 1)}\n"
             f"mean error on them after calibration: {left}"
         )
     return 0

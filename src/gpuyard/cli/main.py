@@ -18,6 +18,12 @@ from gpuyard.errors import InputError, Problem, RefusedError, nearest
 
 __all__ = ["main"]
 
+KEPT = {  # commands that go on where they were interrupted, and how
+    "run": "`gpuyard resume last` goes on",
+    "resume": "the same command goes on",
+    "up": "the same command goes on",
+}
+
 
 class CommandModule(Protocol):
     """What a command's module offers."""
@@ -49,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(words, (error.problem,))
         return EXIT_REFUSED
     except KeyboardInterrupt:
+        if words and words[0] in KEPT:
+            print(f"interrupted; what is done is kept: {KEPT[words[0]]}", file=sys.stderr)  # noqa: T201
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # `gpuyard catalog | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -52,6 +52,7 @@ def told(done: Run, *, as_json: bool) -> int:
         print_json(done)
     else:
         print_table(run_table(done, outcomes(done)))
+        print_text(f"`gpuyard show {done.id}` tells more")
         failed = next((stage for stage in done.stages if stage.state == "failed"), None)
         if failed is not None:
             print_text(f"error: {failed.name}: {failed.error}\n  fix: mend it, then gpuyard resume {done.id}")
