@@ -107,7 +107,8 @@ class Job:
             failures += 1
             ending = self.ending()
             state = "done" if code == 0 and not ending else "cancelled" if ending == "cancelled" else "failed"
-            if state != "failed" or ending or failures > self.task["retries"]:
+            final = failures > self.task["retries"] or code in self.task["final_codes"]
+            if state != "failed" or ending or final:
                 known = None if ending or code == LOST else code
                 end = {"state": state, "exit_code": known, "reason": ending or reason, "started_s": started_s}
                 return end | {"ended_s": time.time(), "attempts": failures}
