@@ -38,6 +38,14 @@ def test_a_page_shows_what_there_is_and_loads_nothing_from_elsewhere(site: Site,
         assert word not in got.text
 
 
+def test_pages_do_not_wait_for_who_writes(site: Site, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.home.WAIT_S", 0.05)
+    with home.connect("things", ()):
+        for path in ("/", "/runs", "/runs/last", "/models/wine", "/endpoints"):
+            got = ask(site, path)
+            assert (got.status, PAGES[path] in got.text) == (200, True), path
+
+
 def test_a_plan_has_its_reasons_its_link_heat_and_its_timelines(site: Site) -> None:
     text = ask(site, "/plans/hall").text
     for words in ("Option 1:", "step time", "Rejected", "Link heat", "% up, ", "Simulated step", "Fullest links"):
