@@ -30,8 +30,8 @@ from gpuyard.learn.evaluate import Scorecard
 from gpuyard.learn.select import Selection
 
 __all__ = [
-    "Evaluated", "Prepared", "RunFolder", "Selected", "load_result", "make_run", "open_run", "run_stage",
-    "training_task",
+    "EXIT_INFEASIBLE", "EXIT_REFUSED", "EXIT_WRONG", "Evaluated", "Prepared", "RunFolder", "Selected", "load_result",
+    "make_run", "open_run", "run_stage", "training_task",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -101,6 +101,10 @@ class RunFolder:
         """What a stage found."""
         return self.stage(name) / "result.json"
 
+    def infeasible(self, name: str) -> Path:
+        """What binds, where nothing satisfied a stage."""
+        return self.stage(name) / "infeasible.json"
+
     @property
     def stages(self) -> Stages:
         """What is to be run."""
@@ -119,7 +123,8 @@ def open_run(folder: Path) -> RunFolder:
     """The run of a folder."""
     path = folder / "run.json"
     if not path.exists():
-        raise InputError.one(str(folder), "is not the folder of a run", "see `gpuyard runs`")
+        fix = "start a new run with `gpuyard run` or `gpuyard up`"
+        raise InputError.one(str(folder), "is not the folder of a run, or not a whole one", fix)
     saved = load_json(path.read_text(encoding="utf-8"), _Saved, str(path))
     home = Home(path=Path(saved.home))
     return RunFolder(path=folder, base=Path(saved.file).parent, home=home, name=saved.name)
@@ -205,8 +210,10 @@ WORKERS: dict[str, Callable[[RunFolder], object]] = {"data": _data, "evaluate": 
 def run_stage(folder: Path, name: str) -> int:
     """Runs one stage and leaves its result; gives the exit code."""
     run = open_run(folder)
+    run.infeasible(name).unlink(missing_ok=True)
     found = WORKERS[name](run)
     if isinstance(found, Infeasible):
+        write_whole(run.infeasible(name), dump_json(found))
         sys.stderr.write(f"{found}\n")
         return EXIT_INFEASIBLE
     write_whole(run.result(name), dump_json(found))
