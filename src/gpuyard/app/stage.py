@@ -9,21 +9,18 @@ own. Exit codes are those of gpuyard: 2 wrong input, 3 infeasible, 4 the world r
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from polars.exceptions import ComputeError
-
 from gpuyard.app.evaluate import evaluate_file, evaluate_model
 from gpuyard.app.pipeline import Stages, read_stages
 from gpuyard.app.select import select_file
 from gpuyard.datasets import DataSpec, LocalEngine, RayEngine, load_prepared, prepare
 from gpuyard.document import Doc, dump_json, load_json
-from gpuyard.errors import Infeasible, InputError, RefusedError
+from gpuyard.errors import Infeasible, InputError, RefusedError, refusal
 from gpuyard.home import Home, write_whole
 from gpuyard.learn import TrainTask, fit, write_task
 from gpuyard.learn.evaluate import Scorecard
@@ -35,7 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-OS_ERROR = re.compile(r"([\w ]+) \(os error \d+\)")
 EXIT_WRONG, EXIT_INFEASIBLE, EXIT_REFUSED = 2, 3, 4
 
 
@@ -163,13 +159,7 @@ def _data(run: RunFolder) -> Prepared:
     spec = stages.run.engine
     engine = RayEngine(address=spec.address or None) if spec.name == "ray" else LocalEngine()
     out = data_folder(run, stages.data)
-    try:
-        made = prepare(stages.data, base=run.base, out=out, engine=engine)
-    except ComputeError as error:  # what polars makes of a disk that is full, or gone
-        refused = OS_ERROR.search(str(error))
-        if refused is None:
-            raise
-        raise RefusedError(str(out), f"cannot be written: {refused[1]}", "free disk space, then resume") from error
+    made = prepare(stages.data, base=run.base, out=out, engine=engine)
     manifest = made.manifest
     return Prepared(
         folder=str(made.folder), version=manifest.version, rows_in_count=manifest.rows_in,
@@ -230,9 +220,11 @@ def main(words: list[str]) -> int:
     except RefusedError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_REFUSED
-    except OSError as error:  # a disk that is full, or gone
-        what = error.strerror or str(error)
-        sys.stderr.write(f"{RefusedError(str(error.filename or words[0]), what, 'free disk space, then resume')}\n")
+    except Exception as error:
+        refused = refusal(error, words[0])  # a disk that is full, or gone
+        if refused is None:
+            raise
+        sys.stderr.write(f"{refused}\n")
         return EXIT_REFUSED
 
 

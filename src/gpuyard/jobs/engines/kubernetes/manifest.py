@@ -85,7 +85,8 @@ def _job(task: Task, spec: EngineSpec) -> dict[str, Plain]:
     else:
         job["backoffLimitPerIndex"] = task.retries
     if task.final_codes:
-        codes: dict[str, Plain] = {"containerName": CONTAINER, "operator": "In", "values": sorted(task.final_codes)}
+        values: list[Plain] = [*sorted(set(task.final_codes))]
+        codes: dict[str, Plain] = {"containerName": CONTAINER, "operator": "In", "values": values}
         action = "FailJob" if task.nodes > 1 else "FailIndex"
         job["podFailurePolicy"] = {"rules": [{"action": action, "onExitCodes": codes}]}
     if task.time_limit_s is not None:
