@@ -157,7 +157,7 @@ def _data(run: RunFolder) -> Prepared:
     stages = run.stages
     assert stages.data is not None
     spec = stages.run.engine
-    engine = RayEngine(address=spec.address or None) if spec.name == "ray" else LocalEngine()
+    engine = RayEngine() if spec.name == "ray" else LocalEngine()  # the cluster that started this stage
     out = data_folder(run, stages.data)
     made = prepare(stages.data, base=run.base, out=out, engine=engine)
     manifest = made.manifest

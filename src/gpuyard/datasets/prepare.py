@@ -29,6 +29,8 @@ __all__ = ["MEMORY_BYTES", "named_steps", "null_floats", "partition_bytes", "pre
 
 MEMORY_BYTES = 2e9  # unless another cap is named
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
+_COMPILED = ("near_duplicates", "hash_words", "tfidf")  # their loops are compiled the first time they run,
+_COMPILER_BYTES = 160e6  # which takes so much more: measured on 75,000 texts of 60 MB
 _SHARE = 14  # a partition is this part of the memory: it is read, changed and written, and freed pages stay a while
 _LEAST_BYTES = 2e6
 MOST_BYTES = 50e6  # measured: memory is used again while it is warm, and larger ones are no faster
@@ -78,11 +80,13 @@ def _finish(made: Made, columns: Columns, out: Path, work: Path) -> Prepared:
 
 def partition_bytes(spec: DataSpec, memory_bytes: float, engine: Engine) -> float:
     """How large a partition may be in memory, so that those in flight stay below the cap."""
-    free = memory_bytes - _BASELINE_BYTES
+    compiled = [name for name in _COMPILED if any(getattr(step, name) is not None for step in spec.steps)]
+    taken = _BASELINE_BYTES + (_COMPILER_BYTES if compiled else 0.0)
+    free = memory_bytes - taken
     if free < 10 * _LEAST_BYTES:
-        least = f"{(_BASELINE_BYTES + 10 * _LEAST_BYTES) / 1e6:.0f}MB"
+        least, why = f"{(taken + 10 * _LEAST_BYTES) / 1e6:.0f}MB", f" with {compiled[0]}" if compiled else ""
         raise InputError.one(
-            "--memory", f"{memory_bytes / 1e6:.0f}MB is too little to work in", f"give {least} or more"
+            "--memory", f"{memory_bytes / 1e6:.0f}MB is too little to work in{why}", f"give {least} or more"
         )
     return max(_LEAST_BYTES, min(spec.output.shard_bytes, MOST_BYTES, free / _SHARE / max(1, engine.in_flight)))
 

@@ -137,7 +137,7 @@ class FillGroup:
 
         def run(batch: Batch) -> None:
             """Fills the rows."""
-            for row in np.flatnonzero(np.isnan(batch.numbers[:, at])):
+            for row in np.flatnonzero(np.isnan(batch.numbers[:, at])).tolist():
                 batch.numbers[row, at] = values.get(key(batch, row), value)
 
         return run

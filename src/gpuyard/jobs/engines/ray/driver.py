@@ -186,7 +186,7 @@ class Attempt:
             environment = dict(self.job.job["environment"]) | {
                 "RANK": str(rank), "LOCAL_RANK": str(rank % local), "NODE_RANK": str(rank // local),
                 "MASTER_ADDR": address, "MASTER_PORT": str(port), "GPUYARD_INDEX": str(self.index),
-                "GPUYARD_ATTEMPT": str(self.number),
+                "GPUYARD_ATTEMPT": str(self.number), "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
             }  # fmt: skip
             stream = actor.run.options(num_returns="streaming").remote(
                 task["argv"], environment, task["folder"], task["grace_s"], self.job.job["guard"]
