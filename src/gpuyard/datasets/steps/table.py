@@ -80,8 +80,7 @@ PARTS: dict[str, type[Fitted]] = {
     part.__name__: part
     for part in (
         Affine, Bucketed, Clipped, Converted, DateParts, Deduplicate, Drop, DropNulls, FillGroup, FillGroupTexts,
-        FillNumbers, FillTexts, Filter, Fits, Hashed, OneHotted, Ordered, Polynomial, Powered, Ranked, Strings, TargetMeans,
-        UnitLength, NearDuplicates, HashWords, TermWeights, Tokens, Pixels,
-        Readable,
+        FillNumbers, FillTexts, Filter, Fits, Hashed, OneHotted, Ordered, Polynomial, Powered, Ranked, Strings,
+        TargetMeans, UnitLength, NearDuplicates, HashWords, TermWeights, Tokens, Pixels, Readable,
     )
 }  # fmt: skip
