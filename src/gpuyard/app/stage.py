@@ -176,8 +176,9 @@ def _evaluate(run: RunFolder) -> Evaluated:
 
 
 def _on_test(run: RunFolder, data: Path, bundle: Path) -> Scorecard | None:
-    """The exported model on rows that nothing has seen; None where no split was kept for it."""
-    if not any(split.name == "test" and split.rows for split in load_prepared(data).manifest.splits):
+    """The exported model on rows that nothing has seen; None where no split was kept, or it is a language model."""
+    manifest = load_prepared(data).manifest
+    if manifest.problem == "language" or not any(split.name == "test" and split.rows for split in manifest.splits):
         return None
     return evaluate_model(run.workload, str(bundle), home=run.home, data=data).card
 
