@@ -55,10 +55,10 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], home: Home, *, acts: bool, token: str) -> None:
-        super().__init__(address, _Handler)
         self.home, self.acts, self.token = home, acts, token
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         self.closing = threading.Event()
+        super().__init__(address, _Handler)  # closes the server where it cannot listen, so it comes last
 
     @property
     def url(self) -> str:
