@@ -146,7 +146,9 @@ def test_partitions_come_to_the_same_groups_as_the_whole(rows: list[tuple[str, i
     parts = (frame[:cut], frame[cut:])
     medians, counts = GroupQuantilesNeed(column="v", by="g"), GroupCountsNeed(column="v", by="g")
     first, second = (medians.collect(part) for part in parts)
-    whole = {group: np.median([v for g, v in rows if g == group and v is not None]) for group, v in rows if v is not None}
+    whole = {
+        group: np.median([v for g, v in rows if g == group and v is not None]) for group, v in rows if v is not None
+    }
     assert first.merged(second).medians() == whole
     one, other = (counts.collect(part) for part in parts)
     assert one.merged(other).modes() == counts.collect(frame).modes()

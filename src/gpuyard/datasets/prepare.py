@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +25,7 @@ from gpuyard.datasets.steps.rows import DropNulls, Infinite
 from gpuyard.datasets.version import version_of
 from gpuyard.datasets.writing import Made, manifest_of, transform_of, write_job
 from gpuyard.document import dump_json, load_json, read_text
-from gpuyard.errors import InputError, Problem, nearest, one_of
+from gpuyard.errors import InputError, Problem, RefusedError, nearest, one_of
 from gpuyard.home import write_whole
 
 __all__ = ["MEMORY_BYTES", "named_steps", "null_floats", "partition_bytes", "prepare", "source_columns"]
@@ -42,8 +45,34 @@ def prepare(
 ) -> Prepared:  # fmt: skip
     """The data of a pipeline, prepared in the folder `out`; what an earlier run finished is used again."""
     check_spec(spec)
-    spec = located(spec, base)
-    engine = engine or LocalEngine()
+    with _alone(out):
+        return _prepared(located(spec, base), base, out, engine or LocalEngine(), memory_bytes, progress)
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Waits for another process that prepares the same folder; the kernel releases the lock of a dead one."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RefusedError(str(out), error.strerror or str(error), "name another folder") from error
+    try:
+        with contextlib.suppress(OSError):  # some network file systems lock no folder
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            out.rmdir()  # nothing is left of what could not begin
+        raise
+    finally:
+        os.close(folder)
+
+
+def _prepared(
+    spec: DataSpec, base: Path, out: Path, engine: Engine, memory_bytes: float, progress: Callable[[Progress], None]
+) -> Prepared:
+    """The data, prepared in a folder that no other process works in."""
     work = out / ".work"
     _own_folder(out, work)
     source = open_source(spec, base=base, work=work, partition_bytes=partition_bytes(spec, memory_bytes, engine))
