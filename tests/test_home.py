@@ -91,6 +91,17 @@ def test_a_reader_waits_for_no_writer_and_makes_nothing(tmp_path: Path, monkeypa
         seen.execute("INSERT INTO things VALUES ('c')")
 
 
+def test_what_nobody_may_write_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(path=tmp_path / "a folder?")
+    with home.connect("things", TABLES) as ledger:
+        ledger.execute("INSERT INTO things VALUES ('a')")
+    before = sorted(home.path.iterdir())
+    monkeypatch.setattr("os.access", lambda *_: False)  # as on a file system that is mounted to be read
+    with home.reading("things", TABLES) as seen:
+        assert [row["name"] for row in seen.execute("SELECT name FROM things")] == ["a"]
+        assert sorted(home.path.iterdir()) == before  # not even SQLite's own files are made
+
+
 def test_a_reader_of_older_tables_has_them_brought_up_to_date(tmp_path: Path) -> None:
     home, newer = Home(path=tmp_path), (*TABLES, "ALTER TABLE things ADD COLUMN size INTEGER")
     with home.connect("things", TABLES) as ledger:

@@ -25,6 +25,7 @@ WAIT_S = 30.0  # for another process that writes to the ledger
 FREE = "free disk space, or name another --home"
 FIXES = {  # by a part of what SQLite says
     "locked": "another process writes to it for long; try again",
+    "unable to open": "ask for the right to write there, or name another --home",
     "readonly": "ask for the right to write there, or name another --home",
     "not a database": "put back a copy of it, or name another --home",
     "malformed": "put back a copy of it, or name another --home",
@@ -68,7 +69,7 @@ class Home:
 
         One transaction a block: committed at its end, rolled back by an exception. Nobody else writes meanwhile.
         """
-        with self._opened() as connection:
+        with self._opened(str(self.ledger)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # a run that was told to be done stays done
             connection.execute("PRAGMA foreign_keys = ON")
@@ -86,7 +87,7 @@ class Home:
         with contextlib.ExitStack() as stack:
             version = 0
             if self._is_there():
-                connection = stack.enter_context(self._opened())
+                connection = stack.enter_context(self._opened(self._place()))
                 version = self._snapshot(connection, room)
                 if 0 < version < len(tables):
                     connection.execute("ROLLBACK")
@@ -114,12 +115,17 @@ class Home:
         connection.execute("BEGIN")
         return _version(connection, room)
 
+    def _place(self) -> str:
+        """What SQLite is to open for reading: where nothing can be written, a file that nobody changes."""
+        alone = not os.access(self.path, os.W_OK) and not self.ledger.with_name("ledger.db-wal").exists()
+        return f"{self.ledger.resolve().as_uri()}?immutable=1" if alone else str(self.ledger)
+
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self, place: str) -> Iterator[sqlite3.Connection]:
         """A connection; what is not committed at the end of the block is undone."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            connection = _connected(self.ledger)
+            connection = _connected(place)
         except (OSError, sqlite3.OperationalError) as error:
             raise RefusedError(str(self.ledger), f"cannot be opened: {error}", "name another --home") from error
         try:
@@ -136,9 +142,9 @@ class Home:
             connection.close()
 
 
-def _connected(place: Path | str) -> sqlite3.Connection:
+def _connected(place: str) -> sqlite3.Connection:
     """A connection whose transactions are begun and ended by hand."""
-    connection = sqlite3.connect(place, timeout=WAIT_S, isolation_level=None)
+    connection = sqlite3.connect(place, timeout=WAIT_S, isolation_level=None, uri=place.startswith("file:"))
     connection.row_factory = sqlite3.Row
     return connection
 
