@@ -39,6 +39,20 @@ def test_a_page_shows_what_there_is_and_loads_nothing_from_elsewhere(site: Site,
         assert word not in got.text
 
 
+def test_a_port_in_use_is_told(site: Site, home: Home) -> None:
+    port = int(site.server_address[1])
+    with pytest.raises(RefusedError, match=f"127.0.0.1:{port}: cannot be listened on: .*\n  fix: use another --port"):
+        open_site(home, port=port)
+
+
+def test_pages_do_not_wait_for_who_writes(site: Site, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.home.WAIT_S", 0.05)
+    with home.connect("things", ()):
+        for path in ("/", "/runs", "/runs/last", "/models/wine", "/endpoints"):
+            got = ask(site, path)
+            assert (got.status, PAGES[path] in got.text) == (200, True), path
+
+
 def test_a_plan_has_its_reasons_its_link_heat_and_its_timelines(site: Site) -> None:
     text = ask(site, "/plans/hall").text
     for words in ("Option 1:", "step time", "Rejected", "Link heat", "% up, ", "Simulated step", "Fullest links"):
@@ -161,8 +175,3 @@ def test_a_page_that_stands_still_is_not_streamed(site: Site) -> None:
     assert " data-live" not in ask(site, "/data/table/profile").text
     with _stream(site, "/data/table/profile") as stream:
         assert stream.read() == b""
-
-
-def test_an_address_that_is_taken_is_refused(site: Site, home: Home) -> None:
-    with pytest.raises(RefusedError, match="cannot be listened on"):
-        open_site(home, port=int(site.server_address[1]))

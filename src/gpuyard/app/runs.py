@@ -38,7 +38,7 @@ def _ledger(home: Home) -> Ledger:
 
 def list_runs(home: Home) -> tuple[Run, ...]:
     """Every run, newest first; none where nothing has run yet."""
-    return Ledger(home=home).runs() if home.ledger.exists() else ()
+    return Ledger(home=home).runs()
 
 
 def find_run(home: Home, run_id: str) -> Run:
