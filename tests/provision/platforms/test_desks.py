@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.blueprint import Blueprint
+from gpuyard.blueprint import Blueprint, make_blueprint
 from gpuyard.document import Plain
+from gpuyard.plan import Plan
+from gpuyard.plan.graphics import plan_graphics
 from gpuyard.provision.exposure import exposure_of
 from gpuyard.provision.platform import Artefacts, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
 from gpuyard.provision.platforms.compute_engine.workstations import read_workstation_facts
 from gpuyard.provision.readme import readme
 from gpuyard.provision.settings import place_of
-from gpuyard.workload import ConsumptionName, Where
+from gpuyard.workload import ConsumptionName, Where, parse_workload
 
 from .decisions import SETTINGS, at, body_of, catalog, check, decision, made, of_machines
 
@@ -175,6 +177,16 @@ def test_ways_that_take_the_machine_away_are_refused_unless_the_file_asks() -> N
     assert [item.rule for item in check(*found.files).warnings] == ["workstation"]
 
 
+def test_a_licence_without_a_price_is_told() -> None:
+    text = "task: graphics\ngraphics: {use: virtual-workstation, sessions: 1}\nwhere: {machines: [MACHINE]}\n"
+    for machine, told in (("g4-standard-48", True), ("g2-standard-4", False)):
+        workload = parse_workload(text.replace("MACHINE", machine), "test.yaml", catalog())
+        plan = plan_graphics(workload, catalog())
+        assert isinstance(plan, Plan)
+        blueprint = make_blueprint(workload, plan, 1, catalog(), way="on-demand")
+        assert any("licence for virtual workstations is not" in note for note in rendered(blueprint).notes) == told
+
+
 def test_a_reservation_has_to_hold_the_form() -> None:
     assert any("has to hold nvidia-l4-vws" in note for note in rendered(desks(way="reservation")).notes)
 
@@ -206,6 +218,13 @@ def test_the_readme_tells_a_person_how_to_sit_down() -> None:
         assert word in sitting, word
     assert "runs until it is ended" in text
     assert exposure.expected_usd == exposure.largest_usd  # a week of every machine, not an hour
+
+
+def test_every_step_and_script_is_one_for_bash() -> None:
+    found = rendered(desks())
+    for text in (script_of(found), *(step.command for step in (*found.steps, *found.seating))):
+        done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def test_seats_are_locks_and_gpus_are_taken_in_turn(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ __all__ = ["against_desks", "desk_notes", "desk_script", "desk_steps", "seating_
 
 DATA = Path(__file__).parent / "data"
 SIZES = {"1080p": (1920, 1080), "1440p": (2560, 1440), "4k": (3840, 2160), "8k": (7680, 4320)}
+UNPRICED = "The licence for virtual workstations"  # is not in the cost: the plan says so where it knows no price
 REGISTER = "https://remotedesktop.google.com/headless"
 SIT = "https://remotedesktop.google.com/access"
 
@@ -108,7 +109,7 @@ def seating_steps(blueprint: Blueprint, place: Place) -> Iterator[Step]:
     )
     yield Step(
         what=f"once, in that shell: register the desktop. {REGISTER} gives the command with a code of your own "
-        '("Debian Linux"; the code holds for minutes and for one use); it asks for a PIN of six digits',
+        '("Debian Linux"; the code holds for minutes and for one use); it asks for a PIN of six digits or more',
         command='DISPLAY= /opt/google/chrome-remote-desktop/start-host --code="CODE" '
         '--redirect-url="https://remotedesktop.google.com/_/oauthredirect" --name="$(hostname)"',
     )
@@ -130,6 +131,7 @@ def desk_notes(blueprint: Blueprint, place: Place) -> Iterator[str]:
         f"Each machine has {seats} seat{'s' if seats > 1 else ''} and asks for {machine.vws_api_name}, which brings "
         "NVIDIA's licence and has a quota of its own."
     )
+    yield from (reason for reason in blueprint.option.reasons if reason.startswith(UNPRICED))
     if seats > machine.chip_count:
         yield (
             "Seats of one GPU have displays of their own and share its time and memory: nothing keeps one person from "
@@ -137,16 +139,16 @@ def desk_notes(blueprint: Blueprint, place: Place) -> Iterator[str]:
         )
     yield "OpenGL is drawn by the GPU (VirtualGL); nothing is set up for windows that are drawn with Vulkan."
     yield (
-        "Chrome Remote Desktop is free. No source tells that its Linux host encodes on the GPU: the pictures take CPU, "
-        "and large displays will not reach the frame rate of the plan. HP Anyware and Amazon DCV are made for that, "
-        "under licences of their own."
+        "Chrome Remote Desktop is free. No source tells that its Linux host encodes on the GPU, as the plan reckons: "
+        "pictures take CPU, so do not count on the plan's frame rate for large displays. HP Anyware and Amazon DCV are "
+        "made for that, under licences of their own."
     )
     yield "Nothing reaches the machines but SSH through Google's tunnel; the desktop goes out through the NAT gateway."
     if not place.settings.service_account:
         yield "The machines have no identity in the project: whoever sits at one would have it too."
     yield (
-        "A machine that a fault of its host stops is started again with its disk. Homes are on that disk and end with "
-        "the machine, at the end of its lifetime: keep work elsewhere."
+        "A machine that a fault of its host stops is started again with its disk; no source tells whether its lifetime "
+        "then begins anew. Homes are on that disk and end with the machine: keep work elsewhere."
     )
     if blueprint.way == "spot":
         yield "Spot was asked for: Google ends a machine with half a minute of notice, and its disk goes with it."
