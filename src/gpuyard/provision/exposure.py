@@ -41,7 +41,7 @@ def exposure_of(blueprint: Blueprint, place: Place) -> Exposure:
     rate, hours = blueprint.usd_per_hour, place.ttl_s / HOUR_S
     if rate is None or blueprint.bill is None:
         return Exposure(ttl_s=place.ttl_s)
-    expected = rate * hours if blueprint.shape == "service" else blueprint.bill.usd
+    expected = blueprint.bill.usd if blueprint.has_end else rate * hours
     paid_hours = max(hours, blueprint.bill.term_s / HOUR_S)  # a commitment is paid to its end
     largest = rate / blueprint.machine_count * most_machines(blueprint) * paid_hours
     return Exposure(usd_per_hour=rate, expected_usd=expected, largest_usd=max(expected, largest), ttl_s=place.ttl_s)
