@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +19,15 @@ from gpuyard.document import dump_json, load_json
 from gpuyard.errors import RefusedError
 from gpuyard.home import write_whole
 from gpuyard.learn import Table, Tokens, TrainSpec, fit_data
+from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import Mlp, Network, TorchMlp, TorchNetwork, Trees
 from gpuyard.perf.local import Probe, Work, mlp_work, plain_bytes, transformer_work, trees_work
 
 __all__ = ["Shape", "probe", "probes_of", "shapes_of"]
 
-MOST_STEPS, LEAST_STEPS = 60, 15
 LAP = 3  # steps between two readings of the clock
-LONG_FLOP = 2e8  # of a step; longer ones need fewer repetitions
+LEAST_LAPS, TIMED_S = 6, 0.4  # of one training
+MOST_STEPS, BATCHES = 3000, 60  # more steps than are needed; batches in the data
 SEED = 3
 LIMIT_S = 900.0
 
@@ -73,35 +74,48 @@ TREES = (
 )  # fmt: skip
 
 
-def shapes_of(trainer: str) -> tuple[Shape, ...]:
-    """The trainings that are tried."""
+def shapes_of(trainer: str, *, quick: bool = False) -> tuple[Shape, ...]:
+    """The trainings that are tried; every other one of them when it should be quick."""
     if trainer == "trees":
-        return tuple(Shape(trainer=trainer, width=w, layers=1, batch=b, inputs=f) for b, f, w in TREES)
-    if trainer.endswith("mlp"):
-        return tuple(Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=f) for w, d, b, f in MLPS)
-    return tuple(
-        Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=s, vocab=v) for w, d, b, s, v in TRANSFORMERS
-    )
+        shapes = [Shape(trainer=trainer, width=w, layers=1, batch=b, inputs=f) for b, f, w in TREES]
+    elif trainer.endswith("mlp"):
+        shapes = [Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=f) for w, d, b, f in MLPS]
+    else:
+        shapes = [
+            Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=s, vocab=v) for w, d, b, s, v in TRANSFORMERS
+        ]
+    return tuple(shapes[:: 2 if quick else 1])
 
 
 def probe(shape: Shape) -> Probe:
-    """Trains a few steps; the median step is what counts."""
-    steps = LEAST_STEPS if _work(shape).flop > LONG_FLOP else MOST_STEPS
+    """Trains until the median step is known."""
     rng = np.random.default_rng(SEED)
     if shape.vocab:
         data: Table | Tokens = Tokens(
-            ids=rng.integers(0, shape.vocab, (shape.batch * steps, shape.inputs), dtype=np.uint16), vocab=shape.vocab
+            ids=rng.integers(0, shape.vocab, (shape.batch * BATCHES, shape.inputs), dtype=np.uint16), vocab=shape.vocab
         )
     else:
-        rows = shape.batch if shape.trainer == "trees" else shape.batch * steps
+        rows = shape.batch if shape.trainer == "trees" else shape.batch * BATCHES
         x = rng.standard_normal((rows, shape.inputs), dtype=np.float32)
         names = tuple(f"x{number}" for number in range(shape.inputs))
         data = Table(x=x, y=rng.integers(0, 2, rows), names=names, problem="classification", classes=("0", "1"))
-    summary = fit_data(_spec(shape, steps), data).summary
+    summary = fit_data(_spec(shape, MOST_STEPS), data, watch=_enough()).summary
     return Probe(
         trainer=shape.trainer, label=shape.label, work=_work(shape), step_s=summary.step_s,
         memory_bytes=summary.memory_bytes,
     )  # fmt: skip
+
+
+def _enough() -> Callable[[StepMetrics], bool]:
+    """Says when the steps after the first, which compiles, have been timed for long enough."""
+    seen: list[float] = []
+
+    def watch(metrics: StepMetrics) -> bool:
+        """Sees a reading of the clock; true to end the training."""
+        seen.append(0.0 if not seen else metrics.step_s * LAP)
+        return len(seen) > LEAST_LAPS and sum(seen) > TIMED_S
+
+    return watch
 
 
 def _work(shape: Shape) -> Work:
