@@ -5,11 +5,12 @@ python -m gpuyard.app.probes OUT.json < SHAPES.json
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ LAP = 3  # steps between two readings of the clock
 LEAST_LAPS, TIMED_S = 6, 0.4  # of one training
 MOST_STEPS, BATCHES = 3000, 60  # more steps than are needed; batches in the data
 SEED = 3
+PROCESSES = 2  # that try each shape
 LIMIT_S = 900.0
 
 
@@ -112,7 +114,7 @@ def _enough() -> Callable[[StepMetrics], bool]:
 
     def watch(metrics: StepMetrics) -> bool:
         """Sees a reading of the clock; true to end the training."""
-        seen.append(0.0 if not seen else metrics.step_s * LAP)
+        seen.append((metrics.step_s or 0.0) * LAP if seen else 0.0)
         return len(seen) > LEAST_LAPS and sum(seen) > TIMED_S
 
     return watch
@@ -148,9 +150,18 @@ def _spec(shape: Shape, steps: int) -> TrainSpec:
     )
 
 
-def probes_of(trainer: str, shapes: Sequence[Shape] | None = None) -> tuple[Probe, ...]:
-    """The trainings of a trainer, tried in another process; the usual shapes where none are given."""
+def probes_of(trainer: str, shapes: Sequence[Shape] | None = None, processes: int = PROCESSES) -> tuple[Probe, ...]:
+    """The trainings of a trainer, tried in other processes, of which each shape's median counts: where its memory lies
+    makes a process faster or slower for as long as it lives. The usual shapes where none are given."""
     asked = _Shapes(shapes=tuple(shapes if shapes is not None else shapes_of(trainer)))
+    tried = [_tried(trainer, asked) for _ in range(processes)]
+    return tuple(
+        replace(same[0], step_s=statistics.median(each.step_s for each in same)) for same in zip(*tried, strict=True)
+    )
+
+
+def _tried(trainer: str, asked: _Shapes) -> tuple[Probe, ...]:
+    """The trainings in one other process."""
     with tempfile.TemporaryDirectory(prefix="gpuyard-probes-") as folder:
         out = Path(folder) / "probes.json"
         words = [sys.executable, "-m", "gpuyard.app.probes", str(out)]

@@ -140,7 +140,6 @@ def _jax(product: Product) -> Calls:
     else:
         does, taken = lambda g, x: (jnp.einsum("bto,bti->oi", g, x),), (drawn(*cut, outputs), drawn(*cut, inputs))
 
-    @jax.jit
     def many(rounds: jax.Array, *given: jax.Array) -> jax.Array:
         """So many rounds."""
 
@@ -155,7 +154,8 @@ def _jax(product: Product) -> Calls:
         return found
 
     rounds = int(min(MOST_ROUNDS, max(1, ROUND_FLOP / product.flop)))
-    return lambda: many(np.int32(rounds), *taken).block_until_ready(), rounds
+    compiled = jax.jit(many)
+    return lambda: compiled(np.int32(rounds), *taken).block_until_ready(), rounds
 
 
 def _torch_sum(size_bytes: int) -> Calls:

@@ -21,10 +21,10 @@ class Grid:
 
     def __init__(self, timings: Sequence[Timing]) -> None:
         found = {(timing.rows, timing.inputs, timing.outputs): timing for timing in timings}
-        self.axes = [np.log(sorted({shape[axis] for shape in found})) for axis in range(3)]
-        sides = [sorted({shape[axis] for shape in found}) for axis in range(3)]
-        rates = [found[shape].flop_per_s for shape in itertools.product(*sides)]
-        self.rates = np.log(np.array(rates)).reshape([len(side) for side in sides])
+        rows, inputs, outputs = (sorted({shape[axis] for shape in found}) for axis in range(3))
+        rates = [found[shape].flop_per_s for shape in itertools.product(rows, inputs, outputs)]
+        self.axes = [np.log(side) for side in (rows, inputs, outputs)]
+        self.rates = np.log(np.array(rates)).reshape(len(rows), len(inputs), len(outputs))
 
     def time_s(self, product: Product) -> float:
         """How long all of them take."""
