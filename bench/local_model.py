@@ -17,7 +17,7 @@ from pathlib import Path
 from gpuyard.app.capacity import measure_serving, served_cost_s, work_of
 from gpuyard.app.measure import measure_rates, trainers_here
 from gpuyard.app.probes import Shape, probes_of, shapes_of
-from gpuyard.document import dump_json
+from gpuyard.document import dump_json, load_json
 from gpuyard.learn import TrainSpec
 from gpuyard.learn.spec import Mlp, Trees
 from gpuyard.perf.local import LocalProfile, fit_probes, predict_step
@@ -53,12 +53,19 @@ def main() -> None:
     """Prints predicted beside measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainer", action="append", help="only these; default: all that are installed")
+    parser.add_argument("--rates", type=Path, help="rates of a call before this one; the first call only writes them")
     parser.add_argument("--keep", type=Path, help="write the rates and all trainings to this file")
     parser.add_argument("--no-serving", action="store_true")
     asked = parser.parse_args()
     trainers = asked.trainer or trainers_here()
-    with tempfile.TemporaryDirectory() as folder:
-        profile = measure_rates(Path(folder), trainers, tell=lambda text: print(text, file=sys.stderr))
+    if asked.rates is not None and asked.rates.exists():
+        profile = load_json(asked.rates.read_text(encoding="utf-8"), LocalProfile, str(asked.rates))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            profile = measure_rates(Path(folder), trainers, tell=lambda text: print(text, file=sys.stderr))
+    if asked.rates is not None and not asked.rates.exists():
+        asked.rates.write_text(dump_json(profile), encoding="utf-8")
+        return
     for trainer in trainers:
         profile = judge(profile, trainer)
     if asked.keep is not None:

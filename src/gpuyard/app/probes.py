@@ -26,7 +26,8 @@ from gpuyard.perf.local import Probe, Work, mlp_work, plain_bytes, transformer_w
 
 __all__ = ["Shape", "probe", "probes_of", "shapes_of"]
 
-LAP = 3  # steps between two readings of the clock
+LAP = 3  # steps between two readings of the clock; of steps that are long, one
+LONG_FLOP = 2e8  # of such a step
 LEAST_LAPS, TIMED_S = 5, 0.2  # of one training
 MOST_STEPS, BATCHES = 3000, 60  # more steps than are needed; batches in the data
 SEED = 3
@@ -105,20 +106,20 @@ def probe(shape: Shape) -> Probe:
         x = rng.standard_normal((rows, shape.inputs), dtype=np.float32)
         names = tuple(f"x{number}" for number in range(shape.inputs))
         data = Table(x=x, y=rng.integers(0, 2, rows), names=names, problem="classification", classes=("0", "1"))
-    summary = fit_data(_spec(shape, MOST_STEPS), data, watch=_enough()).summary
+    summary = fit_data(_spec(shape, MOST_STEPS), data, watch=_enough(_lap(shape))).summary
     return Probe(
         trainer=shape.trainer, label=shape.label, work=_work(shape), step_s=summary.step_s,
         memory_bytes=summary.memory_bytes,
     )  # fmt: skip
 
 
-def _enough() -> Callable[[StepMetrics], bool]:
+def _enough(lap: int) -> Callable[[StepMetrics], bool]:
     """Says when the steps after the first, which compiles, have been timed for long enough."""
     seen: list[float] = []
 
     def watch(metrics: StepMetrics) -> bool:
         """Sees a reading of the clock; true to end the training."""
-        seen.append((metrics.step_s or 0.0) * LAP if seen else 0.0)
+        seen.append((metrics.step_s or 0.0) * lap if seen else 0.0)
         return len(seen) > LEAST_LAPS and sum(seen) > TIMED_S
 
     return watch
@@ -133,25 +134,24 @@ def _work(shape: Shape) -> Work:
     return mlp_work((shape.inputs, *(shape.width,) * shape.layers, 2), shape.batch)
 
 
+def _lap(shape: Shape) -> int:
+    """Steps between two readings of the clock."""
+    return 1 if _work(shape).flop > LONG_FLOP else LAP
+
+
 def _spec(shape: Shape, steps: int) -> TrainSpec:
     """The training of a shape."""
+    lap, batch = _lap(shape), shape.batch
     if shape.trainer == "trees":
-        return TrainSpec(log_every=LAP, trees=Trees(rounds=steps, leaves=shape.width))
+        return TrainSpec(log_every=lap, trees=Trees(rounds=steps, leaves=shape.width))
     if shape.trainer == "jax_mlp":
-        return TrainSpec(
-            log_every=LAP, jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps)
-        )
+        return TrainSpec(log_every=lap, jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=batch, steps=steps))
     if shape.trainer == "torch_mlp":
-        return TrainSpec(
-            log_every=LAP, torch_mlp=TorchMlp(hidden=shape.width, layers=shape.layers, batch=shape.batch, steps=steps)
-        )
+        torch_mlp = TorchMlp(hidden=shape.width, layers=shape.layers, batch=batch, steps=steps)
+        return TrainSpec(log_every=lap, torch_mlp=torch_mlp)
     if shape.trainer == "jax_transformer":
-        return TrainSpec(
-            log_every=LAP, jax_transformer=Network(shape=shape.transformer, batch=shape.batch, steps=steps)
-        )
-    return TrainSpec(
-        log_every=LAP, torch_transformer=TorchNetwork(shape=shape.transformer, batch=shape.batch, steps=steps)
-    )
+        return TrainSpec(log_every=lap, jax_transformer=Network(shape=shape.transformer, batch=batch, steps=steps))
+    return TrainSpec(log_every=lap, torch_transformer=TorchNetwork(shape=shape.transformer, batch=batch, steps=steps))
 
 
 def probes_of(trainer: str, shapes: Sequence[Shape] | None = None, sweeps: int = SWEEPS) -> tuple[Probe, ...]:
