@@ -45,7 +45,11 @@ def _between(axis: Reals, values: Reals, at: float) -> Reals:
 
 
 def rate_at(rates: Sequence[Rate], size_bytes: float) -> float:
-    """The memory's rate for so many bytes that are used again and again: of the caches that hold them, or beyond."""
+    """The memory's rate for so many bytes that are used again and again: of the caches that hold them, or beyond.
+
+    Fewer bytes are never slower: what starting a kernel takes is an overhead, not a rate.
+    """
     table = sorted((rate.size, rate.value) for rate in rates)
-    sizes, values = np.log([size for size, _ in table]), np.log([value for _, value in table])
+    sizes = np.log([size for size, _ in table])
+    values = np.log(np.maximum.accumulate([value for _, value in table[::-1]])[::-1])
     return float(np.exp(np.interp(np.log(max(1.0, size_bytes)), sizes, values)))
