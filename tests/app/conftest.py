@@ -46,7 +46,6 @@ def machine() -> LocalProfile:
         versions=(), probes=probes, fits=(fit,),
         rates=(
             Rate(kind="memory", by="numpy", size=1e8, value=1e10, spread_ratio=0.02),
-            Rate(kind="product", by="jax", dtype="float32", size=64, value=1e9, spread_ratio=0.02),
             Rate(kind="product", by="jax", dtype="float32", size=1024, value=5e10, spread_ratio=0.02),
         ),
         serving=ServingProbe(request_s=1e-4, value_s=1e-7, flop_s=1e-10, visit_s=1e-8, error_ratio=0.1),

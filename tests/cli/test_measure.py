@@ -21,7 +21,7 @@ def test_a_profile_is_printed_and_kept(
     # Trees alone, on two sizes, without the rates that take minutes.
     shapes = [Shape(trainer="trees", width=7, layers=1, batch=rows, inputs=5) for rows in (200, 400)]
     monkeypatch.setattr(app, "_rates", lambda *_, **__: iter((RATE,)))
-    monkeypatch.setattr(app, "probes_of", lambda trainer: probes_of(trainer, shapes))
+    monkeypatch.setattr(app, "probes_of", lambda trainer, _: probes_of(trainer, shapes))
     monkeypatch.setattr(app, "has", lambda name: name == "lightgbm")
     assert main(["measure", "--home", str(tmp_path), "--trainer", "trees"]) == 0
     said = capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -139,21 +140,27 @@ def _more(line: socket.socket) -> bytes:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU time of a process and of all below it."""
-    fields: dict[int, tuple[int, float]] = {}
+    """CPU time of the threads of a process and of all below it."""
+    parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            try:
-                words = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            fields[int(folder.name)] = int(words[1]), (int(words[11]) + int(words[12])) / TICKS_PER_S
-    wanted, total = {pid}, 0.0
-    while True:
-        more = {number for number, (parent, _) in fields.items() if parent in wanted} - wanted
-        if not more:
-            break
+            with contextlib.suppress(OSError):
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    wanted = {pid}
+    while more := {number for number, parent in parents.items() if parent in wanted} - wanted:
         wanted |= more
-    for number in wanted & fields.keys():
-        total += fields[number][1]
+    total = 0.0
+    for number in wanted:
+        for thread in Path(f"/proc/{number}/task").glob("*"):
+            with contextlib.suppress(OSError):  # it has just ended
+                total += _thread_s(thread)
     return total
+
+
+def _thread_s(folder: Path) -> float:
+    """CPU time of a thread, in nanoseconds where the kernel counts them; else in ticks."""
+    try:
+        return int((folder / "schedstat").read_text().split()[0]) * 1e-9
+    except FileNotFoundError:
+        words = (folder / "stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / TICKS_PER_S

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuyard.app.capacity import measure_serving
-from gpuyard.app.probes import probes_of
+from gpuyard.app.probes import probes_of, shapes_of
 from gpuyard.document import dump_json, load_json
-from gpuyard.errors import RefusedError
+from gpuyard.errors import InputError, RefusedError
 from gpuyard.home import Home, write_whole
 from gpuyard.measure import (
     accelerators,
+    cache_rates,
     cores_count,
+    layer_timings,
     memory_bytes,
     memory_rates,
     process_rates,
@@ -27,7 +29,7 @@ from gpuyard.measure import (
 from gpuyard.measure.compute import has
 from gpuyard.perf.local import LocalProfile, Rate, fit_probes
 
-__all__ = ["PROFILE", "measure_machine", "read_profile", "save_profile", "trainers_here"]
+__all__ = ["PROFILE", "measure_machine", "measure_rates", "read_profile", "save_profile", "trainers_here"]
 
 PROFILE = "machine.json"
 Tell = Callable[[str], None]
@@ -40,21 +42,18 @@ def trainers_here() -> tuple[str, ...]:
 
 
 def measure_machine(
-    folder: Path, trainers: Sequence[str] | None = None, *, serving: bool = True, tell: Tell = lambda _: None
+    folder: Path,
+    trainers: Sequence[str] | None = None,
+    *,
+    serving: bool = True,
+    quick: bool = False,
+    tell: Tell = lambda _: None,
 ) -> LocalProfile:
     """Rates of what the trainers use (all of it where none are named), short trainings, and the constants of both."""
-    folder.mkdir(parents=True, exist_ok=True)
-    chosen = trainers_here() if trainers is None else tuple(trainers)
-    frameworks = ("numpy", "torch", "jax") if trainers is None else tuple(name.partition("_")[0] for name in chosen)
-    profile = LocalProfile(
-        name=socket.gethostname(), processor=processor(), cores_count=cores_count(), memory_bytes=memory_bytes(),
-        measured_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), versions=versions(),
-        accelerators=accelerators() if trainers is None else (),
-        rates=tuple(_rates(folder, frameworks, tell, whole=trainers is None)),
-    )  # fmt: skip
-    for trainer in chosen:
+    profile = measure_rates(folder, trainers, quick=quick, tell=tell)
+    for trainer in trainers_here() if trainers is None else trainers:
         tell(f"short trainings of {trainer}")
-        probes = probes_of(trainer)
+        probes = probes_of(trainer, shapes_of(trainer, quick=quick))
         fit = fit_probes(profile, trainer, probes)
         profile = replace(profile, probes=(*profile.probes, *probes), fits=(*profile.fits, fit))
     if serving and all(map(has, ("granian", "onnxruntime", "jax", "lightgbm"))):
@@ -62,11 +61,28 @@ def measure_machine(
     return profile
 
 
-def _rates(folder: Path, frameworks: Sequence[str], tell: Tell, *, whole: bool) -> Iterator[Rate]:
+def measure_rates(
+    folder: Path, trainers: Sequence[str] | None = None, *, quick: bool = False, tell: Tell = lambda _: None
+) -> LocalProfile:
+    """The machine without trainings: rates of what the trainers use, of all of it where none are named."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = trainers_here() if trainers is None else tuple(trainers)
+    return LocalProfile(
+        name=socket.gethostname(), processor=processor(), cores_count=cores_count(), memory_bytes=memory_bytes(),
+        measured_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), versions=versions(),
+        accelerators=accelerators() if trainers is None else (),
+        rates=tuple(_rates(folder, chosen, tell, whole=trainers is None)),
+        timings=tuple(layer_timings(chosen, tell, quick=quick)),
+    )  # fmt: skip
+
+
+def _rates(folder: Path, trainers: Sequence[str], tell: Tell, *, whole: bool) -> Iterator[Rate]:
     """The rates of the machine; storage and processes only of the whole of it."""
-    yield from product_rates(frameworks, tell)
+    used = {trainer.partition("_")[0] for trainer in trainers}
+    yield from product_rates(("numpy", "torch", "jax") if whole else tuple(used), tell)
     tell("memory")
     yield from memory_rates()
+    yield from cache_rates(tuple(used), tell)
     if whole:
         tell("storage")
         yield from storage_rates(folder)
@@ -86,4 +102,7 @@ def read_profile(home: Home) -> LocalProfile:
     path = home.path / PROFILE
     if not path.exists():
         raise RefusedError(str(path), "this machine was not measured", "gpuyard measure")
-    return load_json(path.read_text(encoding="utf-8"), LocalProfile, str(path))
+    try:
+        return load_json(path.read_text(encoding="utf-8"), LocalProfile, str(path))
+    except InputError as error:
+        raise RefusedError(str(path), "is not a profile of this version", "gpuyard measure") from error

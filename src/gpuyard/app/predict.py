@@ -30,8 +30,10 @@ def training_work(spec: TrainSpec, manifest: Manifest) -> tuple[Work, int, int] 
     rows -= round(rows * spec.validation_ratio)
     classes = len(manifest.classes)
     if spec.trees is not None:
-        work = trees_work(rows, len(manifest.features), spec.trees.leaves, classes if classes > 2 else 1)
-        return work, spec.trees.rounds, rows
+        trees = spec.trees
+        leaves = trees.leaves if trees.depth is None else min(trees.leaves, 2**trees.depth)
+        work = trees_work(rows, len(manifest.features), leaves, classes if classes > 2 else 1, trees.min_rows)
+        return work, trees.rounds, rows
     network = spec.jax_transformer or spec.torch_transformer
     if network is not None:
         work = transformer_work(network.shape, network.batch, manifest.sequence_tokens or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -14,21 +15,30 @@ from gpuyard.perf.local import (
     LocalProfile,
     Probe,
     Rate,
+    Timing,
     fit_probes,
     mlp_work,
     predict_step,
+    product_s,
     transformer_work,
     trees_work,
 )
 
+GRID = (2, 16, 128, 1024)
+# Products whose rate grows with their size, to 50 Gflop/s; the weights' gradient takes twice as long.
+TIMINGS = tuple(
+    Timing(kind=kind, by="jax", rows=rows, inputs=inputs, outputs=outputs, spread_ratio=0.0,
+           time_s=slow * (1e-6 + 2.0 * rows * inputs * outputs / 5e10))
+    for kind, slow in (("forward", 1.0), ("input", 1.0), ("weight", 2.0))
+    for rows, inputs, outputs in itertools.product(GRID, GRID, GRID)
+)  # fmt: skip
 RATES = tuple(
-    Rate(kind="product", by="jax", dtype="float32", size=size, value=size * 1e8, spread_ratio=0.0)
-    for size in (8.0, 64.0, 512.0, 2048.0)
+    Rate(kind="memory", by="jax", size=size, value=value, spread_ratio=0.0)
+    for size, value in ((1e5, 8e10), (1e7, 4e10), (1e8, 1e10))
 )
-MEMORY = Rate(kind="memory", by="numpy", size=1e8, value=1e10, spread_ratio=0.0)
 PROFILE = LocalProfile(
     name="here", processor="a processor", cores_count=2, memory_bytes=1e10, measured_at="2026-01-01", versions=(),
-    rates=(*RATES, MEMORY),
+    rates=RATES, timings=TIMINGS,
 )  # fmt: skip
 SHAPES = ((16, 32, 2), (64, 64, 2), (256, 128, 3), (32, 512, 2), (512, 256, 4), (128, 1024, 2), (8, 2048, 1))
 
@@ -74,9 +84,32 @@ def test_parts_add_up_and_no_constant_is_below_zero() -> None:
     assert step.step_s == pytest.approx(step.overhead_s + step.product_s + step.activation_s + step.optimizer_s)
 
 
-def test_a_trainer_that_was_not_tried_is_told() -> None:
+def test_what_was_not_measured_is_told() -> None:
+    work = mlp_work((4, 8, 2), 16)
     with pytest.raises(InputError, match="gpuyard measure"):
-        predict_step(mlp_work((4, 8, 2), 16), PROFILE, "torch_mlp")
+        predict_step(work, PROFILE, "torch_mlp")
+    probe = Probe(trainer="jax_mlp", label="", work=work, step_s=1.0, memory_bytes=1.0)
+    with pytest.raises(InputError, match="forward, input, weight by jax was not timed"):
+        fit_probes(replace(PROFILE, timings=()), "jax_mlp", [probe])
+    with pytest.raises(InputError, match="no memory rates by jax"):
+        fit_probes(replace(PROFILE, rates=()), "jax_mlp", [probe])
+
+
+def test_tokens_are_rows_where_they_were_not_timed_apart() -> None:
+    shape = Transformer(layers=2, hidden=16, heads=2, ffn=128, vocab=128)
+    attention = Timing(
+        kind="attention", by="jax", rows=16, inputs=8, outputs=4, time_s=1e-4, spread_ratio=0.0
+    )  # fmt: skip
+    profile = replace(PROFILE, timings=(*TIMINGS, attention))
+    work = transformer_work(shape, 2, 17)
+    rows = product_s(work, profile, "jax")
+    apart = tuple(
+        replace(each, kind="token-weight", time_s=each.time_s / 2) for each in TIMINGS if each.kind == "weight"
+    )
+    assert product_s(work, replace(profile, timings=(*profile.timings, *apart)), "jax") < rows
+    # two layers of four heads of 8 on 16 tokens, as it was timed
+    only = tuple(product for product in work.products if product.kind == "attention")
+    assert product_s(replace(work, products=only), profile, "jax") == pytest.approx(2e-4)
 
 
 @given(st.integers(1, 4), st.integers(1, 8), st.integers(2, 64))
@@ -93,6 +126,21 @@ def test_flop_of_a_perceptron() -> None:
     assert mlp_work((4, 8, 2), 10).flop == 2 * 10 * (2 * (32 + 16) + 16)
 
 
-def test_trees_read_every_row_at_every_level() -> None:
-    assert trees_work(1000, 10, 16).activation_bytes == 1000 * 10 * 4
-    assert trees_work(1000, 10, 16, outputs=3).activation_bytes == 3 * 1000 * 10 * 4
+def test_flop_of_an_attention() -> None:
+    # of two sequences of two heads of 8 on 4 tokens: scores and values, and four products of their gradients
+    shape = Transformer(layers=3, hidden=16, heads=2, ffn=32, vocab=10)
+    attention = [product for product in transformer_work(shape, 2, 5).products if product.kind == "attention"]
+    assert sum(product.flop for product in attention) == 3 * (2 * 2) * 6 * (2 * 4 * 4 * 8)
+
+
+def test_trees_read_the_smaller_half_of_the_rows_at_every_level() -> None:
+    one = trees_work(1000, 10, 16)
+    assert one.activation_bytes == 1000 * (1 + 4 / 2) * (10 + 12) + 1000 * 36
+    assert (one.layers, one.optimizer_bytes) == (16, 16 * 10 * 255 * 16)
+    assert trees_work(1000, 10, 16, outputs=3).activation_bytes == 3 * one.activation_bytes
+
+
+def test_trees_of_few_rows_have_fewer_leaves_and_bins() -> None:
+    few = trees_work(100, 10, 31)  # twenty rows a leaf, three a bin
+    assert (few.layers, few.optimizer_bytes) == (5, 5 * 10 * 33 * 16)
+    assert trees_work(100, 10, 31, min_rows=1).layers == 31

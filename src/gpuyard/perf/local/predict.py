@@ -1,15 +1,16 @@
-"""The time of a training step on a measured machine, from the shapes of its products and the bytes that it moves.
+"""The time of a training step on a measured machine, from the shapes of its layers and the bytes that it moves.
 
     step = overhead + layers x layer overhead
-         + product ratio x sum(flop / rate of that size)          measured products, alone
-         + activation ratio x activations / memory rate
-         + optimizer ratio x optimizer traffic / memory rate
+         + product ratio x sum(time of each product alone)                measured by kind and shape
+         + activation ratio x activations / memory rate of so many bytes  the caches', or beyond them
+         + optimizer ratio x optimizer traffic / memory rate of so many bytes
 
 The five constants of a trainer are fitted to short trainings of a few sizes (relative least squares, none below zero).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,15 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
+from gpuyard.perf.local.grid import Grid, rate_at
 from gpuyard.perf.local.least import least_squares
-from gpuyard.perf.local.profile import Fit, LocalProfile, Probe, Rate
-from gpuyard.perf.local.work import Work
+from gpuyard.perf.local.profile import Fit, LocalProfile, Probe, Timing
+from gpuyard.perf.local.work import ADAM_PASSES, ProductKind, Work
 
 __all__ = ["Prediction", "fit_probes", "plain_bytes", "predict_step", "product_s"]
 
 Reals = npt.NDArray[np.float64]
 TERMS = 5
 FLOOR_RATIO = 0.05  # repeated runs of one training differ by this much
+FRAMEWORKS = ("jax", "torch")  # whose rates count; NumPy's for trees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,32 +44,32 @@ class Prediction:
     error_ratio: float
 
 
-def product_s(work: Work, rates: Sequence[Rate]) -> float:
-    """The time of the products alone: each at the rate of the cube with as many operations, between measured sizes."""
-    table = sorted((rate.size, rate.value) for rate in rates)
-    sizes, values = np.log([size for size, _ in table]), np.log([value for _, value in table])
-    total = 0.0
-    for product in work.products:
-        side = (product.m * product.k * product.n) ** (1 / 3)
-        total += product.flop / float(np.exp(np.interp(np.log(side), sizes, values)))
-    return total
-
-
-def _framework(trainer: str) -> str:
-    """The framework of a trainer."""
-    return "jax" if trainer.startswith("jax") else "torch"
+def product_s(work: Work, profile: LocalProfile, by: str) -> float:
+    """The time of the products alone, each by its kind and shape."""
+    timings: dict[ProductKind, list[Timing]] = defaultdict(list)
+    for timing in profile.timings:
+        if timing.by == by:
+            timings[timing.kind].append(timing)
+    if "token-weight" not in timings:  # a framework that takes tokens as rows
+        timings["token-weight"] = timings["weight"]
+    missing = sorted({product.kind for product in work.products if not timings[product.kind]})
+    if missing:
+        raise InputError.one("machine profile", f"{', '.join(missing)} by {by} was not timed", "gpuyard measure")
+    grids = {kind: Grid(found) for kind, found in timings.items() if found}
+    return sum(grids[product.kind].time_s(product) for product in work.products)
 
 
 def _terms(work: Work, profile: LocalProfile, trainer: str) -> Reals:
     """What the constants multiply, in seconds (and layers)."""
-    by = _framework(trainer)
-    rates = [rate for rate in profile.rates if rate.kind == "product" and rate.by == by and rate.dtype == "float32"]
-    memory = profile.rate("memory")
-    if memory is None or (work.products and not rates):
-        raise InputError.one("machine profile", f"no rates of {by}", "gpuyard measure")
+    first = trainer.partition("_")[0]
+    by = first if first in FRAMEWORKS else "numpy"
+    memory = [rate for rate in profile.rates if rate.kind == "memory" and rate.by == by]
+    if not memory:
+        raise InputError.one("machine profile", f"no memory rates by {by}", "gpuyard measure")
+    held = plain_bytes(work)
     return np.array([
-        1.0, float(work.layers), product_s(work, rates) if work.products else 0.0, work.activation_bytes / memory.value,
-        work.optimizer_bytes / memory.value,
+        1.0, float(work.layers), product_s(work, profile, by), work.activation_bytes / rate_at(memory, held),
+        work.optimizer_bytes / rate_at(memory, work.optimizer_bytes * 4 / ADAM_PASSES),
     ])  # fmt: skip
 
 
@@ -91,7 +94,7 @@ def fit_probes(profile: LocalProfile, trainer: str, probes: Sequence[Probe]) -> 
 
 def plain_bytes(work: Work) -> float:
     """Weights with gradients and two moments, and the activations of one pass."""
-    return work.optimizer_bytes * 4 / 7 + work.activation_bytes / 3
+    return work.optimizer_bytes * 4 / ADAM_PASSES + work.activation_bytes / 3
 
 
 def _memory(probes: Sequence[Probe]) -> tuple[float, float]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.document import Doc
-from gpuyard.perf.local.work import Work
+from gpuyard.perf.local.work import Product, ProductKind, Work
 from gpuyard.units import BYTES
 
-__all__ = ["Fit", "Kind", "LocalProfile", "Probe", "Rate", "ServingProbe"]
+__all__ = ["Fit", "Kind", "LocalProfile", "Probe", "Rate", "ServingProbe", "Timing"]
 
 Kind = Literal["product", "memory", "latency", "allreduce", "storage-write", "storage-read"]
 
@@ -22,9 +22,28 @@ class Rate:
     by: Annotated[str, Doc("what did it: numpy, torch, jax, gloo or the file system")]
     device: str = "cpu"
     dtype: str = ""
-    size: Annotated[float, Doc("side of a square product; else bytes")]
+    size: Annotated[float, Doc("side of a square product; else bytes, of memory those that are used again and again")]
     value: Annotated[float, Doc("flop/s of products, bytes/s of the rest, seconds of latency")]
     spread_ratio: Annotated[float, Doc("between the quarters of the repeated times, over their median")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """One product of a training step, timed alone by the framework that trains."""
+
+    kind: ProductKind
+    by: Annotated[str, Doc("torch or jax")]
+    rows: Annotated[int, Doc("of a linear layer; tokens of an attention")]
+    inputs: Annotated[int, Doc("of a linear layer; width of a head")]
+    outputs: Annotated[int, Doc("of a linear layer; heads of all sequences")]
+    time_s: float
+    spread_ratio: Annotated[float, Doc("between the quarters of the repeated times, over their median")]
+
+    @property
+    def flop_per_s(self) -> float:
+        """Operations over the time they took."""
+        product = Product(kind=self.kind, rows=self.rows, inputs=self.inputs, outputs=self.outputs)
+        return product.flop / self.time_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +99,7 @@ class LocalProfile:
     versions: Annotated[tuple[tuple[str, str], ...], Doc("of Python and the frameworks")]
     accelerators: Annotated[tuple[str, ...], Doc("CUDA or TPU devices that were seen")] = ()
     rates: tuple[Rate, ...] = ()
+    timings: tuple[Timing, ...] = ()
     probes: tuple[Probe, ...] = ()
     fits: tuple[Fit, ...] = ()
     serving: ServingProbe | None = None

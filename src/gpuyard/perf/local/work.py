@@ -1,4 +1,4 @@
-"""What one optimiser step computes and moves: matrix products by their shapes, activations and weights in bytes."""
+"""What one optimiser step computes and moves: layers by their shapes, activations and weights in bytes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,44 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from gpuyard.catalog import Transformer
 
-__all__ = ["Product", "Work", "mlp_work", "transformer_work", "trees_work"]
+__all__ = ["Product", "ProductKind", "Work", "mlp_work", "transformer_work", "trees_work"]
 
 FLOAT_BYTES = 4
 BINS, BIN_BYTES = 255, 16  # of a feature's histogram in LightGBM: sums of gradients and of their squares, doubles
+BIN_ROWS = 3  # of the rows in a bin, at least (LightGBM's min_data_in_bin)
+GATHER_BYTES = 12  # of a row in a leaf: its number, gradient and Hessian
+ROUND_BYTES = 36  # of a row in a round: score and label are read, score, gradient and Hessian written
 ADAM_PASSES = 7  # weights, gradient and two moments are read; weights and two moments are written (arXiv 1711.05101)
+
+# A linear layer: forward, gradient of its input, gradient of its weights. The same with rows that are sequences of
+# tokens, whose gradient of the weights some frameworks do in another way. Causal attention, forward and backward.
+ProductKind = Literal["forward", "input", "weight", "token-weight", "attention"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """Matrix products of one shape: [m, k] by [k, n], `count` times in a step."""
+    """Products of one kind and shape, `count` times in a step.
 
-    m: int
-    k: int
-    n: int
+    Of a linear layer its rows, inputs and outputs; of an attention its tokens, the width of a head, and the heads of
+    all sequences.
+    """
+
+    kind: ProductKind
+    rows: int
+    inputs: int
+    outputs: int
     count: float = 1.0
 
     @property
     def flop(self) -> float:
         """Operations of all of them."""
-        return 2.0 * self.m * self.k * self.n * self.count
+        if self.kind == "attention":  # two products of each head forward, four backward
+            return 12.0 * self.rows**2 * self.inputs * self.outputs * self.count
+        return 2.0 * self.rows * self.inputs * self.outputs * self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +61,13 @@ class Work:
         return sum(product.flop for product in self.products)
 
 
-def _linear(rows: int, inputs: int, outputs: int, count: float, *, first: bool = False) -> Iterator[Product]:
+def _linear(
+    rows: int, inputs: int, outputs: int, count: float = 1.0, *, first: bool = False, tokens: bool = False
+) -> Iterator[Product]:
     """A linear layer forward, the gradient of its weights, and, but for the first, of its input."""
-    yield Product(m=rows, k=inputs, n=outputs, count=count)
-    yield Product(m=inputs, k=rows, n=outputs, count=count)
-    if not first:
-        yield Product(m=rows, k=outputs, n=inputs, count=count)
+    kinds: tuple[ProductKind, ...] = ("forward", "token-weight" if tokens else "weight", "input")
+    for kind in kinds[:2] if first else kinds:
+        yield Product(kind=kind, rows=rows, inputs=inputs, outputs=outputs, count=count)
 
 
 def mlp_work(widths: tuple[int, ...], rows: int) -> Work:
@@ -60,7 +76,7 @@ def mlp_work(widths: tuple[int, ...], rows: int) -> Work:
     products = [
         product
         for number, (inputs, outputs) in enumerate(pairs)
-        for product in _linear(rows, inputs, outputs, 1.0, first=number == 0)
+        for product in _linear(rows, inputs, outputs, first=number == 0)
     ]
     weights = sum(inputs * outputs + outputs for inputs, outputs in pairs)
     return Work(
@@ -77,37 +93,39 @@ def transformer_work(shape: Transformer, sequences: int, sequence_tokens: int) -
     rows, width = sequences * tokens, shape.head_width
     queries, keys = shape.heads * width, shape.key_value_heads * width
     layers = float(shape.layers)
-    products = [
-        *_linear(rows, shape.hidden, queries, layers),
-        *_linear(rows, shape.hidden, keys, 2 * layers),  # keys and values
-        *_linear(rows, queries, shape.hidden, layers),
-        *_linear(rows, shape.hidden, shape.ffn, 2 * layers),  # gate and up
-        *_linear(rows, shape.ffn, shape.hidden, layers),
-        *_linear(rows, shape.hidden, shape.vocab, 1.0),  # logits
-        *_attention(tokens, width, layers * sequences * shape.heads),
-    ]
+    linears = (
+        (shape.hidden, queries, layers),
+        (shape.hidden, keys, 2 * layers),  # keys and values
+        (queries, shape.hidden, layers),
+        (shape.hidden, shape.ffn, 2 * layers),  # gate and up
+        (shape.ffn, shape.hidden, layers),
+        (shape.hidden, shape.vocab, 1.0),  # logits
+    )
+    products = [product for layer in linears for product in _linear(rows, *layer, tokens=True)]
+    heads = sequences * shape.heads
+    products.append(Product(kind="attention", rows=tokens, inputs=width, outputs=heads, count=layers))
     per_layer = rows * (8 * shape.hidden + 4 * shape.ffn + 3 * (queries + 2 * keys))  # norms, projections, gate
-    scores = 3 * sequences * shape.heads * tokens * tokens  # scores, their softmax, and its gradient
     return Work(
         products=tuple(products),
-        activation_bytes=3.0 * FLOAT_BYTES * (layers * (per_layer + scores) + 3 * rows * shape.vocab),
+        activation_bytes=3.0 * FLOAT_BYTES * (layers * per_layer + 3 * rows * shape.vocab),
         optimizer_bytes=float(ADAM_PASSES * FLOAT_BYTES * shape.parameters()),
         layers=shape.layers,
     )
 
 
-def _attention(tokens: int, width: int, count: float) -> Iterator[Product]:
-    """Scores and values of one head, forward, and the four products of their gradients."""
-    yield Product(m=tokens, k=width, n=tokens, count=3 * count)
-    yield Product(m=tokens, k=tokens, n=width, count=3 * count)
+def trees_work(rows: int, features: int, leaves: int, outputs: int = 1, min_rows: int = 20) -> Work:
+    """One round of boosted trees: binned features, a byte each, are read at every level into histograms of leaves.
 
-
-def trees_work(rows: int, features: int, leaves: int, outputs: int = 1) -> Work:
-    """One round of boosted trees: binned features, a byte each, are read at every level into histograms of leaves."""
-    levels = max(1.0, math.log2(leaves))
+    Of two leaves the smaller is read and the other is the difference, so that every level reads half of the rows
+    (Ke et al. 2017, LightGBM).
+    """
+    grown = max(2, min(leaves, rows // max(1, min_rows)))
+    levels = math.log2(grown)
+    bins = min(BINS, max(2, rows // BIN_ROWS))
+    read = rows * (1.0 + levels / 2) * (features + GATHER_BYTES)
     return Work(
         products=(),
-        activation_bytes=float(outputs * rows * features * levels),
-        optimizer_bytes=float(outputs * leaves * features * BINS * BIN_BYTES),  # a histogram of each leaf is searched
-        layers=outputs * leaves,  # splits, one after another
+        activation_bytes=float(outputs * (read + rows * ROUND_BYTES)),
+        optimizer_bytes=float(outputs * grown * features * bins * BIN_BYTES),  # a histogram of each leaf is searched
+        layers=outputs * grown,  # splits, one after another
     )
