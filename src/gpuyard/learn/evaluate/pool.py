@@ -58,12 +58,13 @@ class Pool:
             return []
         if self.executor is None:
             self.executor = _executor(self.workers, self.preload)
-        futures = [self.executor.submit(function, job) for job in jobs]
+        futures: list[concurrent.futures.Future[Done]] = []
         try:
+            futures += [self.executor.submit(function, job) for job in jobs]
             for future in concurrent.futures.as_completed(futures):
                 told(future.result())
             return [future.result() for future in futures]
-        except BrokenProcessPool as error:
+        except (BrokenProcessPool, EOFError, ConnectionError) as error:  # the last two: what starts them was killed
             raise RefusedError(
                 "worker", "a worker process was killed", "give it more memory, or fewer workers (--workers 1)"
             ) from error
