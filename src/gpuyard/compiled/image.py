@@ -1,0 +1,175 @@
+"""Machine code as one run of bytes that works at any address: made from an ELF object, mapped, and called.
+
+Numba compiles for the large code model, in which every reference is a 64-bit address (R_X86_64_64). So an object
+becomes bytes, the places that take the address of the bytes, and the places that take the address of a function of
+the C library. Whatever else an object holds is refused, and the loop stays with Numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Image", "Refused", "flattened", "mapped"]
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of the file
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_WORD = struct.Struct("<Q")
+_RELOCATABLE, _X86_64 = 1, 62
+_SYMBOLS, _RELOCATIONS, _UNWINDING = 2, 4, 0x70000001  # types of section
+_WRITE, _TAKES_MEMORY = 1, 2  # flags of a section
+_UNDEFINED, _COMMON = 0, 0xFFF2  # sections of a symbol that has none
+_ADDRESS = 1  # R_X86_64_64
+_LIBRARIES = ("libm.so.6", "libc.so.6")
+
+
+class Refused(Exception):
+    """This machine code, or this machine, is not one that can be kept and mapped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """Machine code before it has an address."""
+
+    code: bytes
+    entry: int  # where its function begins
+    own: tuple[int, ...]  # places of 64-bit numbers to which its address is added
+    foreign: tuple[tuple[int, str], ...]  # places to which the address of a function of the C library is added
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """What is needed of a section's header."""
+
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    names: int  # the section that holds a table's names
+    about: int  # the section that relocations are for
+    align: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Symbol:
+    """What is needed of a symbol."""
+
+    name: str
+    section: int
+    value: int
+    size: int
+
+
+def flattened(elf: bytes, function: str) -> Image:
+    """The image of a relocatable ELF object; Refused if it holds anything that is not known here."""
+    sections = _sections(elf)
+    symbols = [symbol for table in sections if table.kind == _SYMBOLS for symbol in _symbols(elf, sections, table)]
+    code, starts = bytearray(), {}
+    for number, section in enumerate(sections):
+        if section.flags & _TAKES_MEMORY and section.size and section.kind != _UNWINDING:
+            if section.flags & _WRITE:
+                raise Refused("it has variables of its own")
+            starts[number] = _put(code, elf[section.offset : section.offset + section.size], section.align)
+    places: list[int | None] = []
+    for symbol in symbols:
+        if symbol.section == _COMMON:  # what Numba's wrappers for Python would use; here it stays empty
+            places.append(_put(code, bytes(symbol.size), symbol.value))
+        else:
+            places.append(starts[symbol.section] + symbol.value if symbol.section in starts else None)
+    own, foreign = [], []
+    for place, number, addend in _relocations(elf, sections, starts):
+        known, symbol = places[number], symbols[number]
+        if known is None and symbol.section != _UNDEFINED:
+            raise Refused(f"it refers to section {symbol.section}")
+        if known is None:
+            foreign.append((place, symbol.name))
+        else:
+            own.append(place)
+        _WORD.pack_into(code, place, ((known or 0) + addend) % 2**64)
+    _addresses({name for _, name in foreign})
+    entry = next(place for place, symbol in zip(places, symbols, strict=True) if symbol.name == function)
+    assert entry is not None, "the compiler defines what it was asked for"
+    return Image(code=bytes(code), entry=entry, own=tuple(own), foreign=tuple(foreign))
+
+
+def _put(code: bytearray, more: bytes, align: int) -> int:
+    """Puts bytes at the next place of that alignment, and gives the place."""
+    code.extend(bytes(-len(code) % max(align, 1)))
+    code.extend(more)
+    return len(code) - len(more)
+
+
+def _sections(elf: bytes) -> list[_Section]:
+    """The headers of all sections."""
+    ident, kind, machine, _, _, _, start, _, _, _, _, size, count, _ = _HEADER.unpack_from(elf)
+    if ident[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or machine != _X86_64:
+        raise Refused("it is no relocatable object for x86-64")
+    rows = (_SECTION.unpack_from(elf, start + number * size) for number in range(count))
+    return [
+        _Section(kind=kind, flags=flags, offset=offset, size=size, names=names, about=about, align=align)
+        for _, kind, flags, _, offset, size, names, about, align, _ in rows
+    ]
+
+
+def _symbols(elf: bytes, sections: list[_Section], table: _Section) -> Iterator[_Symbol]:
+    """All symbols of a table; one that stands for a section has no name and the value 0."""
+    names = sections[table.names].offset
+    for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+        name, _, _, section, value, size = _SYMBOL.unpack_from(elf, at)
+        text = elf[names + name : elf.index(b"\0", names + name)].decode()
+        yield _Symbol(name=text, section=section, value=value, size=size)
+
+
+def _relocations(elf: bytes, sections: list[_Section], starts: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Every place of the image that takes an address, the symbol whose address it is, and what is added."""
+    for section in sections:
+        if section.kind == _RELOCATIONS and section.about in starts:
+            for at in range(section.offset, section.offset + section.size, _RELOCATION.size):
+                offset, info, addend = _RELOCATION.unpack_from(elf, at)
+                if info & 0xFFFFFFFF != _ADDRESS:
+                    raise Refused(f"it has a relocation of type {info & 0xFFFFFFFF}")
+                yield starts[section.about] + offset, info >> 32, addend
+
+
+def _addresses(names: set[str]) -> dict[str, int]:
+    """Where the functions of the C library are; Refused for one that it has not."""
+    libraries = [_opened(name) for name in _LIBRARIES] if names else []
+    found = {}
+    for name in names:
+        function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
+        if function is None:
+            raise Refused(f"it calls {name}")
+        found[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    return found
+
+
+def _opened(name: str) -> ctypes.CDLL:
+    """A library of the system."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise Refused(f"there is no {name}") from error
+
+
+def mapped(image: Image) -> int:
+    """The address of the image's function, in memory that may be executed and no longer written."""
+    memory = mmap.mmap(-1, len(image.code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = image.code
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    addresses = _addresses({name for _, name in image.foreign})
+    for place, added in (*((at, base) for at in image.own), *((at, addresses[name]) for at, name in image.foreign)):
+        _WORD.pack_into(memory, place, (_WORD.unpack_from(memory, place)[0] + added) % 2**64)
+    protect = _opened("libc.so.6").mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(base, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        raise Refused("memory may not be executed")
+    _MAPPED.append(memory)
+    return base + image.entry
+
+
+_MAPPED: list[mmap.mmap] = []  # lives as long as the process

@@ -1,0 +1,105 @@
+"""The decorators, and what they make: a function that finds its machine code, or has it compiled and kept."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from gpuyard.compiled import compiler
+from gpuyard.compiled.arguments import Kind, caller, handed
+from gpuyard.compiled.fingerprint import digest, fingerprint, machine
+from gpuyard.compiled.image import Refused, mapped
+from gpuyard.compiled.part import Part
+from gpuyard.compiled.store import Kept, keep, kept
+
+__all__ = ["Loop", "compiled", "compiled_inline", "compiled_within"]
+
+F = TypeVar("F", bound=Callable[..., object])
+Call = Callable[[tuple[Any, ...], list[Any]], object]  # takes the arguments, and what machine code is handed for them
+
+
+def compiled(function: F) -> F:
+    """The function compiled at its first call; the machine code is kept on disk for the next process."""
+    return cast(F, Loop(cast(types.FunctionType, function), forceinline=False))
+
+
+def compiled_within(function: F) -> F:
+    """As `compiled`, its machine code put into that of its callers: for the few steps of a hot loop."""
+    return cast(F, Loop(cast(types.FunctionType, function), forceinline=True))
+
+
+def compiled_inline(function: F) -> F:
+    """As `compiled`, for small functions that are copied into their callers."""
+    return cast(F, Loop(cast(types.FunctionType, function), inline="always"))
+
+
+class Loop(Part):
+    """A function that runs as machine code; `py_func` is the function itself."""
+
+    def __init__(self, function: types.FunctionType, **options: object) -> None:
+        """The options are those of `numba.njit`."""
+        super().__init__(function, tuple(options.items()))
+        self.py_func, self._options = function, tuple(options.items())
+        self._calls: dict[tuple[Kind, ...], Call] = {}
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> object:
+        """What the function gives."""
+        found = handed(arguments)
+        if found is None:
+            return self._with_numba(*arguments)
+        kinds, values = found
+        call = self._calls.get(kinds)
+        if call is None:
+            call = self._calls[kinds] = self._call_for(kinds, arguments)
+        return call(arguments, values)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def made(self) -> object:
+        """The function for Numba to call from others."""
+        return compiler.callee(self.py_func, self._options, self._learn)
+
+    def _learn(self, made: object) -> None:
+        """A function that calls itself needs to be known before it is whole."""
+        self._made = made
+
+    def _call_for(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Call:
+        """The machine code that is kept, or else is compiled and kept; through Numba if it cannot be."""
+        try:
+            name = f"{self.__module__}.{self.__qualname__}-{digest(machine(), repr(kinds).encode()).hex()}.loop"
+            source = self.py_func.__code__.co_filename
+            found = kept(source, name, self._made_from)
+            if found is None:
+                found = self._compiled(kinds, arguments)
+                keep(source, name, found)
+            if found.image is not None:
+                native = caller(mapped(found.image), kinds, found.result)
+                return lambda _, values: native(values)
+        except Refused:  # this machine, or what the function reaches, is none that code can be kept for
+            pass
+        return lambda arguments, _: self._with_numba(*arguments)
+
+    def _compiled(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Kept:
+        """The machine code, or why it needs Numba at every start."""
+        try:
+            image, result = compiler.image_of(self.for_numba(), arguments, kinds)
+        except Refused as reason:
+            return Kept(made_from=self._made_from, image=None, why=str(reason))
+        return Kept(made_from=self._made_from, image=image, result=result)
+
+    @functools.cached_property
+    def _made_from(self) -> bytes:
+        """The number for what it reaches."""
+        return fingerprint(self)
+
+    @functools.cached_property
+    def _with_numba(self) -> Callable[..., object]:
+        """The function as Numba calls it."""
+        try:
+            return compiler.with_numba(self.py_func, self._options, self._made_from)
+        except Refused:
+            return compiler.with_numba(self.py_func, self._options, b"")
