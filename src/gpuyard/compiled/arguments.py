@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Kind", "Result", "caller", "handed", "shape_of_call"]
+from gpuyard.compiled.heap import give_back
+
+__all__ = ["Given", "Kind", "Result", "caller", "handed", "shape_of_call"]
 
 # A number is its NumPy code; an array is its dtype, dimensions and flags.
 Kind = str | tuple[np.dtype[Any], int, int]
-Result = str | tuple[str, ...] | None  # a number, a tuple of numbers, or nothing
+Given = str | tuple[str, int]  # a number, or an array by the code of its items and its dimensions
+Result = Given | list[Given] | None  # one, a tuple of several, or nothing
 
 _ARRAYS = (np.ndarray, np.memmap)
 _C_ORDER, _FORTRAN_ORDER, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400  # NPY_ARRAY_…
@@ -30,6 +33,7 @@ _C_TYPES: dict[str, Any] = {
 }  # fmt: skip
 _LLVM_TYPES = {"b": "i8", "f4": "float", "f8": "double"}
 _NUMBERS: dict[type, str] = {bool: "b1", int: "i8", float: "f8"} | {np.dtype(code).type: code for code in _C_TYPES}
+_ARRAY = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p)
 _NOTHING = -2  # the status of a function that gives None
 
 
@@ -67,27 +71,39 @@ def caller(address: int, kinds: tuple[Kind, ...], result: Result) -> Callable[[l
     """The function at an address, to be called with what `handed` gives."""
     takes: list[Any] = [ctypes.c_void_p, ctypes.c_void_p]
     for kind in kinds:
-        if isinstance(kind, str):
-            takes.append(_C_TYPES[kind])
-        else:
-            array = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p)
-            takes += (*array, *((ctypes.c_ssize_t,) * 2 * kind[1]))
+        takes += (_C_TYPES[kind],) if isinstance(kind, str) else (*_ARRAY, *((ctypes.c_ssize_t,) * 2 * kind[1]))
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *takes)(address)  # other threads run meanwhile
-    codes = (result,) if isinstance(result, str) else result or ("u8",)
-    fields = [(f"_{number}", _C_TYPES[code]) for number, code in enumerate(codes)]
-    given = type("Given", (ctypes.Structure,), {"_fields_": fields})
+    parts = result if isinstance(result, list) else [] if result is None else [result]
+    fields = [(f"_{number}", _C_TYPES[part] if isinstance(part, str) else _words(part)) for number, part in enumerate(parts)]
+    given = type("Given", (ctypes.Structure,), {"_fields_": fields or [("_", ctypes.c_void_p)]})
 
     def _call(values: list[Any]) -> object:
         out, error = given(), ctypes.c_void_p()
         status = function(ctypes.addressof(out), ctypes.addressof(error), *values)
         if status not in (0, _NOTHING):
             raise _error(error)
-        if status == _NOTHING or result is None:
-            return None
-        found = tuple(getattr(out, name) for name, _ in fields)
-        return found[0] if isinstance(result, str) else found
+        found = [_taken(getattr(out, name), part) for (name, _), part in zip(fields, parts, strict=True)]
+        return tuple(found) if isinstance(result, list) else found[0] if found else None
 
     return _call
+
+
+def _words(array: tuple[str, int]) -> Any:
+    """An array as it is given: as many words as it is handed in."""
+    return ctypes.c_ssize_t * (len(_ARRAY) + 2 * array[1])
+
+
+def _taken(value: Any, part: Given) -> object:
+    """A number, or a copy of an array, whose block is given back."""
+    if isinstance(part, str):
+        return value
+    code, dimensions = part
+    block, _, count, size, address, *shape = value[: len(_ARRAY) + dimensions]
+    items = (ctypes.c_char * (count * size)).from_address(address) if count else b""
+    copy = np.frombuffer(items, dtype=code).reshape(shape).copy()
+    if block:
+        give_back(block)
+    return copy
 
 
 def _error(described: ctypes.c_void_p) -> BaseException:

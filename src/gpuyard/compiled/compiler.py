@@ -6,8 +6,9 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from gpuyard.compiled.arguments import Kind, Result, shape_of_call
+from gpuyard.compiled.arguments import Given, Kind, Result, shape_of_call
 from gpuyard.compiled.fingerprint import names_in
+from gpuyard.compiled.heap import runtime_object
 from gpuyard.compiled.image import Image, Refused, flattened
 from gpuyard.compiled.part import Part
 
@@ -50,7 +51,8 @@ def image_of(dispatcher: Any, arguments: Sequence[object], kinds: tuple[Kind, ..
     shape = str(compiled.library.get_function(name).global_value_type)
     if shape != shape_of_call(kinds):
         raise Refused(f"it is called as {shape}")
-    return flattened(compiled.library._get_compiled_object(), name), _result(compiled.signature.return_type)
+    result = _result(compiled.signature.return_type)
+    return flattened((compiled.library._get_compiled_object(), runtime_object()), name), result
 
 
 def _copied(function: types.FunctionType) -> types.FunctionType:
@@ -72,20 +74,22 @@ def _hand_parts(copy: types.FunctionType, function: types.FunctionType) -> None:
 
 
 def _result(given: Any) -> Result:
-    """What a type of Numba's is to Python; Refused for arrays and the like."""
+    """What a type of Numba's is to Python; Refused for what is neither numbers nor arrays of them."""
     from numba import types as kinds
 
     if given == kinds.none:
         return None
     if isinstance(given, kinds.BaseTuple) and len(given):
-        return tuple(_number(each) for each in given)
-    return _number(given)
+        return [_given(each) for each in given]
+    return _given(given)
 
 
-def _number(given: Any) -> str:
-    """The NumPy code of a number."""
+def _given(given: Any) -> Given:
+    """A number by its NumPy code; an array by that of its items and its dimensions."""
     from numba import types as kinds
 
+    if isinstance(given, kinds.Array) and given.layout == "C":
+        return _given(given.dtype), given.ndim
     if isinstance(given, kinds.Boolean):
         return "b1"
     if isinstance(given, kinds.Integer):

@@ -102,23 +102,30 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 @functools.cache
 def machine() -> bytes:
-    """A number for the processor, Python, NumPy, Numba and its settings; Refused where no code can be kept."""
+    """A number for the processor, Python, NumPy, Numba, its settings and this room; Refused where none is known."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         raise Refused("only Linux on x86-64 is known")
     with open("/proc/cpuinfo", encoding="utf-8") as file:  # its first processor is enough
         processor = [line for line in file.read(8192).split("\n\n")[0].splitlines() if line.startswith(_OF_PROCESSOR)]
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
-    versions = [_version_file(name) for name in ("numba", "llvmlite")]
-    return digest("\n".join((sys.version, np.__version__, *processor, *settings)).encode(), *versions)
+    versions = [_read(os.path.join(_folder(name), "_version.py")) for name in ("numba", "llvmlite")]
+    here = os.path.dirname(__file__)
+    own = [_read(os.path.join(here, name)) for name in sorted(os.listdir(here)) if name.endswith(".py")]
+    return digest("\n".join((sys.version, np.__version__, *processor, *settings)).encode(), *versions, *own)
 
 
 _OF_PROCESSOR = ("vendor_id", "cpu family", "model", "flags")
 
 
-def _version_file(package: str) -> bytes:
-    """What a package says of its version, read without loading it."""
+def _folder(package: str) -> str:
+    """Where a package is, without loading it."""
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise Refused(f"{package} is not there")
-    with open(os.path.join(found.submodule_search_locations[0], "_version.py"), "rb") as file:
+    return found.submodule_search_locations[0]
+
+
+def _read(path: str) -> bytes:
+    """What is in a file."""
+    with open(path, "rb") as file:
         return file.read()

@@ -8,12 +8,13 @@ the C library. Whatever else an object holds is refused, and the loop stays with
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Image", "Refused", "flattened", "mapped"]
+__all__ = ["Image", "Refused", "c_library", "flattened", "mapped"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of the file
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -25,7 +26,6 @@ _SYMBOLS, _RELOCATIONS, _UNWINDING = 2, 4, 0x70000001  # types of section
 _WRITE, _TAKES_MEMORY = 1, 2  # flags of a section
 _UNDEFINED, _COMMON = 0, 0xFFF2  # sections of a symbol that has none
 _ADDRESS = 1  # R_X86_64_64
-_LIBRARIES = ("libm.so.6", "libc.so.6")
 
 
 class Refused(Exception):
@@ -65,36 +65,50 @@ class _Symbol:
     size: int
 
 
-def flattened(elf: bytes, function: str) -> Image:
-    """The image of a relocatable ELF object; Refused if it holds anything that is not known here."""
+def flattened(objects: Sequence[bytes], function: str) -> Image:
+    """The image of relocatable ELF objects that use each other; Refused if they hold what is not known here."""
+    code, defined = bytearray(), dict[str, int]()
+    own: list[int] = []
+    asked: list[tuple[int, str]] = []
+    for elf in objects:
+        _add(elf, code, defined, own, asked)
+    foreign = []
+    for place, name in asked:
+        if name in defined:
+            own.append(place)
+            _WORD.pack_into(code, place, (_WORD.unpack_from(code, place)[0] + defined[name]) % 2**64)
+        else:
+            foreign.append((place, name))
+    _addresses({name for _, name in foreign})
+    return Image(code=bytes(code), entry=defined[function], own=tuple(own), foreign=tuple(foreign))
+
+
+def _add(elf: bytes, code: bytearray, defined: dict[str, int], own: list[int], asked: list[tuple[int, str]]) -> None:
+    """Puts an object behind the others; what it takes from them or from the C library is asked for."""
     sections = _sections(elf)
     symbols = [symbol for table in sections if table.kind == _SYMBOLS for symbol in _symbols(elf, sections, table)]
-    code, starts = bytearray(), {}
+    starts, places = {}, list[int | None]()
     for number, section in enumerate(sections):
         if section.flags & _TAKES_MEMORY and section.size and section.kind != _UNWINDING:
             if section.flags & _WRITE:
                 raise Refused("it has variables of its own")
             starts[number] = _put(code, elf[section.offset : section.offset + section.size], section.align)
-    places: list[int | None] = []
     for symbol in symbols:
+        place = starts[symbol.section] + symbol.value if symbol.section in starts else None
         if symbol.section == _COMMON:  # what Numba's wrappers for Python would use; here it stays empty
-            places.append(_put(code, bytes(symbol.size), symbol.value))
-        else:
-            places.append(starts[symbol.section] + symbol.value if symbol.section in starts else None)
-    own, foreign = [], []
-    for place, number, addend in _relocations(elf, sections, starts):
-        known, symbol = places[number], symbols[number]
-        if known is None and symbol.section != _UNDEFINED:
+            place = _put(code, bytes(symbol.size), symbol.value)
+        places.append(place)
+        if place is not None and symbol.name:
+            defined[symbol.name] = place
+    for at, number, addend in _relocations(elf, sections, starts):
+        place, symbol = places[number], symbols[number]
+        if place is None and symbol.section != _UNDEFINED:
             raise Refused(f"it refers to section {symbol.section}")
-        if known is None:
-            foreign.append((place, symbol.name))
+        if place is None:
+            asked.append((at, symbol.name))
         else:
-            own.append(place)
-        _WORD.pack_into(code, place, ((known or 0) + addend) % 2**64)
-    _addresses({name for _, name in foreign})
-    entry = next(place for place, symbol in zip(places, symbols, strict=True) if symbol.name == function)
-    assert entry is not None, "the compiler defines what it was asked for"
-    return Image(code=bytes(code), entry=entry, own=tuple(own), foreign=tuple(foreign))
+            own.append(at)
+        _WORD.pack_into(code, at, ((place or 0) + addend) % 2**64)
 
 
 def _put(code: bytearray, more: bytes, align: int) -> int:
@@ -136,9 +150,28 @@ def _relocations(elf: bytes, sections: list[_Section], starts: dict[int, int]) -
                 yield starts[section.about] + offset, info >> 32, addend
 
 
+def mapped(image: Image) -> int:
+    """The address of the image's function, in memory that may be executed and no longer written."""
+    memory = mmap.mmap(-1, len(image.code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = image.code
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    addresses = _addresses({name for _, name in image.foreign})
+    for place, added in (*((at, base) for at in image.own), *((at, addresses[name]) for at, name in image.foreign)):
+        _WORD.pack_into(memory, place, (_WORD.unpack_from(memory, place)[0] + added) % 2**64)
+    protect = c_library().mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(base, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        raise Refused("memory may not be executed")
+    _MAPPED.append(memory)
+    return base + image.entry
+
+
+_MAPPED: list[mmap.mmap] = []  # as long as the process lives
+
+
 def _addresses(names: set[str]) -> dict[str, int]:
-    """Where the functions of the C library are; Refused for one that it has not."""
-    libraries = [_opened(name) for name in _LIBRARIES] if names else []
+    """Where functions of the C library are; Refused for one that it has not."""
+    libraries = (c_library("libm.so.6"), c_library())
     found = {}
     for name in names:
         function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
@@ -148,28 +181,10 @@ def _addresses(names: set[str]) -> dict[str, int]:
     return found
 
 
-def _opened(name: str) -> ctypes.CDLL:
-    """A library of the system."""
+@functools.cache
+def c_library(name: str = "libc.so.6") -> ctypes.CDLL:
+    """A library of the system; Refused where it has another name."""
     try:
         return ctypes.CDLL(name)
     except OSError as error:
         raise Refused(f"there is no {name}") from error
-
-
-def mapped(image: Image) -> int:
-    """The address of the image's function, in memory that may be executed and no longer written."""
-    memory = mmap.mmap(-1, len(image.code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory[:] = image.code
-    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    addresses = _addresses({name for _, name in image.foreign})
-    for place, added in (*((at, base) for at in image.own), *((at, addresses[name]) for at, name in image.foreign)):
-        _WORD.pack_into(memory, place, (_WORD.unpack_from(memory, place)[0] + added) % 2**64)
-    protect = _opened("libc.so.6").mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if protect(base, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise Refused("memory may not be executed")
-    _MAPPED.append(memory)
-    return base + image.entry
-
-
-_MAPPED: list[mmap.mmap] = []  # lives as long as the process
