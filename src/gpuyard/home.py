@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -104,7 +103,7 @@ def _migrate(connection: sqlite3.Connection, room: str, tables: Sequence[str]) -
 
 def write_whole(path: Path, contents: bytes | str) -> None:
     """Writes the file so that a reader sees the old contents or the new, never a part, also after a power cut."""
-    name = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    name = path.parent / f".{path.name}.{os.urandom(4).hex()}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with name.open("xb") as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
-import tempfile
 from dataclasses import dataclass
 
 from gpuyard.compiled.arguments import Result
@@ -45,13 +44,14 @@ def keep(source: str, name: str, value: Kept) -> bool:
     for folder in _folders(source):
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)
-            handle, path = tempfile.mkstemp(dir=folder, prefix=name)
+            path = os.path.join(folder, f"{name}.{os.urandom(4).hex()}")
             try:
-                with open(handle, "wb") as file:
+                with open(path, "xb") as file:
                     file.write(_MARK + digest(content) + content)
                 os.replace(path, os.path.join(folder, name))  # at once: who reads sees the old or the new
             except OSError:
-                os.unlink(path)
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
                 raise
             return True
     return False

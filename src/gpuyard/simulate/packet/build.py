@@ -303,9 +303,14 @@ def _set_slots(
     """How wide and how many the calendar's slots are: a few events each, one hop ahead all told."""
     wire_bytes = (settings.payload_bytes + settings.header_bytes) * settings.cell_count
     # Hosts at full rate: all sources until queues fill, as many as targets then.
-    sending = math.sqrt(len(np.unique(traffic.source)) * len(np.unique(traffic.target)))
+    sending = math.sqrt(_distinct(traffic.source) * _distinct(traffic.target))
     packet_ps = float(np.min(lines["ps_per_byte"][paths[:, 0]])) * wire_bytes
     events_per_ps = sending * EVENTS_PER_HOP * float(np.mean(np.count_nonzero(paths >= 0, axis=1))) / packet_ps
     ahead_ps = float(np.max(lines["delay"] + lines["ps_per_byte"] * wire_bytes))
     head["shift"] = max(0, round(math.log2(max(1.0, EVENTS_PER_SLOT / events_per_ps))))
     head["mask"] = 2 ** max(10, math.ceil(math.log2(1.05 * ahead_ps / 2.0 ** int(head["shift"][0])))) - 1
+
+
+def _distinct(hosts: npt.NDArray[np.int32]) -> int:
+    """How many hosts are among them."""
+    return int(np.count_nonzero(np.bincount(hosts)))
