@@ -28,7 +28,7 @@ from gpuyard.simulate.packet.state import (
     State,
     joined,
 )  # fmt: skip
-from gpuyard.simulate.routes import Routes, flow_hash, flow_paths, switch_salts
+from gpuyard.simulate.routes import Routes, drawn, flow_hash, flow_paths, switch_salts
 from gpuyard.simulate.traffic import Traffic
 from gpuyard.units import bits_from_bytes, bytes_from_bits
 
@@ -253,7 +253,7 @@ def _head(network: Network, settings: PacketSettings, rerouted: bool) -> npt.NDA
         "flowlet_gap": settings.flowlet_gap_s * PS_PER_S,
         "rto": settings.retransmit_timeout_s * PS_PER_S,
         "retries": settings.retry_count,
-        "seed": int(np.random.Generator(np.random.Philox(settings.seed)).integers(2**62)),
+        "seed": int(drawn(settings.seed, 1)[0]),
         "dynamic": pfc is None or pfc.alpha_ratio is not None,
         "alpha": settings.lossy_alpha_ratio if pfc is None else pfc.alpha_ratio or 0.0,
         "pool": settings.buffer_bytes or NO_LIMIT,
