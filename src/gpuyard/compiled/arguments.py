@@ -74,23 +74,19 @@ def caller(address: int, kinds: tuple[Kind, ...], result: Result) -> Callable[[l
         takes += (_C_TYPES[kind],) if isinstance(kind, str) else (*_ARRAY, *((ctypes.c_ssize_t,) * 2 * kind[1]))
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *takes)(address)  # other threads run meanwhile
     parts = result if isinstance(result, list) else [] if result is None else [result]
-    fields = [(f"_{number}", _C_TYPES[part] if isinstance(part, str) else _words(part)) for number, part in enumerate(parts)]
-    given = type("Given", (ctypes.Structure,), {"_fields_": fields or [("_", ctypes.c_void_p)]})
+    types = [_C_TYPES[part] if isinstance(part, str) else ctypes.c_ssize_t * (5 + 2 * part[1]) for part in parts]
+    names = [f"_{number}" for number in range(len(parts))]
+    given = type("Given", (ctypes.Structure,), {"_fields_": list(zip(names, types, strict=True))})
 
     def _call(values: list[Any]) -> object:
         out, error = given(), ctypes.c_void_p()
         status = function(ctypes.addressof(out), ctypes.addressof(error), *values)
         if status not in (0, _NOTHING):
             raise _error(error)
-        found = [_taken(getattr(out, name), part) for (name, _), part in zip(fields, parts, strict=True)]
+        found = [_taken(getattr(out, name), part) for name, part in zip(names, parts, strict=True)]
         return tuple(found) if isinstance(result, list) else found[0] if found else None
 
     return _call
-
-
-def _words(array: tuple[str, int]) -> Any:
-    """An array as it is given: as many words as it is handed in."""
-    return ctypes.c_ssize_t * (len(_ARRAY) + 2 * array[1])
 
 
 def _taken(value: Any, part: Given) -> object:
@@ -98,7 +94,7 @@ def _taken(value: Any, part: Given) -> object:
     if isinstance(part, str):
         return value
     code, dimensions = part
-    block, _, count, size, address, *shape = value[: len(_ARRAY) + dimensions]
+    block, _, count, size, address, *shape = value[: 5 + dimensions]
     items = (ctypes.c_char * (count * size)).from_address(address) if count else b""
     copy = np.frombuffer(items, dtype=code).reshape(shape).copy()
     if block:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpuyard.compiled.image import Refused
+from gpuyard.compiled.image import NotKeptError
 from gpuyard.compiled.part import Part
 
 try:
@@ -38,7 +38,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 def fingerprint(value: object) -> bytes:
-    """A number for a function and all that it reaches; Refused if it reaches what cannot be told."""
+    """A number for a function and all that it reaches; NotKeptError if it reaches what cannot be told."""
     told: list[str] = []
     _tell(value, told, {})
     return digest("\n".join(told).encode())
@@ -68,7 +68,7 @@ def _tell(value: object, told: list[str], seen: dict[int, int]) -> None:
     elif hasattr(value, "__name__"):
         told.append(f"{type(value).__name__} {getattr(value, '__module__', '')} {value.__name__}")
     else:
-        raise Refused(f"it reads {value!r}")
+        raise NotKeptError(f"it reads {value!r}")
 
 
 def _tell_function(function: types.FunctionType, told: list[str], seen: dict[int, int]) -> None:
@@ -102,9 +102,9 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 @functools.cache
 def machine() -> bytes:
-    """A number for the processor, Python, NumPy, Numba, its settings and this room; Refused where none is known."""
+    """A number for the processor, Python, NumPy, Numba, its settings and this room; NotKeptError elsewhere."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        raise Refused("only Linux on x86-64 is known")
+        raise NotKeptError("only Linux on x86-64 is known")
     with open("/proc/cpuinfo", encoding="utf-8") as file:  # its first processor is enough
         processor = [line for line in file.read(8192).split("\n\n")[0].splitlines() if line.startswith(_OF_PROCESSOR)]
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
@@ -121,7 +121,7 @@ def _folder(package: str) -> str:
     """Where a package is, without loading it."""
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise Refused(f"{package} is not there")
+        raise NotKeptError(f"{package} is not there")
     return found.submodule_search_locations[0]
 
 

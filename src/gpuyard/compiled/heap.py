@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gpuyard.compiled.image import Refused, c_library
+from gpuyard.compiled.image import NotKeptError, c_library
 
 __all__ = ["give_back", "runtime_object"]
 
@@ -64,12 +64,12 @@ define void @NRT_Free(i8* %block) {
 
 
 def runtime_object() -> bytes:
-    """The functions as an ELF object; Refused if this Numba's blocks are others."""
+    """The functions as an ELF object; NotKeptError if this Numba's blocks are others."""
     from llvmlite import binding  # type: ignore[import-untyped]
     from numba.core.runtime import nrtdynmod
 
     if str(getattr(nrtdynmod, "_meminfo_struct_type", "")).replace("ptr", "i8*") != _LAYOUT:
-        raise Refused("its arrays are blocks of another layout")
+        raise NotKeptError("its arrays are blocks of another layout")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Image", "Refused", "c_library", "flattened", "mapped"]
+__all__ = ["Image", "NotKeptError", "c_library", "flattened", "mapped"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of the file
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -28,7 +28,7 @@ _UNDEFINED, _COMMON = 0, 0xFFF2  # sections of a symbol that has none
 _ADDRESS = 1  # R_X86_64_64
 
 
-class Refused(Exception):
+class NotKeptError(Exception):
     """This machine code, or this machine, is not one that can be kept and mapped."""
 
 
@@ -66,7 +66,7 @@ class _Symbol:
 
 
 def flattened(objects: Sequence[bytes], function: str) -> Image:
-    """The image of relocatable ELF objects that use each other; Refused if they hold what is not known here."""
+    """The image of relocatable ELF objects that use each other; NotKeptError if they hold what is not known here."""
     code, defined = bytearray(), dict[str, int]()
     own: list[int] = []
     asked: list[tuple[int, str]] = []
@@ -91,7 +91,7 @@ def _add(elf: bytes, code: bytearray, defined: dict[str, int], own: list[int], a
     for number, section in enumerate(sections):
         if section.flags & _TAKES_MEMORY and section.size and section.kind != _UNWINDING:
             if section.flags & _WRITE:
-                raise Refused("it has variables of its own")
+                raise NotKeptError("it has variables of its own")
             starts[number] = _put(code, elf[section.offset : section.offset + section.size], section.align)
     for symbol in symbols:
         place = starts[symbol.section] + symbol.value if symbol.section in starts else None
@@ -103,7 +103,7 @@ def _add(elf: bytes, code: bytearray, defined: dict[str, int], own: list[int], a
     for at, number, addend in _relocations(elf, sections, starts):
         place, symbol = places[number], symbols[number]
         if place is None and symbol.section != _UNDEFINED:
-            raise Refused(f"it refers to section {symbol.section}")
+            raise NotKeptError(f"it refers to section {symbol.section}")
         if place is None:
             asked.append((at, symbol.name))
         else:
@@ -122,7 +122,7 @@ def _sections(elf: bytes) -> list[_Section]:
     """The headers of all sections."""
     ident, kind, machine, _, _, _, start, _, _, _, _, size, count, _ = _HEADER.unpack_from(elf)
     if ident[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or machine != _X86_64:
-        raise Refused("it is no relocatable object for x86-64")
+        raise NotKeptError("it is no relocatable object for x86-64")
     rows = (_SECTION.unpack_from(elf, start + number * size) for number in range(count))
     return [
         _Section(kind=kind, flags=flags, offset=offset, size=size, names=names, about=about, align=align)
@@ -146,7 +146,7 @@ def _relocations(elf: bytes, sections: list[_Section], starts: dict[int, int]) -
             for at in range(section.offset, section.offset + section.size, _RELOCATION.size):
                 offset, info, addend = _RELOCATION.unpack_from(elf, at)
                 if info & 0xFFFFFFFF != _ADDRESS:
-                    raise Refused(f"it has a relocation of type {info & 0xFFFFFFFF}")
+                    raise NotKeptError(f"it has a relocation of type {info & 0xFFFFFFFF}")
                 yield starts[section.about] + offset, info >> 32, addend
 
 
@@ -161,7 +161,7 @@ def mapped(image: Image) -> int:
     protect = c_library().mprotect
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     if protect(base, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise Refused("memory may not be executed")
+        raise NotKeptError("memory may not be executed")
     _MAPPED.append(memory)
     return base + image.entry
 
@@ -170,21 +170,21 @@ _MAPPED: list[mmap.mmap] = []  # as long as the process lives
 
 
 def _addresses(names: set[str]) -> dict[str, int]:
-    """Where functions of the C library are; Refused for one that it has not."""
+    """Where functions of the C library are; NotKeptError for one that it has not."""
     libraries = (c_library("libm.so.6"), c_library())
     found = {}
     for name in names:
         function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
         if function is None:
-            raise Refused(f"it calls {name}")
+            raise NotKeptError(f"it calls {name}")
         found[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
     return found
 
 
 @functools.cache
 def c_library(name: str = "libc.so.6") -> ctypes.CDLL:
-    """A library of the system; Refused where it has another name."""
+    """A library of the system; NotKeptError where it has another name."""
     try:
         return ctypes.CDLL(name)
     except OSError as error:
-        raise Refused(f"there is no {name}") from error
+        raise NotKeptError(f"there is no {name}") from error

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from gpuyard.compiled import compiler
 from gpuyard.compiled.arguments import Kind, caller, handed
 from gpuyard.compiled.fingerprint import digest, fingerprint, machine
-from gpuyard.compiled.image import Refused, mapped
+from gpuyard.compiled.image import NotKeptError, mapped
 from gpuyard.compiled.part import Part
 from gpuyard.compiled.store import Kept, keep, kept
 
@@ -44,6 +44,7 @@ class Loop(Part):
         self.py_func, self._options = function, tuple(options.items())
         self._calls: dict[tuple[Kind, ...], Call] = {}
         functools.update_wrapper(self, function)
+        self._name = f"{function.__module__}.{function.__qualname__}"
 
     def __call__(self, *arguments: Any) -> object:
         """What the function gives."""
@@ -57,7 +58,7 @@ class Loop(Part):
         return call(arguments, values)
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.py_func.__qualname__  # by its name, as a function
 
     def made(self) -> object:
         """The function for Numba to call from others."""
@@ -70,7 +71,7 @@ class Loop(Part):
     def _call_for(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Call:
         """The machine code that is kept, or else is compiled and kept; through Numba if it cannot be."""
         try:
-            name = f"{self.__module__}.{self.__qualname__}-{digest(machine(), repr(kinds).encode()).hex()}.loop"
+            name = f"{self._name}-{digest(machine(), repr(kinds).encode()).hex()}.loop"
             source = self.py_func.__code__.co_filename
             found = kept(source, name, self._made_from)
             if found is None:
@@ -79,7 +80,7 @@ class Loop(Part):
             if found.image is not None:
                 native = caller(mapped(found.image), kinds, found.result)
                 return lambda _, values: native(values)
-        except Refused:  # this machine, or what the function reaches, is none that code can be kept for
+        except NotKeptError:  # this machine, or what the function reaches, is none that code can be kept for
             pass
         return lambda arguments, _: self._with_numba(*arguments)
 
@@ -87,7 +88,7 @@ class Loop(Part):
         """The machine code, or why it needs Numba at every start."""
         try:
             image, result = compiler.image_of(self.for_numba(), arguments, kinds)
-        except Refused as reason:
+        except NotKeptError as reason:
             return Kept(made_from=self._made_from, image=None, why=str(reason))
         return Kept(made_from=self._made_from, image=image, result=result)
 
@@ -101,5 +102,5 @@ class Loop(Part):
         """The function as Numba calls it."""
         try:
             return compiler.with_numba(self.py_func, self._options, self._made_from)
-        except Refused:
+        except NotKeptError:
             return compiler.with_numba(self.py_func, self._options, b"")
