@@ -7,9 +7,9 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from gpuyard.compiled.arguments import Given, Kind, Result, shape_of_call
+from gpuyard.compiled.arguments import Given, Kind, Result
 from gpuyard.compiled.fingerprint import names_in
-from gpuyard.compiled.heap import runtime_object
+from gpuyard.compiled.glue import ENTRY, glue_object, shape_of_call
 from gpuyard.compiled.image import Image, NotKeptError, flattened
 from gpuyard.compiled.part import Part
 
@@ -48,7 +48,7 @@ def image_of(dispatcher: Any, arguments: Sequence[object], kinds: tuple[Kind, ..
     if shape != shape_of_call(kinds):
         raise NotKeptError(f"it is called as {shape}")
     result = _result(compiled.signature.return_type)
-    return flattened((library._get_compiled_object(), runtime_object()), name), result
+    return flattened((library._get_compiled_object(), glue_object(name, kinds)), ENTRY), result
 
 
 def _numba() -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from gpuyard.compiled import compiler
-from gpuyard.compiled.arguments import Kind, caller, handed
+from gpuyard.compiled.arguments import Kind, caller, kinds_of
 from gpuyard.compiled.fingerprint import digest, fingerprint, machine
 from gpuyard.compiled.image import NotKeptError, mapped
 from gpuyard.compiled.part import Part
@@ -17,7 +17,6 @@ from gpuyard.compiled.store import Kept, keep, kept
 __all__ = ["Loop", "compiled", "compiled_inline", "compiled_within"]
 
 F = TypeVar("F", bound=Callable[..., object])
-Call = Callable[[tuple[Any, ...], list[Any]], object]  # takes the arguments, and what machine code is handed for them
 
 
 def compiled(function: F) -> F:
@@ -42,20 +41,19 @@ class Loop(Part):
         """The options are those of `numba.njit`."""
         super().__init__(function, tuple(options.items()))
         self.py_func, self._options = function, tuple(options.items())
-        self._calls: dict[tuple[Kind, ...], Call] = {}
+        self._calls: dict[tuple[Kind, ...], Callable[..., object]] = {}
         functools.update_wrapper(self, function)
         self._name = f"{function.__module__}.{function.__qualname__}"
 
     def __call__(self, *arguments: Any) -> object:
         """What the function gives."""
-        found = handed(arguments)
-        if found is None:
+        kinds = kinds_of(arguments)
+        if kinds is None:
             return self._with_numba(*arguments)
-        kinds, values = found
         call = self._calls.get(kinds)
         if call is None:
             call = self._calls[kinds] = self._call_for(kinds, arguments)
-        return call(arguments, values)
+        return call(*arguments)
 
     def __reduce__(self) -> str:
         return self.py_func.__qualname__  # by its name, as a function
@@ -68,7 +66,7 @@ class Loop(Part):
         """A function that calls itself needs to be known before it is whole."""
         self._made = made
 
-    def _call_for(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Call:
+    def _call_for(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Callable[..., object]:
         """The machine code that is kept, or else is compiled and kept; through Numba if it cannot be."""
         try:
             name = f"{self._name}-{digest(machine(), repr(kinds).encode()).hex()}.loop"
@@ -78,11 +76,10 @@ class Loop(Part):
                 found = self._compiled(kinds, arguments)
                 keep(source, name, found)
             if found.image is not None:
-                native = caller(mapped(found.image), kinds, found.result)
-                return lambda _, values: native(values)
+                return caller(mapped(found.image), kinds, found.result)
         except NotKeptError:  # this machine, or what the function reaches, is none that code can be kept for
             pass
-        return lambda arguments, _: self._with_numba(*arguments)
+        return self._with_numba
 
     def _compiled(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Kept:
         """The machine code, or why it needs Numba at every start."""
