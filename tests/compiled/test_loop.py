@@ -135,11 +135,8 @@ ORDERED = with_numba(ordered)
 DTYPES = ("i1", "u2", "i4", "u8", "f4", "f8", "b1")
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("layout", ["C", "F", "A"])
+@pytest.mark.parametrize(("dtype", "layout"), [*((dtype, "C") for dtype in DTYPES), ("i4", "F"), ("f8", "A")])
 def test_arrays_of_every_kind_and_layout(dtype: str, layout: str) -> None:
-    if layout != "C" and dtype not in ("i4", "f8"):
-        pytest.skip("layouts do not depend on the type")
     whole = np.random.default_rng(1).integers(0, 100, (6, 10)).astype(dtype)
     table = {"C": whole, "F": np.asfortranarray(whole), "A": whole[::2, ::3]}[layout]
     found, wanted = np.zeros(table.shape), np.zeros(table.shape)

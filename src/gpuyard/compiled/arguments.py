@@ -59,7 +59,7 @@ def caller(address: int, kinds: tuple[Kind, ...], result: Result) -> Callable[..
         out, error = given(), ctypes.c_void_p()
         status = function(ctypes.addressof(out), ctypes.addressof(error), *arguments)
         if status not in (_OK, _NOTHING):
-            raise _error(error)
+            raise _error(error.value, status)
         found = [_taken(getattr(out, name), part) for name, part in zip(names, parts, strict=True)]
         return tuple(found) if isinstance(result, list) else found[0] if found else None
 
@@ -82,10 +82,12 @@ def _taken(value: Any, part: Given) -> object:
     return copy
 
 
-def _error(described: ctypes.c_void_p) -> BaseException:
+def _error(described: int | None, status: int) -> BaseException:
     """The exception that machine code describes: an address and a size of what was pickled when it was compiled."""
-    address = ctypes.c_void_p.from_address(described.value or 0).value or 0
-    size = ctypes.c_int32.from_address((described.value or 0) + 8).value
+    address = ctypes.c_void_p.from_address(described).value if described else None
+    if described is None or address is None:
+        return RuntimeError(f"machine code ended with {status} and without a word")
+    size = ctypes.c_int32.from_address(described + 8).value
     kind, words, _ = pickle.loads(ctypes.string_at(address, size))
     error: BaseException = kind(*words)
     return error

@@ -50,25 +50,31 @@ def _tell(value: object, told: list[str], seen: dict[int, int]) -> None:
         told.append(f"{type(value).__name__} {value!r}")
     elif isinstance(value, np.ndarray):
         told.append(f"array {value.dtype!r} {value.shape} {value.tobytes().hex()}")
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list | frozenset):
         told.append(f"{type(value).__name__} of {len(value)}")
-        for each in value:
+        for each in sorted(value, key=repr) if isinstance(value, frozenset) else value:
             _tell(each, told, seen)
     elif id(value) in seen:
         told.append(f"number {seen[id(value)]}")
     elif isinstance(value, Part):
         seen[id(value)] = len(seen)
         _tell((type(value).__name__, *value.ingredients), told, seen)
-    elif isinstance(value, types.FunctionType) and value.__module__.split(".")[0] not in _KNOWN:
+    elif (home := _package(value)) in _KNOWN:
+        told.append(f"{type(value).__name__} {home} {getattr(value, '__name__', '')}")
+    elif isinstance(value, types.FunctionType):
         seen[id(value)] = len(seen)
         _tell_function(value, told, seen)
     elif isinstance(value, types.CodeType):
         told.append(f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {value.co_freevars}")
         _tell(value.co_consts, told, seen)
-    elif hasattr(value, "__name__"):
-        told.append(f"{type(value).__name__} {getattr(value, '__module__', '')} {value.__name__}")
     else:
         raise NotKeptError(f"it reads {value!r}")
+
+
+def _package(value: object) -> str:
+    """The package in which something with a name is defined; nothing for other values."""
+    named = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return str(named or "").split(".")[0]
 
 
 def _tell_function(function: types.FunctionType, told: list[str], seen: dict[int, int]) -> None:
@@ -82,8 +88,7 @@ def _tell_function(function: types.FunctionType, told: list[str], seen: dict[int
         if value is _tell:
             continue
         told.append(f"{name} is")
-        if isinstance(value, types.ModuleType):
-            told.append(value.__name__)
+        if isinstance(value, types.ModuleType) and _package(value) not in _KNOWN:
             for attribute in names:
                 if attribute in vars(value):
                     told.append(f"{name}.{attribute} is")
@@ -105,8 +110,8 @@ def machine() -> bytes:
     """A number for the processor, Python, NumPy, Numba, its settings and this room; NotKeptError elsewhere."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         raise NotKeptError("only Linux on x86-64 is known")
-    with open("/proc/cpuinfo", encoding="utf-8") as file:  # its first processor is enough
-        processor = [line for line in file.read(8192).split("\n\n")[0].splitlines() if line.startswith(_OF_PROCESSOR)]
+    told = _read("/proc/cpuinfo").split(b"\n\n")[0]  # of the first: the others are like it
+    processor = [line for line in told.decode().splitlines() if line.startswith(_OF_PROCESSOR)]
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     versions = [_read(os.path.join(_folder(name), "_version.py")) for name in ("numba", "llvmlite")]
     here = os.path.dirname(__file__)
@@ -127,5 +132,8 @@ def _folder(package: str) -> str:
 
 def _read(path: str) -> bytes:
     """What is in a file."""
-    with open(path, "rb") as file:
-        return file.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise NotKeptError(f"{path} cannot be read") from error
