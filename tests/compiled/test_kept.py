@@ -190,8 +190,9 @@ sys.stderr.write(json.dumps([code, "numba" in sys.modules, "llvmlite" in sys.mod
     [
         ("simulate", "traffic", "ring.cm", "--topology", "fat-tree", "--hosts", "16", "--engine", "packet", "--json"),
         ("simulate", "traffic", "ring.cm", "--topology", "fat-tree", "--hosts", "16", "--engine", "flow", "--json"),
+        ("simulate", "collective", "all-reduce", "--size", "64MB", "--topology", "fat-tree", "--hosts", "16", "--json"),
     ],
-    ids=["packet", "flow"],
+    ids=["packet", "flow", "collective"],
 )
 def test_a_second_start_loads_no_compiler(command: tuple[str, ...]) -> None:
     folder = Path(__file__).parents[2] / "examples"

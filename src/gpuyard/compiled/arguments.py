@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ _OK, _NOTHING = 0, -2  # how a function ended: it gave something, or None
 _HEAD = 5  # words of an array before its shape: block, parent, items, size of one, address
 
 
-def kinds_of(arguments: Sequence[Any]) -> tuple[Kind, ...] | None:
+def kinds_of(arguments: tuple[Any, ...]) -> tuple[Kind, ...] | None:
     """The kinds of the arguments; None if machine code cannot be handed one of them."""
     kinds: list[Kind] = []
     for value in arguments:
