@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of
+from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of, refusal
 
 
 def test_each_kind_reads_the_same_way() -> None:
@@ -17,6 +18,24 @@ def test_each_kind_reads_the_same_way() -> None:
     assert str(RefusedError("/tmp/x", "disk full", "make room")) == "error: /tmp/x: disk full\n  fix: make room"
     infeasible = Infeasible(binding="deadline", what="the fastest candidate needs 29 d", fix="raise deadline")
     assert str(infeasible) == "infeasible: deadline: the fastest candidate needs 29 d\n  fix: raise deadline"
+
+
+def test_what_the_disk_refused_is_known_however_it_is_wrapped() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/a")
+    rust = ValueError("parquet: underlying IO error: No space left on device (os error 28)")
+    for error, where in ((full, "/data/a"), (rust, "here")):
+        found = refusal(error, "here")
+        assert found is not None
+        assert (found.problem.where, found.problem.what) == (where, "No space left on device")
+        assert found.problem.fix == "free disk space, then resume"
+    torch = refusal(RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"), "here")
+    assert torch is not None
+    assert torch.problem.what == "a file was cut short as it was written"
+    locked = refusal(PermissionError(errno.EACCES, "Permission denied"), "here")
+    assert locked is not None
+    assert locked.problem.fix.startswith("ask for the right to write there")
+    assert refusal(ValueError("7 is no number"), "here") is None
+    assert refusal(RuntimeError("CUDA out of memory"), "here") is None
 
 
 def test_nearest() -> None:

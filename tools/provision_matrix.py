@@ -22,9 +22,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "provision-matrix.m
 INTRODUCTION = (
     "Written by `tools/provision_matrix.py`, which renders every combination and checks it offline. "
     "M: training over several machines with their GPU fabric. S: fine-tuning on one machine. "
-    "A: an autoscaled service; + with replicas of several machines."
+    "A: an autoscaled service; + with replicas of several machines. D: desks, the virtual workstations of people."
 )
-LETTERS = {"multi-node": "M", "single-node": "S", "service": "A"}
+LETTERS = {"multi-node": "M", "single-node": "S", "service": "A", "desks": "D"}
 
 
 def page(found: tuple[Cell, ...], series: tuple[str, ...]) -> str:

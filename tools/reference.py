@@ -42,7 +42,7 @@ def cli() -> str:
             "",
             f"## gpuyard {command.name}",
             "",
-            command.summary.capitalize() + ".",
+            command.summary[0].upper() + command.summary[1:] + ".",
             "",
             "```text",
             help_text,

@@ -13,10 +13,18 @@ Anything else that is raised is a bug and is left to crash.
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["GpuyardError", "Infeasible", "InputError", "Problem", "RefusedError", "nearest", "one_of"]
+__all__ = ["GpuyardError", "Infeasible", "InputError", "Problem", "RefusedError", "nearest", "one_of", "refusal"]
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
+# How libraries wrap what the system said: those in Rust (polars, safetensors), and PyTorch, which keeps it to itself.
+WRAPPED = re.compile(r"([A-Z][\w ,/'-]*) \(os error (\d+)\)")
+CUT_SHORT = re.compile(r"inline_container\.cc|PytorchStreamWriter failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +80,24 @@ class RefusedError(GpuyardError):
 
     def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str, str]]:
         return RefusedError, (self.problem.where, self.problem.what, self.problem.fix)
+
+
+def refusal(error: BaseException, where: str, then: str = "then resume") -> RefusedError | None:
+    """What the system refused, where that is behind an exception; None for one that has another cause."""
+    wrapped = WRAPPED.search(str(error))
+    if isinstance(error, OSError) and error.errno is not None:
+        number, what = error.errno, error.strerror or str(error)
+    elif wrapped:
+        number, what = int(wrapped[2]), wrapped[1]
+    elif isinstance(error, RuntimeError) and CUT_SHORT.search(str(error)):
+        number, what = errno.ENOSPC, "a file was cut short as it was written"
+    elif isinstance(error, OSError):
+        number, what = 0, str(error)
+    else:
+        return None
+    fix = "free disk space" if number in NO_ROOM else "ask for the right to write there" if number in NO_RIGHT else ""
+    place = getattr(error, "filename", None)
+    return RefusedError(str(place or where), what, f"{fix or 'see whether its disk is there and whole'}, {then}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

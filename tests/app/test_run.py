@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from gpuyard.app.outcome import outcomes
 from gpuyard.app.run import Registered, _alias, begin_run, continue_run, resume_run, run_file, serve_again
 from gpuyard.app.serve import stop_endpoint
 from gpuyard.app.stage import Evaluated, Prepared, load_result, open_run
+from gpuyard.app.up import up
 from gpuyard.errors import InputError, RefusedError
 from gpuyard.home import Home
 from gpuyard.jobs import Ledger
@@ -212,7 +214,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(tmp_path: Pa
         with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
             while True:
                 filler.write(bytes(4096))
-        with pytest.raises(RefusedError, match=r"(?s)(full|No space left).*free disk space"):
+        with pytest.raises(RefusedError, match=r"(?s)(full|No space left|disk I/O error).*free disk space"):
             continue_run(home, run)
         (disk / "filler").unlink()
         again = resume_run(home, Ledger(home=home).get(run.id))
@@ -220,6 +222,49 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(tmp_path: Pa
         nothing_runs(disk)
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+class KilledError(BaseException):
+    """Stands for a SIGKILL: nothing catches it."""
+
+
+def killed(*_: object, **__: object) -> None:
+    """Ends gpuyard at once."""
+    raise KilledError
+
+
+@pytest.mark.parametrize("where", ["gpuyard.app.stage.dump_json", "gpuyard.app.run.versions"])
+def test_a_run_killed_while_it_is_begun_is_not_told_of(
+    where: str, tmp_path: Path, measured: Callable[[Home], Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = own(tmp_path, "print('well')\n")
+    home = measured(Home.beside(path))
+    with monkeypatch.context() as patch:
+        patch.setattr(where, killed)
+        with pytest.raises(KilledError):
+            run_file(path)
+    assert Ledger(home=home).runs() == ()
+    assert up(path).stages[-1].state == "skipped"
+    assert Ledger(home=home).get("last").state == "done"
+
+
+def test_a_run_whose_folder_is_gone_says_so_and_up_begins_another(
+    tmp_path: Path, measured: Callable[[Home], Home]
+) -> None:
+    path = own(tmp_path, "raise SystemExit('no luck')\n")
+    home = measured(Home.beside(path))
+    with pytest.raises(RefusedError):
+        up(path)
+    first = Ledger(home=home).get("last")
+    (Path(first.folder) / "run.json").unlink()
+    with pytest.raises(InputError, match="start a new run with `gpuyard run` or `gpuyard up`"):
+        resume_run(home, first)
+    assert Ledger(home=home).get("last").state == "failed"
+    own(tmp_path, "print('well')\n")
+    assert up(path).stages[-1].state == "skipped"
+    second = Ledger(home=home).get("last")
+    assert (second.state, second.id == first.id) == ("done", False)
+    nothing_runs(tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(12 if EVERY_KILL else 2))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.app.stage import Prepared, load_result, main, make_run, open_run, training_task
+from gpuyard.app.stage import Prepared, _on_test, load_result, main, make_run, open_run, training_task
+from gpuyard.datasets import DataSpec, SplitSpec, Step, prepare
+from gpuyard.datasets.text.tokenise import Tokenise
 from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.learn.task import read_task
@@ -42,3 +44,13 @@ def test_what_is_wrong_is_told_with_its_exit_code(tmp_path: Path, capsys: pytest
     make_run(tmp_path / "run", path, Home(path=tmp_path / "home"), "iris")
     assert main([str(tmp_path / "run"), "evaluate"]) == 2  # before its data
     assert "the data stage has not been run" in capsys.readouterr().err
+
+
+def test_a_language_model_has_no_test_of_its_bundle(tmp_path: Path) -> None:
+    (tmp_path / "texts.jsonl").write_text('{"text": "spine and leaf and spine and leaf"}\n' * 40, encoding="utf-8")
+    steps = (Step(tokenise=Tokenise(sequence_tokens=8)),)
+    spec = DataSpec(source="texts.jsonl", steps=steps, split=SplitSpec(test_ratio=0.2))
+    prepared = prepare(spec, base=tmp_path, out=tmp_path / "data")
+    assert next(split.rows for split in prepared.manifest.splits if split.name == "test")
+    run = make_run(tmp_path / "run", own(tmp_path, ""), Home(path=tmp_path / "home"), "own")
+    assert _on_test(run, prepared.folder, tmp_path / "bundle") is None

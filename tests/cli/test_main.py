@@ -92,6 +92,7 @@ def test_a_full_disk_is_the_world_refusing() -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "no-such-folder" / "w.yaml"
+    (tmp_path / "file").write_text("not a folder")
+    target = tmp_path / "file" / "w.yaml"
     assert main(["init", "inference", str(target)]) == 4
-    assert "No such file or directory" in capsys.readouterr().err
+    assert f"{target}: cannot be written" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def home(tmp_path: Path) -> Path:
 
 def test_nothing_has_run_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--home", str(tmp_path / "none")]) == 0
-    assert "no runs yet" in capsys.readouterr().out
+    assert "no runs in" in capsys.readouterr().out
     assert not (tmp_path / "none").exists()
     assert main(["show", "last", "--home", str(tmp_path / "none")]) == 2
     assert "there is no state directory" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_the_screen_and_the_report(tmp_path: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert "1 × g2-standard" in said
     assert f"report: {page}" in said
-    assert "<html" in page.read_text(encoding="utf-8")
+    assert "Option 1: 1 × g2-standard" in page.read_text(encoding="utf-8")
     assert main(["up", str(SERVE), "--home", home, "--until", "plan", "--json"]) == 0
     way = json.loads(capsys.readouterr().out)
     assert [(stage["name"], stage["state"]) for stage in way["stages"]] == [("check", "kept"), ("plan", "kept")]

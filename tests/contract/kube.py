@@ -127,6 +127,7 @@ class Owner:
     restarts: int = 0
     port: str = field(default_factory=lambda: str(free_port()))
     failures: dict[int, int] = field(default_factory=dict)
+    ended_indices: set[int] = field(default_factory=set)  # by a rule of podFailurePolicy
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -139,6 +140,16 @@ class Owner:
         """The specification of the Job."""
         tree: Tree = self.tree["spec"]["replicatedJobs"][0]["template"]["spec"] if self.is_set else self.tree["spec"]
         return tree
+
+    def action(self, pod: Pod) -> str:
+        """What the rules of podFailurePolicy do about a pod that failed; the first that matches counts."""
+        (row,) = pod.tree["status"]["containerStatuses"]
+        for rule in self.job.get("podFailurePolicy", {"rules": ()})["rules"]:
+            codes = rule["onExitCodes"]
+            assert (codes["operator"], codes["values"]) == ("In", sorted(codes["values"]))
+            if codes["containerName"] == row["name"] and row["state"]["terminated"]["exitCode"] in codes["values"]:
+                return str(rule["action"])
+        return "Count"
 
     @property
     def ended(self) -> bool:
@@ -187,6 +198,12 @@ class Cluster:
         }
         failed = [index for index, pod in live.items() if pod.phase == "Failed"]
         if failed and owner.is_set:
+            policy = owner.tree["spec"]["failurePolicy"]
+            final = [rule for rule in policy.get("rules", ()) if "PodFailurePolicy" in rule["onJobFailureReasons"]]
+            if any(owner.action(live[index]) == "FailJob" for index in failed) and final:
+                assert final[0]["action"] == "FailJobSet"
+                self.fail(owner, "FailJobSetFailurePolicyAction", f"matched failure policy rule {final[0]['name']}")
+                return
             if owner.restarts >= owner.tree["spec"]["failurePolicy"]["maxRestarts"]:
                 self.fail(
                     owner,
@@ -201,9 +218,13 @@ class Cluster:
             owner.gone += owner.pods.values()
             owner.pods, live = {}, {}
         for index in failed if not owner.is_set else ():
+            ended = owner.action(live[index]) == "FailIndex"
             owner.failures[index] = owner.failures.get(index, 0) + 1
+            if ended:
+                owner.ended_indices.add(index)
             live.pop(index).deleted = True
         dead = {index for index, failures in owner.failures.items() if failures > owner.job["backoffLimitPerIndex"]}
+        dead |= owner.ended_indices
         for index in range(count):
             if index not in live and index not in dead:
                 live[index] = self.pod(owner, index)

@@ -55,6 +55,11 @@ if MODE == "meet":
 elif MODE == "fail":
     say("attempt", ATTEMPT)
     sys.exit(7)
+elif MODE == "wrong":  # one rank refuses its input; the other would wait for ever
+    say("attempt", ATTEMPT)
+    if RANK == WORLD - 1:
+        sys.exit(2)
+    time.sleep(300)
 elif MODE == "die" and ATTEMPT == 0:  # one rank is killed; the other would wait for ever
     checkpoint = Path("checkpoint")
     if RANK == WORLD - 1:

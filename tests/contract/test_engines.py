@@ -56,6 +56,17 @@ def a_failure_is_tried_again_and_told(at: Place) -> Iterator[None]:
     assert lines == ["attempt 0", "attempt 1"]
 
 
+def an_end_that_would_come_again_is_not_tried_again(at: Place) -> Iterator[None]:
+    alone = at.engine.submit(at.task("wrong", retries=2))
+    group = at.engine.submit(at.task("wrong", nodes=2, retries=2))
+    retried = at.engine.submit(at.task("wrong", retries=1, final_codes=()))
+    yield
+    for handle, attempts in ((alone, 1), (group, 1), (retried, 2)):
+        status = at.wait(handle)
+        assert (status.state, status.exit_code, status.attempts) == ("failed", 2, attempts), (status, at.told(handle))
+        assert status.reason.startswith("exit code 2"), status
+
+
 def a_killed_worker_is_started_again_with_its_group(at: Place) -> Iterator[None]:
     handle = at.engine.submit(at.task("die", nodes=2, retries=1))
     yield
@@ -165,6 +176,7 @@ CASES: tuple[Case, ...] = (
     two_ranks_meet,
     several_processes_of_a_node_meet,
     a_failure_is_tried_again_and_told,
+    an_end_that_would_come_again_is_not_tried_again,
     a_killed_worker_is_started_again_with_its_group,
     a_late_task_is_ended_and_not_tried_again,
     copies_run_side_by_side,

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.app.small import IRIS
 
 from gpuyard.app.run import run_file
 from gpuyard.app.stage import Evaluated, load_result, open_run
@@ -17,20 +18,7 @@ from gpuyard.learn import TrainResult
 
 from .place import place
 
-WORKLOAD = """\
-task: pretraining
-name: iris
-where: {provider: local}
-pipeline:
-  data:
-    source: sklearn:iris
-    label: target
-    steps: [{zscore: {}}]
-    split: {test: 20%, stratify: true, seed: 7}
-  train: {seed: 3, trees: {rounds: 20, leaves: 4}}
-  evaluate: {folds: 2, metrics: [log_loss, accuracy]}
-  run: {engine: ENGINE, retries: 0}
-"""
+WORKLOAD = IRIS.replace("deploy: {name: iris, port: 0}", "run: {engine: ENGINE, retries: 0}")
 EVERY_ENGINE = os.environ.get("GPUYARD_EVERY_ENGINE") == "1"  # Ray takes half a minute of CPU more
 OWN_SCRIPT = Path(__file__).parents[2] / "examples" / "own-script-slurm"
 Scores = dict[str, object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -292,3 +293,33 @@ def test_the_manifest_is_json(tmp_path: Path) -> None:
         prepared.table("holdout")
     with pytest.raises(InputError, match=r"no manifest\.json"):
         load_prepared(tmp_path)
+
+
+TWICE = """
+import sys
+from pathlib import Path
+from tests.datasets.made import spec_of
+from gpuyard.datasets import prepare
+made = prepare(spec_of(sys.argv[1]), base=Path(sys.argv[2]), out=Path(sys.argv[2]) / "out", memory_bytes=300e6)
+print(made.manifest.version, made.manifest.rows_out)
+"""
+
+
+def test_two_processes_prepare_one_folder_one_after_the_other(tmp_path: Path) -> None:
+    frame = pl.concat([mixed(20_000)] * 10).with_columns(id=pl.int_range(200_000))
+    frame.write_parquet(tmp_path / "table.parquet", row_group_size=2000)
+    text = "source: table.parquet\nlabel: label\nid: id\nsteps: [{deduplicate: {columns: [id]}}, {zscore: {columns: [a]}}]\n"
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", TWICE, text, str(tmp_path)]
+    env = dict(os.environ, PYTHONPATH=f"{root}:{root / 'src'}")
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0, 0]
+    assert len(set(said)) == 1
+    assert said[0].endswith(" 200000\n")
+
+
+def test_what_could_not_begin_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        made(tmp_path, "source: nothing.parquet")
+    assert not (tmp_path / "out").exists()

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn import preprocessing
 
 from gpuyard.datasets import load_transform
+from gpuyard.datasets.group_aggregates import GroupCountsNeed, GroupQuantilesNeed
 from gpuyard.datasets.steps.strings import Strings
 from gpuyard.errors import InputError
 
@@ -26,6 +29,9 @@ PIPELINES = {
     "impute constant": '- impute: {columns: [city], value: none}\n- impute: {columns: [a], value: "7.5"}\n- ordinal: {columns: [city]}',
     "impute by group": "- impute: {columns: [a, b], value: mean, by: city}",
     "impute by number": "- impute: {columns: [a], value: mean, by: code}",
+    "impute median by group": "- impute: {columns: [a, b], value: median, by: city}",
+    "impute mode by group": "- impute: {columns: [n, a], value: mode, by: city}",
+    "impute texts by number": "- impute: {columns: [city], value: mode, by: code}\n- onehot: {columns: [city]}",
     "minmax": "- minmax: {columns: [a, b], low: -1, high: 1}",
     "clip quantile": "- clip: {columns: [a, b], quantile: 0.05}\n- zscore: {columns: [a, b]}",
     "clip iqr": "- clip: {columns: [a, b], iqr: 1.5}",
@@ -107,6 +113,57 @@ def test_scalers_are_those_of_scikit_learn(tmp_path: Path) -> None:
         )
 
 
+def test_groups_are_filled_with_their_own_median_and_mode(tmp_path: Path) -> None:
+    frame = mixed(900).with_columns(city=pl.when(pl.col("id") % 50 == 1).then(pl.lit("")).otherwise("city"))
+    steps = "- impute: {columns: [a], value: median, by: city}\n- impute: {columns: [n, tag], value: mode, by: city}\n"
+    frame = frame.with_columns(
+        n=pl.when(pl.col("id") % 3 > 0).then("n"), tag=pl.when(pl.col("id") % 4 > 0).then(pl.col("n").cast(str))
+    )
+    prepared = made(tmp_path, HEAD + steps + "- ordinal: {columns: [tag]}", frame)
+    seen, found = set(), prepared.table("train").with_columns(city=frame["city"])
+    for name in frame["city"].unique().to_list():
+        rows = frame.filter(pl.col("city").eq_missing(name))
+        whole = frame if name is None else rows  # a row of no group has what all rows have
+        for column, value in (("a", whole["a"].median()), ("n", _most(whole["n"]))):
+            at = rows[column].is_null().to_numpy()
+            filled = found.filter(pl.col("city").eq_missing(name))[column].to_numpy()[at]
+            np.testing.assert_allclose(filled, value)
+            seen.add((column, float(value)))
+    assert len(seen) > 4
+
+
+def _most(column: pl.Series) -> float:
+    """The most frequent value; of several the first in the order of texts."""
+    counts = column.drop_nulls().value_counts(name="count").rows()
+    return float(min(counts, key=lambda pair: (-pair[1], str(pair[0])))[0])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 5) | st.none()), max_size=60), st.integers(0, 60)
+)  # fmt: skip
+def test_partitions_come_to_the_same_groups_as_the_whole(rows: list[tuple[str, int | None]], cut: int) -> None:
+    frame = pl.DataFrame(rows, schema={"g": pl.String, "v": pl.Int64}, orient="row")
+    parts = (frame[:cut], frame[cut:])
+    medians, counts = GroupQuantilesNeed(column="v", by="g"), GroupCountsNeed(column="v", by="g")
+    first, second = (medians.collect(part) for part in parts)
+    whole = {
+        group: np.median([v for g, v in rows if g == group and v is not None]) for group, v in rows if v is not None
+    }
+    assert first.merged(second).medians() == whole
+    one, other = (counts.collect(part) for part in parts)
+    assert one.merged(other).modes() == counts.collect(frame).modes()
+
+
+def test_many_values_are_thinned_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.datasets.group_aggregates.POINTS", 1000)
+    values = np.random.default_rng(0).normal(size=40_000)
+    frame = pl.DataFrame({"v": values, "g": ["big"] * 39_990 + ["small"] * 10})
+    need = GroupQuantilesNeed(column="v", by="g")
+    found = need.collect(frame[:15_000]).merged(need.collect(frame[15_000:]))
+    assert len(found.values) < 2100
+    assert found.medians()["big"] == pytest.approx(np.median(values[:39_990]), abs=5e-3)
+
+
 def test_exponents_are_those_of_scipy(tmp_path: Path) -> None:
     frame = mixed(500).with_columns(pl.col("b").fill_null(1.0), pl.col("a").fill_null(1.0))
     prepared = made(tmp_path, HEAD + "- power: {columns: [b], method: box_cox}\n- power: {columns: [a]}", frame)
@@ -182,7 +239,9 @@ def test_dates_are_read_in_every_form(tmp_path: Path) -> None:
         ("- polynomial: {columns: [a], degree: 9}", "above 5"),
         ("- filter: {where: 'a >>> 1'}", "is not a condition"),
         ("- filter: {where: 'zzz > 1'}", 'no column named "zzz"'),
-        ("- impute: {columns: [a], value: median, by: city}", "by group"),
+        ("- impute: {columns: [a], value: '7', by: city}", "is the same in every group"),
+        ("- impute: {value: meidan}", 'did you mean "median"'),
+        ("- impute: {columns: [city], value: Mode}", 'did you mean "mode"'),
         ("- zscore: {}\n  minmax: {}", "two steps in one"),
         ("- hash: {columns: [city], buckets: 5000000000}", "too many"),
         ("- onehot: {columns: [city], most: 99999}", "too many"),

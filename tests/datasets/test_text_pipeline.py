@@ -17,6 +17,7 @@ from gpuyard.datasets.source.whole import document
 from gpuyard.datasets.text.steps import HashWords, NearDuplicates, Tfidf
 from gpuyard.datasets.text.tokenise import Tokenise
 from gpuyard.datasets.text.tokenizer import byte_coder, open_coder
+from gpuyard.errors import InputError
 from gpuyard.report.tokens import tokens_table
 
 from .corpus import documents, edited
@@ -133,3 +134,10 @@ def test_documents_are_told_from_other_files() -> None:
     assert document(b"a\0b")[1] == "not text: a zero character at 1"
     assert document("text".encode("utf-16"), "utf-16") == ("text", "")
     assert document(b"\xff\xfea", "utf-16")[1].startswith("not utf-16 text")
+
+
+def test_a_cap_that_the_compiled_steps_would_exceed_is_refused(corpus: Path) -> None:
+    plain, steps = DataSpec(source="corpus"), (Step(hash_words=HashWords(buckets=8)),)
+    assert prepare(plain, base=corpus, out=corpus / "plain", memory_bytes=290e6).manifest.rows_out
+    with pytest.raises(InputError, match="290MB is too little to work in with hash_words\n  fix: give 430MB or more"):
+        prepare(DataSpec(source="corpus", steps=steps), base=corpus, out=corpus / "out", memory_bytes=290e6)

@@ -32,11 +32,22 @@ def test_every_switch_and_every_cable_is_on_the_bill() -> None:
 def test_power_is_of_what_is_known_and_the_rest_is_named() -> None:
     bill = materials(built(B200), CATALOG)
     assert bill.known_w == pytest.approx(940 * 12)
-    assert len(bill.unknown) == 2
+    assert len(bill.unknown) == 4  # transceivers of NICs, leaves toward both sides, spines
     assert all("fibre" in what for what in bill.unknown)
     unknown = materials(built(replace(B200, leaf="qfx5240")), CATALOG)
     assert unknown.known_w == 0
     assert any("QFX5240" in what for what in unknown.unknown)
+
+
+def test_a_split_port_holds_one_transceiver_for_its_links() -> None:
+    fabric = built(replace(B200, leaf="qfx5240", server_count=128))
+    found = {item.what.rpartition(", in ")[2]: [] for item in materials(fabric, CATALOG).items}
+    for item in materials(fabric, CATALOG).items:
+        if item.kind == "transceiver":
+            found[item.what.rpartition(", in ")[2]].append((item.what.partition(" ")[0], item.count))
+    assert found["NICs"] == [("400Gbps", 1024)]
+    assert found["ports of leaf"] == [("800Gbps", 512), ("800Gbps", 512)]  # toward servers, toward spines
+    assert found["ports of spine"] == [("800Gbps", 512)]
 
 
 def test_short_cables_are_copper_and_need_no_transceivers() -> None:

@@ -17,7 +17,7 @@ from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.metrics_log import MetricsLog, read_metrics
 from gpuyard.learn.networks.weights import transformer_weights
 from gpuyard.learn.spec import Lora, Network, TorchNetwork
-from gpuyard.learn.trainer import Fitted, Run, StoppedError
+from gpuyard.learn.trainer import Fitted, Guesser, Run, StoppedError
 from gpuyard.perf import architecture, model_flop_per_token
 
 SHAPE = Transformer(layers=2, hidden=16, heads=4, kv_heads=2, ffn=32, vocab=16)
@@ -58,8 +58,8 @@ def spec(request: pytest.FixtureRequest, need: Callable[[str], None]) -> TrainSp
     return TrainSpec(log_every=1, checkpoint_every=10, lora=adapters)
 
 
-def surprise(folder: Path, ids: np.ndarray) -> np.ndarray:
-    """The nats of every token but the first, by transformers from the exported weights."""
+def surprise(folder: Path, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nats of every token but the first and whether it is the likeliest, by transformers from the weights."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -67,8 +67,8 @@ def surprise(folder: Path, ids: np.ndarray) -> np.ndarray:
     rows = torch.from_numpy(ids.astype(np.int64))
     with torch.no_grad():
         logits = model(rows).logits[:, :-1].float()
-    found: np.ndarray = torch.nn.functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none").numpy()
-    return found
+    nats: np.ndarray = torch.nn.functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none").numpy()
+    return nats, (logits.argmax(dim=-1) == rows[:, 1:]).numpy()
 
 
 @pytest.fixture
@@ -91,7 +91,12 @@ def test_it_learns_and_transformers_reads_what_it_exports(
     assert lines[-1].loss < lines[0].loss - 0.05
     assert lines[-1].tokens_per_s
     assert fitted.export(tmp_path) is not None
-    np.testing.assert_allclose(surprise(tmp_path, ids), nats, atol=2e-5)
+    expected, likeliest = surprise(tmp_path, ids)
+    np.testing.assert_allclose(expected, nats, atol=2e-5)
+    assert isinstance(fitted, Guesser)
+    hits = fitted.hits(ids)
+    assert (hits.dtype, 0.0 < hits.mean() < 1.0) == (np.bool_, True)
+    assert (hits == likeliest).mean() > 0.99  # all but ties to the last digit
 
 
 def test_a_stopped_training_goes_on_to_the_same_model(

@@ -242,6 +242,41 @@ def test_a_disk_that_takes_no_more_keeps_the_last_good_checkpoint(
     assert resumed.steps == 400
 
 
+FULL = ("bash", "-c", 'ulimit -f "$0"; exec "$@"')  # no file may outgrow so many KiB
+
+
+def test_an_export_that_the_disk_refuses_is_told_and_made_later(
+    prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
+) -> None:  # type: ignore[no-untyped-def]
+    need("torch")
+    task = task_of("torch_transformer fsdp", prepared, tmp_path)
+    before = fit(task)
+    for name in ("bundle", "result.json"):
+        (tmp_path / name).rename(tmp_path / f"{name}.before")
+    (worker,) = start(write_task(task), under=(*FULL, "8"))  # nothing is left to train: it goes on to the export
+    _, said = worker.communicate(timeout=300)
+    assert worker.returncode == 4, said
+    assert f"{tmp_path / 'bundle'}: cannot be written: File too large\n  fix: free disk space, then resume" in said
+    assert not (tmp_path / "bundle").exists()
+    assert not (tmp_path / ".bundle").exists()
+    assert (fit(task).loss, read_bundle(tmp_path / "bundle").kind) == (before.loss, "language")
+
+
+def test_processes_that_write_together_are_refused_together(
+    prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
+) -> None:  # type: ignore[no-untyped-def]
+    need("torch")
+    settings = TorchMlp(**{**MLP, "hidden": 64, "layers": 2, "early_stopping": 20})  # type: ignore[arg-type]
+    task = task_of("torch_mlp ddp", prepared, tmp_path, torch_mlp=settings, validation_ratio=0.2)
+    workers = start(write_task(task), world=2, under=(*FULL, "8"))
+    for worker in workers:
+        _, said = worker.communicate(timeout=300)
+        assert worker.returncode == 4, said
+        assert f"{tmp_path / 'checkpoints'}: the checkpoint cannot be written: " in said
+        assert "Traceback" not in said
+    assert not (tmp_path / "result.json").exists()
+
+
 def test_wrong_folders_and_tasks_are_told(tmp_path: Path, start, prepared: Path) -> None:  # type: ignore[no-untyped-def]
     (nothing,) = start(tmp_path)
     _, said = nothing.communicate(timeout=60)

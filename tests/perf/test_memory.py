@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import FIT_RATIO, Memory, memory
-from gpuyard.perf.memory import layer_activation_bytes, least_recompute, shortfall_bytes
+from gpuyard.perf import Memory, memory
+from gpuyard.perf.memory import layer_activation_bytes, least_recompute
 from gpuyard.perf.runs import read_runs
 from gpuyard.perf.score import predicted_bytes
 
@@ -36,14 +36,6 @@ def test_parts_add_up_and_none_is_negative(drawn: Case) -> None:
     assert float(found.total_bytes) == pytest.approx(sum(parts), rel=1e-12)
     assert np.isfinite(parts).all()
     assert min(parts) >= 0.0
-
-
-@given(cases(), more)
-def test_more_memory_never_makes_a_fitting_layout_not_fit(drawn: Case, times: float) -> None:
-    usual = shortfall_bytes(drawn.arch, drawn.layout, drawn.chip, drawn.soft)
-    roomy = shortfall_bytes(drawn.arch, drawn.layout, scaled(drawn.chip, times, "hbm_bytes"), drawn.soft)
-    assert roomy <= usual
-    assert (usual == 0.0) == (drawn.memory_bytes() <= FIT_RATIO * drawn.chip.hbm_bytes)
 
 
 @given(cases(), more)

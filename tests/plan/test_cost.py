@@ -91,6 +91,16 @@ def test_flex_start_is_bounded_by_the_list_price_and_by_seven_days() -> None:
     assert "flex-start" not in by_way(billed("a4-highgpu-8g", useful_s=8 * DAY_S))
 
 
+def test_nobody_commits_to_years_for_an_hour_of_a_service() -> None:
+    found = billed("g2-standard-48", 2, None)
+    assert found
+    assert not any(bill.term_s for bill in found)
+    assert all("/h with a commitment of three years" in bill.note for bill in found if bill.way == "on-demand")
+    named = billed("g2-standard-48", 2, None, consumption=("reservation",))
+    assert {bill.term_s for bill in named} >= {8760 * 3600.0, 3 * 8760 * 3600.0}
+    assert named[0].term_s == 3 * 8760 * 3600.0
+
+
 def test_a_commitment_is_paid_in_full() -> None:
     committed = [bill for bill in billed("g2-standard-48", 2) if "commitment" in bill.note]
     assert {bill.billed_s for bill in committed} == {8760 * 3600.0, 3 * 8760 * 3600.0}

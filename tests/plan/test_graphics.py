@@ -144,10 +144,20 @@ def test_an_hourly_budget_binds() -> None:
 
 
 def test_a_price_that_nobody_publishes_rules_out_where_money_counts() -> None:
-    seats = "task: graphics\ngraphics: {use: virtual-workstation, sessions: 4, memory: 8GB}\nwhere: {machines: [g4-standard-6]}\n"
-    assert plan(seats).options[0].usd is None
-    with_budget = parse_workload(seats + "requirements: {hourly_budget: $100/h}\n", "test.yaml", CATALOG)
+    streams = "task: graphics\ngraphics: {use: video, sessions: 4}\nwhere: {machines: [g4-standard-6]}\n"
+    assert plan(streams).options[0].usd is None
+    with_budget = parse_workload(streams + "requirements: {hourly_budget: $100/h}\n", "test.yaml", CATALOG)
     assert isinstance(plan_graphics(with_budget, CATALOG), Infeasible)
+
+
+def test_a_share_of_a_gpu_is_no_workstation() -> None:
+    seats = "task: graphics\ngraphics: {use: virtual-workstation, sessions: 4, memory: 8GB}\n"
+    found = refused(seats + "where: {machines: [g4-standard-6, g4-standard-24]}\n")
+    assert "no source tells that g4-standard-24 can be had as a virtual workstation" in found.what
+    assert found.fix == "use g4-standard-48"
+    assert {option.cluster.machine for option in plan(seats + "where: {machines: [g4-*]}\n").options} <= {
+        row.name for row in CATALOG.machines if row.vws_api_name
+    }
 
 
 def test_max_chips_binds() -> None:

@@ -11,6 +11,7 @@ LWS = "spec.leaderWorkerTemplate.workerTemplate"
 CONFIG = "body.nodePool.config"
 CLUSTER = "body.cluster"
 NODES = "deployment_groups[0].modules[3].settings"
+DESK = "body.properties"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,14 @@ CASES = (
     case("machine-exists", "node-pool-flex.json", {f"{CONFIG}.machineType": "a3-ultragpu-4g"}),
     case("boot-disk", "node-pool-flex.json", {f"{CONFIG}.diskType": "pd-ssd"}),
     case("boot-disk", "instance-reserved.json", {"body.disks[0].initializeParams.diskType": "zones/europe-west1-b/diskTypes/pd-ssd"}),
+    case("gpus-agree", "template-desk.json", {f"{DESK}.guestAccelerators[0].acceleratorCount": 2}),
+    case("workstation", "template-desk.json", {f"{DESK}.guestAccelerators": GONE}),
+    case("workstation", "template-desk.json", {f"{DESK}.guestAccelerators[0].acceleratorType": "nvidia-l4"}),
+    case("workstation", "template-desk.json", {f"{DESK}.machineType": "g4-standard-48"}),
+    case("workstation", "template-desk.json", {f"{DESK}.machineType": "g4-standard-24"}),
+    case("workstation", "template-desk.json", {f"{DESK}.machineType": "n1-standard-8"}),
+    case("workstation", "template-desk.json", {f"{DESK}.scheduling.provisioningModel": "SPOT"}),
+    case("workstation", "template-desk.json", {f"{DESK}.scheduling.preemptible": True}),
     # 13 length of runs
     case("run-length", "resize.json", {"body.requestedRunDuration.seconds": "300"}),
     case("run-length", "resize.json", {"body.requestedRunDuration.seconds": "700000"}),

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuyard.learn import TrainSpec
@@ -40,6 +40,8 @@ def drawn(text: str) -> None:
 
 @settings(max_examples=30)
 @given(points=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20))
+@example(points=[(0.0, 5e-324)])
+@example(points=[(1e12, 1e12 + 1e-3)])
 def test_any_numbers_can_be_drawn(points: list[tuple[float, float]]) -> None:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     drawn(lines([("a <b>", xs, ys), ("none", [float("nan")], [1.0])], "x & y", "y"))

@@ -32,7 +32,7 @@ def test_stages_with_their_time_and_the_first_line_of_an_error() -> None:
         ("data", "done", "2.5s", "150 rows in"), ("train", "failed", "1s", "exit code 1"), ("register", "pending", "", ""),
     )  # fmt: skip
     assert table.title == "run 3f9a21: iris on local"
-    assert table.notes[0].startswith("failed, cost $1.5;")
+    assert table.notes[0].startswith("failed, cost $1.5")
     with pytest.raises(ValueError, match="zip"):
         run_table(RUN, ())
 

@@ -138,15 +138,6 @@ def test_attributes_are_found_by_key() -> None:
     assert (node.attribute("rack"), node.attribute("row")) == ("A1", None)
 
 
-def test_planes() -> None:
-    topology = two_planes()
-    assert topology.planes == (0, 1)
-    one = topology.in_plane(1)
-    assert {node.name for node in one.nodes} == {"server0", "server1", "spine-p1", "leaf0-p1", "leaf1-p1"}
-    assert len(one.links) == len(topology.links) / 2
-    assert rail_fabric().planes == ()
-
-
 def test_without() -> None:
     topology = rail_fabric(stripes=1, servers=2, rails=2, spines=2)
     cut = topology.links[0]

@@ -12,10 +12,11 @@ from html import escape
 
 import pytest
 
+from gpuyard.errors import RefusedError
 from gpuyard.home import Home
 from gpuyard.jobs import EngineSpec, Ledger
 from gpuyard.registry import Registry
-from gpuyard.web import Site
+from gpuyard.web import Site, open_site
 
 from .conftest import HARM, ask
 
@@ -36,6 +37,20 @@ def test_a_page_shows_what_there_is_and_loads_nothing_from_elsewhere(site: Site,
     assert not re.search(r'(src|href|action)="?(https?:)?//', got.text)
     for word in ("<script>document", "<img src=x", "<script>alert"):
         assert word not in got.text
+
+
+def test_a_port_in_use_is_told(site: Site, home: Home) -> None:
+    port = int(site.server_address[1])
+    with pytest.raises(RefusedError, match=f"127.0.0.1:{port}: cannot be listened on: .*\n  fix: use another --port"):
+        open_site(home, port=port)
+
+
+def test_pages_do_not_wait_for_who_writes(site: Site, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.home.WAIT_S", 0.05)
+    with home.connect("things", ()):
+        for path in ("/", "/runs", "/runs/last", "/models/wine", "/endpoints"):
+            got = ask(site, path)
+            assert (got.status, PAGES[path] in got.text) == (200, True), path
 
 
 def test_a_plan_has_its_reasons_its_link_heat_and_its_timelines(site: Site) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuyard.app.plan import plan_workload
 from gpuyard.catalog import Catalog, SwitchOs, load_catalog
 from gpuyard.document import Keys, Mapping, decode, load_json, read_file, read_text
-from gpuyard.errors import Infeasible, InputError
+from gpuyard.errors import Infeasible, InputError, one_of
 from gpuyard.fabric import (
     Demand,
     Fabric,
@@ -25,6 +25,7 @@ from gpuyard.fabric.lossless import PortHeadroom, headroom
 from gpuyard.fabric.render import render
 from gpuyard.fabric.verify import Finding, Progress, Verification, verify, verify_topology
 from gpuyard.fabric.verify.failures import quiet
+from gpuyard.home import write_whole
 from gpuyard.plan import Plan
 from gpuyard.topology import Topology
 from gpuyard.topology import from_json as topology_from_json
@@ -149,7 +150,7 @@ def _reports(paths: Iterable[Path]) -> Iterator[Report]:
     for path in paths:
         inside = sorted(each for each in path.iterdir() if each.suffix in REPORT_SUFFIXES) if path.is_dir() else [path]
         if not inside:
-            raise InputError.one(str(path), "no report in it", f"put files there that end in {REPORT_SUFFIXES}")
+            raise InputError.one(str(path), "no report in it", f"put files there that end in {one_of(REPORT_SUFFIXES)}")
         for each in inside:
             yield Report(file=str(each), text=read_text(each, MAX_BYTES))
 
@@ -166,9 +167,7 @@ def render_files(fabric: Fabric, folder: Path, layers: Sequence[Path] = (), told
     written: list[str] = []
     expected = len(fabric.devices)
     for file in render(fabric, load_catalog(layers)):
-        path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.text, encoding="utf-8")
+        write_whole(folder / file.path, file.text, durable=False)
         written.append(file.path)
         told(min(len(written), expected) - 1, expected)
     told(expected - 1, expected)

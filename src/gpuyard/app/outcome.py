@@ -58,7 +58,7 @@ def _select(run: RunFolder) -> str:
     found = load_result(run, "select", Selected)
     chosen = found.selection
     score = f" {chosen.metric} {chosen.winner.score.value:.4f}" if chosen.winner.score else ""
-    saved = f", {chosen.fits_saved_count} fits saved by pruning" if chosen.fits_saved_count else ""
+    saved = f", {chosen.fits_saved_count} fits spared" if chosen.fits_saved_count else ""
     return f"{chosen.winner.label}:{score}; {len(chosen.rejected)} others rejected{saved}"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from gpuyard.app.inference import plan_service
 from gpuyard.catalog import Catalog, load_catalog
@@ -37,6 +39,7 @@ def plan_workload(
     if workload.where.provider == "local":
         fix = "gpuyard up FILE measures, predicts and runs it; or use provider: google or onprem"
         raise InputError.one("where.provider", "this machine is not chosen but run on", fix)
+    catalog = _wired(workload, catalog)
     if workload.task in ("pretraining", "finetuning"):
         return plan_training(workload, catalog, profile, networks)
     if workload.task == "graphics":
@@ -44,3 +47,20 @@ def plan_workload(
     if workload.task == "hpc":
         return plan_hpc(workload, catalog)
     return plan_service(workload, catalog, folder)
+
+
+def _wired(workload: Workload, catalog: Catalog) -> Catalog:
+    """The catalog with own machines on the technology of the switch that the file names: their NICs speak both."""
+    name = workload.where.switch
+    if name is None:
+        return catalog
+    technology: Literal["infiniband", "roce"] = (
+        "infiniband" if catalog.switch(name).technology == "infiniband" else "roce"
+    )
+    machines = tuple(
+        replace(row, network=replace(row.network, technology=technology))
+        if row.provider == "onprem" and row.network.technology in ("infiniband", "roce")
+        else row
+        for row in catalog.machines
+    )
+    return replace(catalog, machines=machines)

@@ -22,6 +22,7 @@ from gpuyard.catalog import Catalog, load_catalog
 from gpuyard.document import Settings as AnyKeys
 from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of
 from gpuyard.fabric import from_json
+from gpuyard.home import write_whole
 from gpuyard.provision.apply.journal import check_none_stand
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment import (
@@ -188,6 +189,6 @@ def _write(folder: Path, files: Sequence[Artefact]) -> None:
                 (folder / name).unlink(missing_ok=True)
         for item in files:
             (folder / item.name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / item.name).write_text(item.text, encoding="utf-8")
+            write_whole(folder / item.name, item.text)
     except OSError as error:
         raise RefusedError(str(folder), f"cannot be written: {error}", "name another folder with -o") from None

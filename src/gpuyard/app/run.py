@@ -7,16 +7,27 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from gpuyard import __version__
 from gpuyard.app.bus import check_bus
 from gpuyard.app.pipeline import RunSpec, read_stages
 from gpuyard.app.serve import settings_from_spec
-from gpuyard.app.stage import Evaluated, RunFolder, Selected, load_result, make_run, open_run, training_task
+from gpuyard.app.stage import (
+    EXIT_INFEASIBLE,
+    EXIT_REFUSED,
+    EXIT_WRONG,
+    Evaluated,
+    RunFolder,
+    Selected,
+    load_result,
+    make_run,
+    open_run,
+    training_task,
+)
 from gpuyard.catalog import load_catalog
-from gpuyard.document import Doc, dump_json
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.document import Doc, dump_json, load_json
+from gpuyard.errors import Infeasible, InputError, RefusedError
 from gpuyard.home import Home, write_whole
 from gpuyard.jobs import (
     EngineSpec,
@@ -81,12 +92,12 @@ def begin_run(
     name = engine or (workload.where.engine if stages.run.engine == EngineSpec() else None)
     spec = stages.run.engine if name in (None, stages.run.engine.name) else _engine(name)
     ledger = Ledger(home=home)
-    run = ledger.begin(
+    run_id = ledger.new_id()
+    make_run(home.runs / run_id, path, home, workload.name)  # first: what the ledger tells of can be resumed
+    return ledger.begin(
         name=workload.name, workload=path.read_text(encoding="utf-8"), engine=spec, stages=stages.names,
-        versions=(("gpuyard", __version__), *versions()), folder="",
+        versions=(("gpuyard", __version__), *versions()), run_id=run_id,
     )  # fmt: skip
-    make_run(Path(run.folder), path, home, workload.name)
-    return run
 
 
 def _engine(name: str | None) -> EngineSpec:
@@ -98,6 +109,7 @@ def _engine(name: str | None) -> EngineSpec:
 
 def resume_run(home: Home, run: Run, tell: Tell = lambda _: None) -> Run:
     """Goes on with a run where it was left: what is done is not done again."""
+    open_run(Path(run.folder))  # one without its folder is refused before it is taken
     return continue_run(home, Ledger(home=home).take(run.id), tell=tell)
 
 
@@ -156,17 +168,25 @@ def _by_engine(ledger: Ledger, folder: RunFolder, run: Run, name: str, tell: Tel
     if status.state == "done" and folder.result(name).exists():
         ledger.finish(run.id, name, state="done", result=str(folder.result(name)), cost_usd=spent)
         return "done"
+    state: Literal["cancelled", "failed"] = "cancelled" if status.state == "cancelled" else "failed"
     kept = ledger.get(run.id).stage(name)
-    lines = list(engine.logs(kept.handle, follow=False))[-TAIL:] if kept and kept.handle else []
-    error = "\n".join([_reason(status), *lines])
-    state = "cancelled" if status.state == "cancelled" else "failed"
-    ledger.finish(run.id, name, state="cancelled" if state == "cancelled" else "failed", error=error, cost_usd=spent)
+    lines = list(engine.logs(kept.handle, follow=False)) if kept and kept.handle else []
+    error = _error(folder.infeasible(name), status, lines)
+    ledger.finish(run.id, name, state=state, error=error, cost_usd=spent, exit_code=status.exit_code)
     return state
 
 
-def _reason(status: Status) -> str:
-    """Why a stage did not end well."""
-    return status.reason or (f"exit {status.exit_code}" if status.exit_code is not None else status.state)
+def _error(infeasible: Path, status: Status, lines: Sequence[str]) -> str:
+    """Why a stage did not end well: what binds, what it said of its input or of the world, or its last words."""
+    if status.exit_code == EXIT_INFEASIBLE and infeasible.exists():
+        return str(load_json(infeasible.read_text(encoding="utf-8"), Infeasible, str(infeasible)))
+    again = max((number for number, line in enumerate(lines) if line.startswith("gpuyard: ")), default=-1)
+    last = lines[again + 1 :]  # of the last attempt
+    began = next((number for number, line in enumerate(last) if line.startswith("error: ")), None)
+    if status.exit_code in (EXIT_WRONG, EXIT_REFUSED) and began is not None:
+        return "\n".join(last[began:])
+    reason = status.reason or (f"exit {status.exit_code}" if status.exit_code is not None else status.state)
+    return "\n".join([reason, *lines[-TAIL:]])
 
 
 def _task(folder: RunFolder, run: Run, name: str) -> Task:

@@ -32,13 +32,13 @@ class Shown:
 def _ledger(home: Home) -> Ledger:
     """The ledger of a state directory that is there; reading makes none."""
     if not home.ledger.exists():
-        raise InputError.one(str(home.path), "there is no state directory", "name it with --home, or `gpuyard run`")
+        raise InputError.one(str(home.path), "there is no state directory", "name the one of the workload with --home")
     return Ledger(home=home)
 
 
 def list_runs(home: Home) -> tuple[Run, ...]:
     """Every run, newest first; none where nothing has run yet."""
-    return Ledger(home=home).runs() if home.ledger.exists() else ()
+    return Ledger(home=home).runs()
 
 
 def find_run(home: Home, run_id: str) -> Run:

@@ -45,6 +45,7 @@ def select_file(
     return select(
         prepared_parts(prepared, stages.evaluate or EvaluateSpec()), stages.select, problem, export=export,
         price=price, storage=home.path / STORE, data=prepared.manifest.version, workers=workers, progress=progress,
+        train=stages.train,
     )  # fmt: skip
 
 

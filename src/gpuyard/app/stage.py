@@ -9,33 +9,29 @@ own. Exit codes are those of gpuyard: 2 wrong input, 3 infeasible, 4 the world r
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from polars.exceptions import ComputeError
-
 from gpuyard.app.evaluate import evaluate_file, evaluate_model
 from gpuyard.app.pipeline import Stages, read_stages
 from gpuyard.app.select import select_file
 from gpuyard.datasets import DataSpec, LocalEngine, RayEngine, load_prepared, prepare
 from gpuyard.document import Doc, dump_json, load_json
-from gpuyard.errors import Infeasible, InputError, RefusedError
+from gpuyard.errors import Infeasible, InputError, RefusedError, refusal
 from gpuyard.home import Home, write_whole
 from gpuyard.learn import TrainTask, fit, write_task
 from gpuyard.learn.evaluate import Scorecard
 from gpuyard.learn.select import Selection
 
 __all__ = [
-    "Evaluated", "Prepared", "RunFolder", "Selected", "load_result", "make_run", "open_run", "run_stage",
-    "training_task",
+    "EXIT_INFEASIBLE", "EXIT_REFUSED", "EXIT_WRONG", "Evaluated", "Prepared", "RunFolder", "Selected", "load_result",
+    "make_run", "open_run", "run_stage", "training_task",
 ]  # fmt: skip
 
 T = TypeVar("T")
-OS_ERROR = re.compile(r"([\w ]+) \(os error \d+\)")
 EXIT_WRONG, EXIT_INFEASIBLE, EXIT_REFUSED = 2, 3, 4
 
 
@@ -101,6 +97,10 @@ class RunFolder:
         """What a stage found."""
         return self.stage(name) / "result.json"
 
+    def infeasible(self, name: str) -> Path:
+        """What binds, where nothing satisfied a stage."""
+        return self.stage(name) / "infeasible.json"
+
     @property
     def stages(self) -> Stages:
         """What is to be run."""
@@ -119,7 +119,8 @@ def open_run(folder: Path) -> RunFolder:
     """The run of a folder."""
     path = folder / "run.json"
     if not path.exists():
-        raise InputError.one(str(folder), "is not the folder of a run", "see `gpuyard runs`")
+        fix = "start a new run with `gpuyard run` or `gpuyard up`"
+        raise InputError.one(str(folder), "is not the folder of a run, or not a whole one", fix)
     saved = load_json(path.read_text(encoding="utf-8"), _Saved, str(path))
     home = Home(path=Path(saved.home))
     return RunFolder(path=folder, base=Path(saved.file).parent, home=home, name=saved.name)
@@ -156,15 +157,9 @@ def _data(run: RunFolder) -> Prepared:
     stages = run.stages
     assert stages.data is not None
     spec = stages.run.engine
-    engine = RayEngine(address=spec.address or None) if spec.name == "ray" else LocalEngine()
+    engine = RayEngine() if spec.name == "ray" else LocalEngine()  # the cluster that started this stage
     out = data_folder(run, stages.data)
-    try:
-        made = prepare(stages.data, base=run.base, out=out, engine=engine)
-    except ComputeError as error:  # what polars makes of a disk that is full, or gone
-        refused = OS_ERROR.search(str(error))
-        if refused is None:
-            raise
-        raise RefusedError(str(out), f"cannot be written: {refused[1]}", "free disk space, then resume") from error
+    made = prepare(stages.data, base=run.base, out=out, engine=engine)
     manifest = made.manifest
     return Prepared(
         folder=str(made.folder), version=manifest.version, rows_in_count=manifest.rows_in,
@@ -181,8 +176,9 @@ def _evaluate(run: RunFolder) -> Evaluated:
 
 
 def _on_test(run: RunFolder, data: Path, bundle: Path) -> Scorecard | None:
-    """The exported model on rows that nothing has seen; None where no split was kept for it."""
-    if not any(split.name == "test" and split.rows for split in load_prepared(data).manifest.splits):
+    """The exported model on rows that nothing has seen; None where no split was kept, or it is a language model."""
+    manifest = load_prepared(data).manifest
+    if manifest.problem == "language" or not any(split.name == "test" and split.rows for split in manifest.splits):
         return None
     return evaluate_model(run.workload, str(bundle), home=run.home, data=data).card
 
@@ -205,8 +201,10 @@ WORKERS: dict[str, Callable[[RunFolder], object]] = {"data": _data, "evaluate": 
 def run_stage(folder: Path, name: str) -> int:
     """Runs one stage and leaves its result; gives the exit code."""
     run = open_run(folder)
+    run.infeasible(name).unlink(missing_ok=True)
     found = WORKERS[name](run)
     if isinstance(found, Infeasible):
+        write_whole(run.infeasible(name), dump_json(found))
         sys.stderr.write(f"{found}\n")
         return EXIT_INFEASIBLE
     write_whole(run.result(name), dump_json(found))
@@ -223,9 +221,11 @@ def main(words: list[str]) -> int:
     except RefusedError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_REFUSED
-    except OSError as error:  # a disk that is full, or gone
-        what = error.strerror or str(error)
-        sys.stderr.write(f"{RefusedError(str(error.filename or words[0]), what, 'free disk space, then resume')}\n")
+    except Exception as error:
+        refused = refusal(error, words[0])  # a disk that is full, or gone
+        if refused is None:
+            raise
+        sys.stderr.write(f"{refused}\n")
         return EXIT_REFUSED
 
 

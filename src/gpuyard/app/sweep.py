@@ -110,7 +110,7 @@ def _on_ray(jobs: Sequence[_Job], _: int) -> Iterator[tuple[int, Found]]:
     except ModuleNotFoundError:
         raise InputError.one("--on", "Ray is not installed", "pip install ray, or use --on local") from None
     if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+        ray.init(address=os.environ.get("RAY_ADDRESS") or "local", log_to_driver=False)  # never a stale one
     remote = ray.remote(num_cpus=1)(_simulated)
     waiting = {remote.remote(job): number for number, job in enumerate(jobs)}
     while waiting:

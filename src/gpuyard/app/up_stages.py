@@ -19,7 +19,7 @@ from gpuyard.app.plan import plan_file
 from gpuyard.app.predict import compare_training, foresee_serving, foresee_training
 from gpuyard.app.provision import Choice, provision_file
 from gpuyard.app.run import begin_run, continue_run, serve_again
-from gpuyard.app.stage import Prepared, Selected, load_result, open_run
+from gpuyard.app.stage import EXIT_INFEASIBLE, EXIT_WRONG, Prepared, Selected, load_result, open_run
 from gpuyard.app.step import StepAsked, simulate_planned_step
 from gpuyard.catalog import load_catalog
 from gpuyard.datasets import load_prepared
@@ -70,9 +70,11 @@ class Up:
         if not path.exists():
             return None
         try:
-            return Ledger(home=self.home).get(path.read_text(encoding="utf-8"))
+            run = Ledger(home=self.home).get(path.read_text(encoding="utf-8"))
+            open_run(Path(run.folder))  # one whose folder is gone, or was never whole, is begun anew
         except InputError:
             return None
+        return run
 
     def advice(self, done: Sequence[Outcome]) -> str:
         """What to do now."""
@@ -98,7 +100,8 @@ class Step:
 
     def stands(self, work: Up, earlier: Outcome) -> bool:
         """True when what an earlier start made is still there."""
-        return all(work.file(name).exists() for name in earlier.files) and self.holds(work)
+        there = all(work.file(name).exists() for name in earlier.files)
+        return earlier.state != "stopped" and there and self.holds(work)  # what stopped it may be otherwise now
 
     def clear(self, work: Up) -> None:
         """Removes what an earlier start made, perhaps of another workload: the stages after it would read it."""
@@ -273,8 +276,12 @@ def _run(name: str) -> Callable[[Up], Outcome]:
         assert found is not None
         if found.state == "skipped":
             return Outcome(name=name, state="skipped", what="the command left no model")
+        if found.exit_code == EXIT_INFEASIBLE:
+            return Outcome(name=name, state="stopped", what=found.error)
         if found.state != "done":
-            raise RefusedError(name, found.error or "it did not end well", f"mend it, then gpuyard up {work.path}")
+            what, fix = found.error or "it did not end well", f"mend it, then gpuyard up {work.path}"
+            wrong = found.exit_code == EXIT_WRONG
+            raise InputError.one(name, what, fix) if wrong else RefusedError(name, what, fix)
         if name == "deploy":
             serve_again(done)
         index = [stage.name for stage in done.stages].index(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ from gpuyard.workload import ConsumptionName, Workload
 
 __all__ = ["Blueprint", "Proof", "Shape"]
 
-Shape = Literal["multi-node", "single-node", "service"]
+Shape = Literal["multi-node", "single-node", "service", "desks"]
 _NONE = Settings()
 
 
@@ -56,10 +57,32 @@ class Blueprint:
 
     @property
     def shape(self) -> Shape:
-        """A service, a job on one machine, or one on several that work together."""
+        """A service, desks that people sit at, a job on one machine, or one on several that work together."""
+        graphics = self.workload.graphics
         if self.workload.task == "inference":
             return "service"
+        if graphics is not None and graphics.use == "virtual-workstation":
+            return "desks"
         return "multi-node" if self.machine_count > 1 else "single-node"
+
+    @property
+    def has_end(self) -> bool:
+        """True of work that is done at some time; a service, desks and streams of video go on until they are ended."""
+        graphics = self.workload.graphics
+        return self.shape not in ("service", "desks") and (graphics is None or graphics.use != "video")
+
+    @property
+    def is_independent(self) -> bool:
+        """True where a machine neither waits for the others nor ends with them: frames and streams."""
+        return self.workload.graphics is not None
+
+    @property
+    def seats_per_machine(self) -> int:
+        """People who sit at one machine: the sessions, shared out over the machines."""
+        graphics = self.workload.graphics
+        if graphics is None or self.shape != "desks":
+            return 0
+        return math.ceil((graphics.sessions_count or 1) / self.machine_count)
 
     @property
     def is_tpu(self) -> bool:

@@ -83,10 +83,6 @@ def _chosen(
 
 
 def _priced(option: Option, catalog: Catalog) -> datetime.date | None:
-    """The oldest date among the sources of the option's prices."""
+    """The oldest date among the option's prices."""
     wanted = {name for bill in option.bills for name in (bill.price, bill.host_price) if name}
-    sources = {source.name: source.date for source in catalog.sources}
-    dates = [
-        sources[name] for price in catalog.prices if price.name in wanted for name in price.source if name in sources
-    ]
-    return min(dates, default=None)
+    return min((price.date for price in catalog.prices if price.name in wanted), default=None)

@@ -79,6 +79,9 @@ class Machine:
     cpu: Annotated[str, Doc("the host's processor: a name under chips where the catalog has it")] = ""
     scale_up_domain_count: Annotated[int | None, AtLeast(1), Doc("chips that share a scale-up domain")] = None
     api_name: Annotated[str, Doc("the accelerator's name in the provider's API")] = ""
+    vws_api_name: Annotated[
+        str | None, Doc("its name there as a virtual workstation; none: no source tells that it can be had so")
+    ] = None
     multi_host: Annotated[bool, Doc("several of them can work as one; false: each is a slice by itself")] = True
     local_ssd_bytes: Annotated[Bytes | None, Doc("the most, where it is optional")] = None
     local_ssd_mode: Literal["attached", "optional", "none"] | None = None

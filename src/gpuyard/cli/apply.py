@@ -103,8 +103,8 @@ def _offer(prepared: Prepared) -> str:
             f"  at most   {show(exposure.largest_usd, MONEY)}: every machine for {show(exposure.ttl_s, DURATION)}",
             "  storage, network and control planes are not in it",
         ]
-    if blueprint.shape == "service":
-        lines.append(f"  a service has no end of its own: destroy it, at the latest at {place.expires}")
+    if not blueprint.has_end:
+        lines.append(f"  it has no end of its own: destroy it, at the latest at {place.expires}")
     if prepared.is_resumed:
         lines.append("  an earlier run began it: this one goes on where that stopped")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from gpuyard.app.calibrate import fold_run
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.document import plain
 from gpuyard.errors import InputError
-from gpuyard.home import Home
+from gpuyard.home import Home, write_whole
 from gpuyard.perf.profiles import find_profile
 from gpuyard.report import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
@@ -71,13 +71,13 @@ def _by_file(arguments: argparse.Namespace) -> int:
     assert isinstance(fields, dict)
     name = fields.pop("name")
     text = yaml.safe_dump({"profiles": {name: fields}}, sort_keys=False, allow_unicode=True)
-    arguments.output.write_text(text, encoding="utf-8")
+    write_whole(arguments.output, text)
     if arguments.json:
         print_json({"profile": profile, "file": str(arguments.output), "errors": scored.errors})
     else:
-        left = show(scored.errors.mean_abs_error or 0.0, RATIO)
+        left, rows = show(round(scored.errors.mean_abs_error or 0.0, 6), RATIO), scored.errors.rows
         print_text(
-            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {scored.errors.rows} measured steps\n"
+            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {rows} measured step{'s' * (rows > 1)}\n"
             f"mean error on them after calibration: {left}"
         )
     return 0

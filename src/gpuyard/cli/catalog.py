@@ -29,7 +29,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog = (
-        'examples:\n  gpuyard catalog chips --where "memory>=80GB" --where kind=gpu --sort -bf16\n'
+        'examples:\n  gpuyard catalog chips --where "memory>=80GB" --where kind=gpu --sort=-bf16\n'
         "  gpuyard catalog machines a3-ultragpu-8g --sources\n"
         "  gpuyard catalog prices --where machine=a3-* --sort spot\n"
         "  gpuyard catalog chips h100-sxm --yaml > my-chip.yaml     a row to start your own from"

@@ -61,11 +61,12 @@ def _candidates(answer: Answer) -> Table:
     """The machines that may run it."""
     headings = ("machine", "chips", "chip", "memory", "network", "on demand", "spot", "region", "recommended")
     numeric = ("chips", "memory", "on demand", "spot")
+    count = len(answer.candidates)
     left_out = [f"left out, {group.reason}: {_names(group.machines)}" for group in answer.left_out]
     return Table(
         columns=tuple(Column(heading=heading, numeric=heading in numeric) for heading in headings),
         rows=tuple(_row(candidate) for candidate in answer.candidates),
-        notes=(f"{len(answer.candidates)} machine types may run it", *left_out),
+        notes=(f"{count} machine type{'s' * (count != 1)} may run it", *left_out),
     )
 
 

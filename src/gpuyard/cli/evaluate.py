@@ -9,6 +9,7 @@ from gpuyard.app.evaluate import Judged, evaluate_file, evaluate_model
 from gpuyard.cli.options import add_json, whole
 from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import InputError
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text
 from gpuyard.report.evaluate import comparison_table, fold_table, scorecard_page, scorecard_table, slice_table
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
     if arguments.html:
         text = scorecard_page(judged.card, judged.comparisons, judged.against)
-        arguments.html.write_text(text, encoding="utf-8")
+        write_whole(arguments.html, text)
     if arguments.json:
         print_json(judged)
     else:

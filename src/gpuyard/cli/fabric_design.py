@@ -15,6 +15,7 @@ from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity,
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.fabric import Demand, Fabric, ProviderFabric, Tenant, demand_for, to_json
 from gpuyard.fabric.demand import Addressing, Balancing, Purpose, Shape, Tenancy
+from gpuyard.home import write_whole
 from gpuyard.report import Column, Table, print_json, print_table, print_text
 from gpuyard.report.fabric import facts_table
 from gpuyard.units import BITS_PER_S, LENGTH
@@ -103,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_DONE
     text = to_json(found)
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        write_whole(arguments.output, text)
     if arguments.json:
         print_text(text)
     else:

@@ -13,6 +13,7 @@ from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.fabric import Fabric
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_text
 from gpuyard.report.fabric_page import fabric_page, topology_page
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
@@ -79,6 +80,6 @@ def run_draw(arguments: argparse.Namespace) -> int:
         found = None if arguments.no_verify else verify_cabling(subject, layers, print_progress)
         page = fabric_page(subject, found, name) if isinstance(subject, Fabric) else topology_page(subject, found, name)
         text = page
-    output.write_text(text, encoding="utf-8")
+    write_whole(output, text)
     print_json({"file": str(output)}) if arguments.json else print_text(f"wrote {output}")
     return EXIT_DONE

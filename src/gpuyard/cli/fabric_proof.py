@@ -11,6 +11,7 @@ from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity
 from gpuyard.errors import InputError
 from gpuyard.fabric import Fabric
 from gpuyard.fabric.verify import Finding
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text
 from gpuyard.report.fabric import checks_table, findings_table, listed_findings
 from gpuyard.report.fabric_page import fabric_page, topology_page
@@ -57,7 +58,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             page = fabric_page(subject, found, title)
         else:
             page = topology_page(built or _cabling(subject), found, title)
-        arguments.html.write_text(page, encoding="utf-8")
+        write_whole(arguments.html, page)
     if arguments.json:
         print_json(found)
     else:
@@ -101,7 +102,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     against = read_cabling(arguments.against) if arguments.against else None
     found = import_files(arguments.files, against, arguments.speed)
     if arguments.output:
-        arguments.output.write_text(to_json(found.built.topology), encoding="utf-8")
+        write_whole(arguments.output, to_json(found.built.topology))
     if arguments.json:
         topology = found.built.topology
         counts = {"nodes": len(topology.nodes), "links": len(topology.links)}

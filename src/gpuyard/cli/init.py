@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuyard.catalog import Task
 from gpuyard.cli.options import add_json
 from gpuyard.errors import InputError, nearest, one_of
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_text
 from gpuyard.workload import starter
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file or f"{task}.yaml")
     if path.exists() and not arguments.force:
         raise InputError.one(str(path), "is there already", "choose another name, or add --force to write over it")
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     if arguments.json:
         print_json({"file": str(path)})
     else:

@@ -8,7 +8,7 @@ import sys
 from gpuyard.app.runs import run_logs
 from gpuyard.cli.options import add_json
 from gpuyard.cli.state import add_home, home_of
-from gpuyard.report import print_json, print_text
+from gpuyard.report import print_doing, print_json, print_text
 
 __all__ = ["add_arguments", "run"]
 
@@ -29,8 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"lines": list(lines)})
         return 0
+    told = False
     for line in lines:
         print_text(line)
+        told = True
         if arguments.follow:
             sys.stdout.flush()
+    if not told:
+        print_doing("its jobs wrote nothing; `gpuyard show` tells what they came to")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -16,6 +17,12 @@ from gpuyard.cli.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_WR
 from gpuyard.errors import InputError, Problem, RefusedError, nearest
 
 __all__ = ["main"]
+
+KEPT = {  # commands that go on where they were interrupted, and how
+    "run": "`gpuyard resume last` goes on",
+    "resume": "the same command goes on",
+    "up": "the same command goes on",
+}
 
 
 class CommandModule(Protocol):
@@ -48,10 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(words, (error.problem,))
         return EXIT_REFUSED
     except KeyboardInterrupt:
+        if words and words[0] in KEPT:
+            print(f"interrupted; what is done is kept: {KEPT[words[0]]}", file=sys.stderr)  # noqa: T201
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # `gpuyard catalog | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
+    except IsADirectoryError as error:
+        _tell(words, (Problem(where=str(error.filename), what="is a folder", fix="give a file inside it"),))
+        return EXIT_WRONG_INPUT
     except OSError as error:  # a full disk, a read-only folder
         where = str(error.filename or "output")
         problem = Problem(where=where, what=error.strerror or str(error), fix="make room or choose another place")
@@ -114,4 +126,5 @@ def _tell(words: list[str], problems: tuple[Problem, ...]) -> None:
         print(problem, file=sys.stderr)  # noqa: T201
     if "--json" in words:
         rows = [{"where": problem.where, "what": problem.what, "fix": problem.fix} for problem in problems]
-        print(json.dumps({"problems": rows}, indent=2, ensure_ascii=False))  # noqa: T201
+        with contextlib.suppress(OSError):  # it may be standard output that is full
+            print(json.dumps({"problems": rows}, indent=2, ensure_ascii=False), flush=True)  # noqa: T201

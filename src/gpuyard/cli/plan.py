@@ -12,6 +12,7 @@ from gpuyard.app.serving import simulate_option
 from gpuyard.cli.exits import EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.errors import Infeasible, InputError
+from gpuyard.home import write_whole
 from gpuyard.plan import Plan
 from gpuyard.plan.shortlist import Networks
 from gpuyard.report import print_json, print_table, print_text
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain is not None and not 1 <= arguments.explain <= len(found.options):
         raise InputError.one("--explain", f"there is no option {arguments.explain}", f"use 1 to {len(found.options)}")
     if arguments.html:
-        arguments.html.write_text(plan_page(found, arguments.top, _simulated(found, arguments)), encoding="utf-8")
+        write_whole(arguments.html, plan_page(found, arguments.top, _simulated(found, arguments)))
     if arguments.json:
         print_json(found)
     else:

@@ -8,10 +8,10 @@ from pathlib import Path
 from gpuyard.app.outcome import outcomes
 from gpuyard.app.pipeline import STAGES
 from gpuyard.app.run import run_file
-from gpuyard.cli.exits import EXIT_DONE, EXIT_REFUSED
+from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE, EXIT_REFUSED, EXIT_WRONG_INPUT
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.home import Home
-from gpuyard.jobs import ENGINE_NAMES, Run
+from gpuyard.jobs import ENGINE_NAMES, Run, Stage
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.progress import progress_line
 from gpuyard.report.run import run_table
@@ -52,7 +52,26 @@ def told(done: Run, *, as_json: bool) -> int:
         print_json(done)
     else:
         print_table(run_table(done, outcomes(done)))
+        print_text(f"`gpuyard show {done.id}` tells more")
         failed = next((stage for stage in done.stages if stage.state == "failed"), None)
         if failed is not None:
-            print_text(f"error: {failed.name}: {failed.error}\n  fix: mend it, then gpuyard resume {done.id}")
-    return EXIT_REFUSED if done.state == "failed" else EXIT_DONE
+            print_text(_failure(failed, done.id))
+    return exit_code(done)
+
+
+def _failure(stage: Stage, run_id: str) -> str:
+    """Why a stage failed, and how to go on; what says its own fix is told as it is."""
+    if stage.exit_code == EXIT_INFEASIBLE:
+        return stage.error
+    if stage.error.startswith("error: "):
+        return f"{stage.error}\n  then: gpuyard resume {run_id}; after a change of the workload: gpuyard run"
+    return f"error: {stage.name}: {stage.error}\n  fix: mend it, then gpuyard resume {run_id}"
+
+
+def exit_code(done: Run) -> int:
+    """What a run's end means to a script: that of the stage that failed, where it said so itself."""
+    if done.state != "failed":
+        return EXIT_REFUSED if done.state == "cancelled" else EXIT_DONE
+    failed = next((stage for stage in done.stages if stage.state == "failed"), None)
+    said = failed.exit_code if failed else None
+    return said if said in (EXIT_WRONG_INPUT, EXIT_INFEASIBLE) else EXIT_REFUSED

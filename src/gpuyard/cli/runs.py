@@ -28,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
     elif found:
         print_table(runs_table(found))
     else:
-        print_text("no runs yet; `gpuyard run FILE` starts one")
+        print_text(f"no runs in {home_of(arguments).path}; `gpuyard run FILE` starts one, --home names another place")
     return 0

@@ -10,6 +10,7 @@ from gpuyard.cli.exits import EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
 from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import Infeasible
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text
 from gpuyard.report.select import ranking_table, rejected_table, selection_page, winner_text
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"infeasible": chosen}) if arguments.json else print_text(str(chosen))
         return EXIT_INFEASIBLE
     if arguments.html:
-        arguments.html.write_text(selection_page(chosen), encoding="utf-8")
+        write_whole(arguments.html, selection_page(chosen))
     if arguments.json:
         print_json(chosen)
         return 0

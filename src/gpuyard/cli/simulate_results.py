@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
 from gpuyard.errors import Infeasible
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.simulation import headline, links_table, simulation_table, summary_fields
 from gpuyard.report.simulation_trace import trace_json
@@ -32,9 +33,9 @@ def tell(done: Simulation, arguments: argparse.Namespace) -> int:
     """Prints a simulation, and writes what was asked for."""
     if arguments.html:
         pages = cast(_Pages, importlib.import_module("gpuyard.report.simulation_page"))  # drawing takes long to load
-        arguments.html.write_text(pages.simulation_page(done), encoding="utf-8")
+        write_whole(arguments.html, pages.simulation_page(done))
     if arguments.trace:
-        arguments.trace.write_text(trace_json(done), encoding="utf-8")
+        write_whole(arguments.trace, trace_json(done))
     if arguments.json:
         print_json(summary_fields(done.summary))
         return EXIT_DONE

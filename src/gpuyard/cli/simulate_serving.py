@@ -9,6 +9,7 @@ from gpuyard.app.serving import Asked, simulate_file
 from gpuyard.cli.exits import EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.errors import Infeasible, InputError
+from gpuyard.home import write_whole
 from gpuyard.plan.inference.configured import Named
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.serving import run_page, run_table
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"infeasible": found}) if arguments.json else print_text(str(found))
         return EXIT_INFEASIBLE
     if arguments.html:
-        arguments.html.write_text(run_page(found), encoding="utf-8")
+        write_whole(arguments.html, run_page(found))
     if arguments.json:
         print_json(found)
         return 0

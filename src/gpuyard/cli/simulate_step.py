@@ -13,6 +13,7 @@ from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
 from gpuyard.cli.simulate_results import refuse
 from gpuyard.document import plain
 from gpuyard.errors import Infeasible
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.simulation_step import phases_table, step_page, step_table
 from gpuyard.simulate.step import Slow, trace_json
@@ -61,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(found, Infeasible):
         return refuse(found, arguments)
     if arguments.html:
-        arguments.html.write_text(step_page(found), encoding="utf-8")
+        write_whole(arguments.html, step_page(found))
     if arguments.trace:
-        arguments.trace.write_text(trace_json(found.timeline), encoding="utf-8")
+        write_whole(arguments.trace, trace_json(found.timeline))
     if arguments.json:  # without the events, which --trace writes
         names = [field.name for field in fields(found) if field.name != "timeline"]
         print_json({name: plain(getattr(found, name)) for name in names})

@@ -15,6 +15,7 @@ from gpuyard.cli.exits import EXIT_DONE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
 from gpuyard.cli.simulate_options import BALANCES
 from gpuyard.errors import InputError
+from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text
 from gpuyard.report.simulation_sweep import sweep_csv, sweep_page, sweep_table
 from gpuyard.simulate.sweep import Axes
@@ -102,9 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
     asked = _asked(arguments)
     sweep = simulate_sweep(asked, print_progress)
     if arguments.csv:
-        arguments.csv.write_text(sweep_csv(sweep), encoding="utf-8")
+        write_whole(arguments.csv, sweep_csv(sweep))
     if arguments.html:
-        arguments.html.write_text(sweep_page(sweep), encoding="utf-8")
+        write_whole(arguments.html, sweep_page(sweep))
     if arguments.json:
         print_json(sweep)
         return EXIT_DONE

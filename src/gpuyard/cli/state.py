@@ -12,7 +12,9 @@ __all__ = ["add_home", "home_of"]
 
 def add_home(parser: argparse.ArgumentParser) -> None:
     """`--home PATH`."""
-    parser.add_argument("--home", type=Path, metavar="PATH", help="state directory (default: .gpuyard beside the file)")
+    parser.add_argument(
+        "--home", type=Path, metavar="PATH", help="state directory (default: .gpuyard, beside FILE or here)"
+    )
 
 
 def home_of(arguments: argparse.Namespace) -> Home:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.up import up
-from gpuyard.app.up_values import found_values
+from gpuyard.app.up_values import found_values, planned_of
 from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.home import Home, write_whole
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = arguments.html or Path(way.folder) / "report.html"
     compared, card, selection = found_values(Path(way.folder), home or Home.beside(arguments.file))
     if not arguments.dry_run:
-        write_whole(place, up_page(way, compared, card, selection))
+        write_whole(place, up_page(way, compared, card, selection, planned_of(Path(way.folder))))
     if arguments.json:
         print_json(way)
     else:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -22,13 +25,15 @@ from gpuyard.datasets.steps.rows import DropNulls, Infinite
 from gpuyard.datasets.version import version_of
 from gpuyard.datasets.writing import Made, manifest_of, transform_of, write_job
 from gpuyard.document import dump_json, load_json, read_text
-from gpuyard.errors import InputError, Problem, nearest, one_of
+from gpuyard.errors import InputError, Problem, RefusedError, nearest, one_of
 from gpuyard.home import write_whole
 
 __all__ = ["MEMORY_BYTES", "named_steps", "null_floats", "partition_bytes", "prepare", "source_columns"]
 
 MEMORY_BYTES = 2e9  # unless another cap is named
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
+_COMPILED = ("near_duplicates", "hash_words", "tfidf")  # their loops are compiled the first time they run,
+_COMPILER_BYTES = 160e6  # which takes so much more: measured on 75,000 texts of 60 MB
 _SHARE = 14  # a partition is this part of the memory: it is read, changed and written, and freed pages stay a while
 _LEAST_BYTES = 2e6
 MOST_BYTES = 50e6  # measured: memory is used again while it is warm, and larger ones are no faster
@@ -40,8 +45,34 @@ def prepare(
 ) -> Prepared:  # fmt: skip
     """The data of a pipeline, prepared in the folder `out`; what an earlier run finished is used again."""
     check_spec(spec)
-    spec = located(spec, base)
-    engine = engine or LocalEngine()
+    with _alone(out):
+        return _prepared(located(spec, base), base, out, engine or LocalEngine(), memory_bytes, progress)
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Waits for another process that prepares the same folder; the kernel releases the lock of a dead one."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RefusedError(str(out), error.strerror or str(error), "name another folder") from error
+    try:
+        with contextlib.suppress(OSError):  # some network file systems lock no folder
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            out.rmdir()  # nothing is left of what could not begin
+        raise
+    finally:
+        os.close(folder)
+
+
+def _prepared(
+    spec: DataSpec, base: Path, out: Path, engine: Engine, memory_bytes: float, progress: Callable[[Progress], None]
+) -> Prepared:
+    """The data, prepared in a folder that no other process works in."""
     work = out / ".work"
     _own_folder(out, work)
     source = open_source(spec, base=base, work=work, partition_bytes=partition_bytes(spec, memory_bytes, engine))
@@ -78,11 +109,13 @@ def _finish(made: Made, columns: Columns, out: Path, work: Path) -> Prepared:
 
 def partition_bytes(spec: DataSpec, memory_bytes: float, engine: Engine) -> float:
     """How large a partition may be in memory, so that those in flight stay below the cap."""
-    free = memory_bytes - _BASELINE_BYTES
+    compiled = [name for name in _COMPILED if any(getattr(step, name) is not None for step in spec.steps)]
+    taken = _BASELINE_BYTES + (_COMPILER_BYTES if compiled else 0.0)
+    free = memory_bytes - taken
     if free < 10 * _LEAST_BYTES:
-        least = f"{(_BASELINE_BYTES + 10 * _LEAST_BYTES) / 1e6:.0f}MB"
+        least, why = f"{(taken + 10 * _LEAST_BYTES) / 1e6:.0f}MB", f" with {compiled[0]}" if compiled else ""
         raise InputError.one(
-            "--memory", f"{memory_bytes / 1e6:.0f}MB is too little to work in", f"give {least} or more"
+            "--memory", f"{memory_bytes / 1e6:.0f}MB is too little to work in{why}", f"give {least} or more"
         )
     return max(_LEAST_BYTES, min(spec.output.shard_bytes, MOST_BYTES, free / _SHARE / max(1, engine.in_flight)))
 

@@ -11,12 +11,15 @@ from gpuyard.catalog import Catalog
 from gpuyard.catalog.rows import Watts
 from gpuyard.document import Doc
 from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.ports import links_per_port
 from gpuyard.fabric.size import Size
+from gpuyard.topology import Role
 from gpuyard.units import BITS_PER_S, LENGTH, show
 
 __all__ = ["Item", "Materials", "materials", "medium"]
 
 Kind = Literal["switch", "cable", "transceiver"]
+NO_POWER = "power is not in the catalog"
 
 # Reach of the Ethernet media of lanes of 100 Gb/s: copper 802.3ck, multimode 802.3db, single mode 802.3df and bs.
 MEDIA = (
@@ -71,7 +74,7 @@ def medium(cable_m: float) -> str:
 def materials(fabric: Fabric, catalog: Catalog) -> Materials:
     """What to buy for a fabric."""
     racks = {device.rack for device in fabric.switches}
-    items = (*_switches(fabric, catalog), *_cabling(fabric))
+    items = (*_switches(fabric, catalog), *_cabling(fabric, catalog))
     return Materials(items=items, rack_count=len(racks))
 
 
@@ -85,15 +88,16 @@ def _switches(fabric: Fabric, catalog: Catalog) -> Iterator[Item]:
                        note=switch.note if switch.power_w is not None else "")  # fmt: skip
 
 
-def _cabling(fabric: Fabric) -> Iterator[Item]:
+def _cabling(fabric: Fabric, catalog: Catalog) -> Iterator[Item]:
     """Cables of each tier, and the transceivers at their ends where they are not copper."""
     demand, size = fabric.demand, fabric.size
-    tiers = (
-        ("server to leaf", size.node_leaf_cables, demand.planes, demand.plane_bits_per_s, demand.cables.server_m),
-        ("leaf to spine", size.leaf_spine_cables, _shared(size), demand.link_bits_per_s, demand.cables.spine_m),
-        ("spine to core", size.spine_core_cables, _shared(size), demand.link_bits_per_s, demand.cables.core_m),
+    tiers: tuple[tuple[Role, Role, int, int, float, float], ...] = (
+        ("server", "leaf", size.node_leaf_cables, demand.planes, demand.plane_bits_per_s, demand.cables.server_m),
+        ("leaf", "spine", size.leaf_spine_cables, _shared(size), demand.link_bits_per_s, demand.cables.spine_m),
+        ("spine", "core", size.spine_core_cables, _shared(size), demand.link_bits_per_s, demand.cables.core_m),
     )
-    for where, count, links, bits_per_s, cable_m in tiers:
+    for lower, upper, count, links, bits_per_s, cable_m in tiers:
+        where = f"{lower} to {upper}"
         if not count:
             continue
         name, speed = medium(cable_m), show(bits_per_s * links, BITS_PER_S)
@@ -101,9 +105,29 @@ def _cabling(fabric: Fabric) -> Iterator[Item]:
         what = f"{speed}{ways} {name}, {show(cable_m, LENGTH)}, {where}"
         copper = name.startswith("passive")
         yield Item(kind="cable", what=what, count=count, each_w=0.0, note="" if copper else "fibre draws no power")
-        if not copper:
-            yield Item(kind="transceiver", what=f"{speed} {name}, {where}", count=2 * count,
-                       note="one at each end; power is not in the catalog")  # fmt: skip
+        if copper:
+            continue
+        if lower == "server":
+            yield Item(kind="transceiver", what=f"{speed} {name}, {where}, in NICs", count=count, note=NO_POWER)
+        else:
+            yield from _modules(fabric, catalog, (lower, upper), bits_per_s, f"{name}, {where}")
+        yield from _modules(fabric, catalog, (upper, lower), bits_per_s, f"{name}, {where}")
+
+
+def _modules(fabric: Fabric, catalog: Catalog, ends: tuple[Role, Role], bits_per_s: float, what: str) -> Iterator[Item]:
+    """The transceivers in the ports of one role toward another; a port that is split holds one for all its links."""
+    role, peer = ends
+    counts: Counter[int] = Counter()
+    for device in fabric.switches:
+        if device.role != role or device.model is None:
+            continue
+        links = sum(port.peer_role == peer for port in device.interfaces)
+        ways = max(1, links_per_port(catalog.switch(device.model), bits_per_s))
+        counts[ways] += -(-links // ways)
+    for ways, count in counts.items():
+        one = show(bits_per_s, BITS_PER_S)
+        speed = one if ways == 1 else f"{show(ways * bits_per_s, BITS_PER_S)} as {ways} x {one}"
+        yield Item(kind="transceiver", what=f"{speed} {what}, in ports of {role}", count=count, note=NO_POWER)
 
 
 def _shared(size: Size) -> int:

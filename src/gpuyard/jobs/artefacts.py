@@ -35,6 +35,6 @@ def _artefact(path: Path, base: Path) -> Artefact:
 
 def artefacts(ledger: Ledger, run_id: str) -> tuple[Artefact, ...]:
     """The files that were listed, by path."""
-    with ledger.connect() as connection:
+    with ledger.reading() as connection:
         rows = connection.execute("SELECT * FROM artefacts WHERE run = ? ORDER BY path", (run_id,))
         return tuple(Artefact(path=row["path"], size_bytes=row["size_bytes"], sha256=row["sha256"]) for row in rows)

@@ -39,21 +39,30 @@ class Ledger:
         """The database with this room's tables, one transaction a block."""
         return self.home.connect("jobs", TABLES)
 
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """The database as it is now, to read."""
+        return self.home.reading("jobs", TABLES)
+
+    def new_id(self) -> str:
+        """An id that no run has."""
+        with self.reading() as ledger:
+            taken = {row["id"] for row in ledger.execute("SELECT id FROM runs")}
+        return next(each for each in (secrets.token_hex(3) for _ in range(NEW_ID_TRIES)) if each not in taken)
+
     def begin(
         self, *, name: str, workload: str, engine: EngineSpec, stages: Sequence[str],
-        versions: Sequence[tuple[str, str]] = (), folder: str = "",
+        versions: Sequence[tuple[str, str]] = (), run_id: str = "",
     ) -> Run:  # fmt: skip
-        """A new run, driven by this process; its folder is `home.runs`/ID unless another is named."""
+        """A new run, driven by this process; its folder is `home.runs`/ID."""
         assert len(set(stages)) == len(stages)
         digest = hashlib.sha256(workload.encode()).hexdigest()
+        run_id = run_id or self.new_id()
         with self.connect() as ledger:
-            taken = {row["id"] for row in ledger.execute("SELECT id FROM runs")}
-            run_id = next(each for each in (secrets.token_hex(3) for _ in range(NEW_ID_TRIES)) if each not in taken)
             ledger.execute(
                 "INSERT INTO runs (id, name, state, engine, folder, workload, workload_hash, created_s, versions,"
                 " driver, seen_s) VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    run_id, name, dump_json(engine), folder or str(self.home.runs / run_id), workload, digest,
+                    run_id, name, dump_json(engine), str(self.home.runs / run_id), workload, digest,
                     self.now(), json.dumps([list(pair) for pair in versions]), dump_json(this_process()), self.now(),
                 ),
             )  # fmt: skip
@@ -84,22 +93,23 @@ class Ledger:
         with self.connect() as ledger:
             ledger.execute(
                 "UPDATE stages SET state = 'running', attempt = attempt + 1, handle = ?, started_s = ?,"
-                " ended_s = NULL, result = '', error = '' WHERE run = ? AND name = ?",
+                " ended_s = NULL, result = '', error = '', exit_code = NULL WHERE run = ? AND name = ?",
                 (dump_json(handle) if handle else None, self.now(), run_id, stage),
             )
             ledger.execute("UPDATE runs SET seen_s = ? WHERE id = ?", (self.now(), run_id))
             return self._stages(ledger, run_id, stage)[0]
 
     def finish(
-        self, run_id: str, stage: str, *, state: StageState, result: str = "", error: str = "", cost_usd: float = 0.0
-    ) -> None:
+        self, run_id: str, stage: str, *, state: StageState, result: str = "", error: str = "", cost_usd: float = 0.0,
+        exit_code: int | None = None,
+    ) -> None:  # fmt: skip
         """The stage as it ended; costs of earlier attempts stay in its sum."""
         assert state in STAGE_ENDED
         with self.connect() as ledger:
             ledger.execute(
-                "UPDATE stages SET state = ?, ended_s = ?, result = ?, error = ?, cost_usd = cost_usd + ?"
-                " WHERE run = ? AND name = ?",
-                (state, self.now(), result, error, cost_usd, run_id, stage),
+                "UPDATE stages SET state = ?, ended_s = ?, result = ?, error = ?, cost_usd = cost_usd + ?,"
+                " exit_code = ? WHERE run = ? AND name = ?",
+                (state, self.now(), result, error, cost_usd, exit_code, run_id, stage),
             )
 
     def end(self, run_id: str, state: RunState, error: str = "") -> Run:
@@ -135,13 +145,13 @@ class Ledger:
 
     def runs(self) -> tuple[Run, ...]:
         """Every run, newest first."""
-        with self.connect() as ledger:
+        with self.reading() as ledger:
             rows = ledger.execute("SELECT * FROM runs ORDER BY created_s DESC, rowid DESC").fetchall()
             return tuple(self._run(ledger, row) for row in rows)
 
     def get(self, run_id: str) -> Run:
         """The run of that id, of the only id that begins so, or the `last`; InputError names those there are."""
-        with self.connect() as ledger:
+        with self.reading() as ledger:
             rows = ledger.execute("SELECT * FROM runs ORDER BY created_s DESC, rowid DESC").fetchall()
             if run_id == "last" and rows:
                 return self._run(ledger, rows[0])
@@ -202,6 +212,7 @@ class Ledger:
                 result=row["result"],
                 error=row["error"],
                 cost_usd=row["cost_usd"],
+                exit_code=row["exit_code"],
             )
             for row in rows
         )

@@ -79,7 +79,7 @@ def _points(line: bytes) -> Iterator[Point]:
 def series(ledger: Ledger, run_id: str, stage: str = "") -> tuple[Series, ...]:
     """Every metric of a run, or of one stage, by step."""
     gathered: dict[tuple[str, str], list[Point]] = {}
-    with ledger.connect() as connection:
+    with ledger.reading() as connection:
         rows = connection.execute(
             "SELECT * FROM metrics WHERE run = ? AND (? = '' OR stage = ?) ORDER BY stage, name, step",
             (run_id, stage, stage),

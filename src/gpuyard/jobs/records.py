@@ -28,6 +28,7 @@ class Stage:
     result: str = ""  # path of what it found, as JSON
     error: str = ""
     cost_usd: float = 0.0
+    exit_code: int | None = None  # of its process, where it failed: 2 wrong input, 3 infeasible, 4 the world refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

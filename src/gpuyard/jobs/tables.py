@@ -62,4 +62,5 @@ TABLES = (
         PRIMARY KEY (run, path)
     )
     """,
+    "ALTER TABLE stages ADD COLUMN exit_code INTEGER",
 )

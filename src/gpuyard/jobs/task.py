@@ -40,6 +40,7 @@ class Task:
     memory_per_process_bytes: int | None = None
     time_limit_s: float | None = None  # of the whole task, with its retries
     retries: int = 0  # further attempts after a process failed, was killed or lost its node
+    final_codes: tuple[int, ...] = (2, 3)  # wrong input, infeasible: another attempt would end the same
     backoff_s: float = 1.0  # before the first retry; doubles, up to five minutes
     grace_s: float = 10.0  # between SIGTERM and SIGKILL, for a last checkpoint
     copies: int = 1  # independent runs of one process each: folds, trials
@@ -128,6 +129,8 @@ def check_task(task: Task) -> None:
         f"{task.copies} copies of {task.processes} processes",
         "give each its own task, or one process a copy",
     )
+    wrong = [code for code in task.final_codes if not 1 <= code <= 255]
+    note(bool(wrong), f"{wrong} are not exit codes of a failure", "use numbers from 1 to 255")
     for name, value in task.env:
         bad = not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value
         note(bad, f'"{name}" is not an environment variable', "use letters, digits and underscores")

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuyard import __version__
 from gpuyard.datasets import Column
 from gpuyard.document import plain
-from gpuyard.errors import RefusedError
+from gpuyard.errors import RefusedError, refusal
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import Exported, Fitted, Table
@@ -43,11 +43,12 @@ def write_model(fitted: Fitted, task: TrainTask, loaded: Loaded) -> Path | None:
         write_bundle(beside, _described(fitted, exported, task, loaded))
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
-    except OSError as error:
+    except Exception as error:
         shutil.rmtree(beside, ignore_errors=True)
-        raise RefusedError(
-            str(folder), f"cannot be written: {error.strerror or error}", "free disk space, then resume the run"
-        ) from error
+        found = refusal(error, str(folder), "then resume the run")
+        if found is None:
+            raise
+        raise RefusedError(str(folder), f"cannot be written: {found.problem.what}", found.problem.fix) from error
     return folder
 
 

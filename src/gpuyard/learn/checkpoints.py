@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import RefusedError, refusal
 from gpuyard.learn.metrics_log import MetricsLog
 
 __all__ = ["Checkpoints"]
@@ -47,13 +47,14 @@ class Checkpoints:
             self.begin(step)
             write(unsealed)
             self.seal(step)
-        except OSError as error:
+        except Exception as error:
             shutil.rmtree(unsealed, ignore_errors=True)
-            raise RefusedError(
-                str(self.folder / str(step)),
-                f"the checkpoint cannot be written: {error.strerror or error}",
-                f"{self._good()}; free disk space, then resume the run",
-            ) from error
+            found = refusal(error, str(unsealed), "then resume the run")
+            if found is None:
+                raise
+            what = f"the checkpoint cannot be written: {found.problem.what}"
+            fix = f"{self._good()}; {found.problem.fix}"
+            raise RefusedError(str(self.folder / str(step)), what, fix) from error
 
     def unsealed(self, step: int) -> Path:
         """The folder of a checkpoint that is being written."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import RefusedError
-from gpuyard.learn.arrays import Array
+from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.metrics_log import MetricsLog, StepMetrics
 from gpuyard.learn.ranks import Ranks
@@ -166,6 +166,15 @@ class Fitted(typing.Protocol):
 
     def export(self, folder: Path) -> Exported | None:
         """Writes model.onnx, or weights/ for a language model, into the folder; None when there is nothing to write."""
+        ...
+
+
+@typing.runtime_checkable
+class Guesser(typing.Protocol):
+    """A language model that also tells the likeliest token."""
+
+    def hits(self, rows: Array) -> Hits:
+        """Whether the likeliest token was the right one, of every token but the first [n, s - 1]."""
         ...
 
 

@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 from typing import NoReturn
 
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.errors import InputError, RefusedError, refusal
 from gpuyard.learn.fit import fit
 from gpuyard.learn.ranks import ranks_of
 from gpuyard.learn.task import read_task
@@ -55,6 +55,12 @@ def main(arguments: list[str]) -> int:
     except StoppedError as error:
         sys.stderr.write(f"{error}\n")
         return STOPPED
+    except Exception as error:
+        refused = refusal(error, arguments[0])  # a disk that is full, or gone
+        if refused is None:
+            raise
+        sys.stderr.write(f"{refused}\n")
+        return REFUSED
     return DONE
 
 

@@ -49,7 +49,7 @@ def daly_interval_s(mean_time_between_s: Numbers, write_s: Numbers) -> Numbers:
     between = np.asarray(mean_time_between_s, dtype=np.float64)
     ratio = np.asarray(write_s) / (2.0 * between)
     estimate = (
-        np.sqrt(2.0 * np.asarray(write_s) * between)  # Young's interval
+        np.asarray(young_interval_s(between, write_s))
         * (1.0 + np.sqrt(ratio) / 3.0 + ratio / 9.0)  # higher-order terms
         - write_s                                     # the write is not part of the interval
     )  # fmt: skip

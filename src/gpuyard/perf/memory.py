@@ -131,11 +131,6 @@ def memory(arch: Architecture, layout: Layout, chip: Machine, soft: Software) ->
     )
 
 
-def shortfall_bytes(arch: Architecture, layout: Layout, chip: Machine, soft: Software) -> Array:
-    """How many bytes too large the layout is (0 when it fits)."""
-    return np.maximum(memory(arch, layout, chip, soft).total_bytes - FIT_RATIO * chip.hbm_bytes, 0.0)
-
-
 def least_recompute(arch: Architecture, layout: Layout, chip: Machine, soft: Software) -> Array:
     """Share of layers to recompute so that the layout fits, 0 where it fits within the model's error."""
     zero = np.zeros(np.shape(layout.recompute_gemm))

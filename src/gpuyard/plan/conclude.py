@@ -42,9 +42,16 @@ def concluded(
         rejected=(*missed, *_first(excluded, families | {item.family for item in missed})),
         searched_count=searched_count,
         profile=profile,
-        notes=(*notes, *_against_guidance(workload, best, catalog)),
+        notes=(*notes, *_unpriced(workload, best), *_against_guidance(workload, best, catalog)),
         frontier=tuple(frontier),
     )
+
+
+def _unpriced(workload: Workload, best: Sequence[Option]) -> Iterator[str]:
+    """Where nothing of a provider has a price: perhaps the region is not what was meant."""
+    if workload.where.provider != "onprem" and all(option.usd is None for option in best):
+        where = f" in {workload.where.region}" if workload.where.region else ""
+        yield f"no price of any of these is known{where}: they are ranked by time, not by cost"
 
 
 def _first(excluded: Sequence[Rejected], families: set[str]) -> tuple[Rejected, ...]:

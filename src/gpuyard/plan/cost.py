@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.catalog import Catalog, Machine, Price
 from gpuyard.errors import one_of
@@ -23,6 +23,7 @@ CALENDAR_S, CALENDAR_MACHINES = 90 * 24 * HOUR_S, 80  # limits of a reservation 
 # Flex-start and reservations: docs.cloud.google.com/ai-hypercomputer/docs/consumption-models, 2026-04-10.
 CEILING = "up to 53 % less is offered and no price is published: the list price is an upper bound"
 HOST_VCPU_PER_CHIP = 4  # for accelerators that are attached to a host of one's choice; as g2-standard-4 has for one L4
+COMMITTED = (("committed_1y_usd_per_hour", 1, "one year"), ("committed_3y_usd_per_hour", 3, "three years"))
 UNCONFIRMED = "a price is listed; the documentation does not confirm the offer"
 
 
@@ -100,10 +101,9 @@ def _reservation(offer: _Offer) -> Iterator[_Quote]:
         yield _Quote(usd_per_hour=usd, note=note, life_s=CALENDAR_S, machine_count=CALENDAR_MACHINES)
     elif usd is not None and unknown:
         yield _Quote(usd_per_hour=usd, note=f"the list price; {UNCONFIRMED}")
-    for column, years in (("committed_1y_usd_per_hour", 1), ("committed_3y_usd_per_hour", 3)):
+    for column, years, words in COMMITTED:
         committed = offer.usd_per_hour(column)
         if committed is not None:
-            words = "one year" if years == 1 else "three years"
             yield _Quote(usd_per_hour=committed, note=f"a commitment of {words}, paid in full", term_s=years * YEAR_S)
 
 
@@ -128,6 +128,8 @@ def bills(
 ) -> tuple[Bill, ...]:
     """A bill for each allowed and priced way, the cheapest first; without `useful_s`, an hour of a service.
 
+    Nobody commits to years for an hour: commitments of a service are bills where the file names reservations, or where
+    nothing else is offered, and otherwise a note.
     `licence_usd_per_hour` is of one machine, `host_vcpu_count` of the host where accelerators are priced apart.
     """
     times_s = {
@@ -148,8 +150,13 @@ def bills(
                 if machine_count <= quote.machine_count and (useful_s is None or expected_s <= quote.life_s):
                     billed_s = expected_s if useful_s is None else max(expected_s, quote.term_s)
                     usd_per_hour = machine_count * (quote.usd_per_hour + licence_usd_per_hour)
-                    note = "; ".join(_notes(offer, quote, licence_usd_per_hour))
-                    found.append(_bill(offer, way, usd_per_hour, expected_s, billed_s, note))
+                    notes = [*_notes(offer, quote, licence_usd_per_hour)]
+                    if useful_s is None and not quote.term_s:
+                        notes += _commitments(offer, machine_count, licence_usd_per_hour)
+                    bill = _bill(offer, way, usd_per_hour, expected_s, billed_s, "; ".join(notes))
+                    found.append(replace(bill, term_s=quote.term_s))
+    if useful_s is None and not where.consumption:
+        found = [bill for bill in found if not bill.term_s] or found
     return tuple(sorted(found, key=lambda bill: (bill.usd, bill.expected_s, list(WAYS).index(bill.way), bill.region)))
 
 
@@ -182,6 +189,14 @@ def _notes(offer: _Offer, quote: _Quote, licence_usd_per_hour: float) -> Iterato
     if licence_usd_per_hour:
         yield f"${licence_usd_per_hour:g}/h a machine for licences included"
     yield f"prices of {offer.price.date}"
+
+
+def _commitments(offer: _Offer, machine_count: int, licence_usd_per_hour: float) -> Iterator[str]:
+    """What an hour would cost with a commitment."""
+    for column, _, words in COMMITTED:
+        usd = offer.usd_per_hour(column)
+        if usd is not None:
+            yield f"${machine_count * (usd + licence_usd_per_hour):,.2f}/h with a commitment of {words}"
 
 
 def _prices(machine: Machine, where: Where, catalog: Catalog) -> list[Price]:

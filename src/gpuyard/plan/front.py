@@ -22,14 +22,15 @@ def pareto_front(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def ranked(options: Iterable[Option]) -> tuple[Option, ...]:
-    """By cost, then by time, then by the number of chips; an unknown cost comes last."""
+    """By cost, then by time, then by the number of chips; an unknown cost comes last, and doubt after everything."""
     return tuple(sorted(options, key=_order))
 
 
-def _order(option: Option) -> tuple[float, float, float, str, int]:
+def _order(option: Option) -> tuple[bool, float, float, float, str, int]:
     """What decides between two options; the name only so that the same input gives the same order."""
     time_s, usd, chip_count = _triple(option)
-    return usd, time_s, chip_count, option.cluster.machine, option.cluster.machine_count
+    doubtful = bool(option.service and option.service.doubts)
+    return doubtful, usd, time_s, chip_count, option.cluster.machine, option.cluster.machine_count
 
 
 def _triple(option: Option) -> tuple[float, float, float]:

@@ -30,7 +30,7 @@ NOTES = {
     "virtual-workstation": (
         "a service has no end: time and cost are those of one hour",
         "pictures are sent at NVIDIA's encoding rates for the architecture's fastest board: an upper bound",
-        "Compute Engine hands over whole GPUs: sessions of one GPU share a machine, unless a share of a GPU is rented",
+        "Compute Engine rents whole GPUs as workstations: sessions of one GPU share a machine",
     ),
     "video": (
         "a service has no end: time and cost are those of one hour",

@@ -72,6 +72,7 @@ class Bill:
     note: str = ""
     expected_s: Annotated[float, Doc("time to finish by this way; a commitment is paid for longer")] = 0.0
     host_price: Annotated[str, Doc("the row of the host, where accelerators are priced apart")] = ""
+    term_s: Annotated[float, Doc("a commitment is paid for at least this long; 0 where there is none")] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,12 @@ class Option:
     @property
     def usd(self) -> float | None:
         """The least that it costs."""
-        return min((bill.usd for bill in self.bills), default=None)
+        return self.bill.usd if self.bill else None
+
+    @property
+    def bill(self) -> Bill | None:
+        """The bill of the least cost."""
+        return min(self.bills, key=lambda bill: bill.usd, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

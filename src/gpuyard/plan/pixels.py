@@ -91,6 +91,10 @@ def _workstations(scene: Scene) -> Fit | Miss:
     own = scene.workload.where.provider == "onprem"
     if (engine.display_count is None) if own else engine.vws != "yes":
         return scene.no("graphics.use", f"{scene.chip.label} has no virtual workstations")
+    if not own and scene.machine.vws_api_name is None:
+        what = f"no source tells that {scene.machine.name} can be had as a virtual workstation"
+        share = scene.share_ratio
+        return scene.no("where.machines", what, _whole(scene), 1 / share if share < 1 else math.inf)
     encoded = (engine.nvenc_count or 0) * (engine.stream_frames_per_s or 0.0) * scene.share_ratio
     asked = (
         graphics.displays
@@ -104,6 +108,12 @@ def _workstations(scene: Scene) -> Fit | Miss:
         "frame_rate": math.floor(encoded / asked),
     }
     return _sessions(scene, bounds, engine.vws_usd_per_hour or 0.0)
+
+
+def _whole(scene: Scene) -> str:
+    """The machines that can, of the same chip where there are some."""
+    same = [row for row in scene.catalog.machines if row.chip == scene.machine.chip and row.vws_api_name]
+    return f"use {min(same, key=lambda row: row.chip_count).name}" if same else ELSEWHERE
 
 
 def _video(scene: Scene) -> Fit | Miss:

@@ -71,9 +71,16 @@ def _compute_engine(case: _Case) -> str | None:
 def _gke(case: _Case) -> str | None:
     if case.machine.platforms.gke_standard == "no" and case.machine.platforms.gke_autopilot == "no":
         return f"GKE has no nodes of {case.machine.name}"
-    if case.workload.graphics is not None and case.workload.graphics.use == "virtual-workstation":
-        return "pods have no display to sit at"
-    return None
+    return _kubernetes(case)
+
+
+def _kubernetes(case: _Case) -> str | None:
+    return "pods have no display to sit at" if _is_desk(case) else None
+
+
+def _is_desk(case: _Case) -> bool:
+    """People sit at the machines."""
+    return case.workload.graphics is not None and case.workload.graphics.use == "virtual-workstation"
 
 
 def _slurm(case: _Case) -> str | None:
@@ -98,7 +105,7 @@ def _vertex_ai(case: _Case) -> str | None:
 def _cloud_run(case: _Case) -> str | None:
     if case.machine.platforms.cloud_run != "yes":
         return "an instance has one GPU, an L4 or an RTX PRO 6000, and no traffic to other GPUs"
-    if case.workload.graphics is not None and case.workload.graphics.use == "virtual-workstation":
+    if _is_desk(case):
         return "instances answer requests; they have no display to sit at"
     return None
 
@@ -109,7 +116,7 @@ RULES: dict[PlatformChoice, Callable[[_Case], str | None]] = {
     "slurm": _slurm,
     "vertex-ai": _vertex_ai,
     "cloud-run": _cloud_run,
-    "kubernetes": lambda _case: None,
+    "kubernetes": _kubernetes,
 }
 
 
@@ -127,7 +134,7 @@ def _score(platform: PlatformChoice, case: _Case, catalog: Catalog) -> float:
     if platform == "gke" and case.workload.task == "inference" and not single:
         score += 2.0  # replicas that follow the traffic
     if platform == "compute-engine" and case.workload.graphics is not None:
-        score += 2.0 if case.workload.graphics.use == "virtual-workstation" else 1.0
+        score += 2.0 if _is_desk(case) else 1.0
     return score
 
 

@@ -74,6 +74,7 @@ class Service:
     joules_per_token: Annotated[float | None, Doc("output token, or sample")] = None
     engine: Engine
     autoscaling: Autoscaling
+    doubts: Annotated[tuple[str, ...], Doc("targets that may be missed at the far end of wide error bars")] = ()
     serverless: Annotated[bool, Doc("the cheapest bill is of instances that come and go with the traffic")] = False
 
 

@@ -23,7 +23,9 @@ class Exposure:
     ttl_s: float
     usd_per_hour: Annotated[float | None, Doc("of all machines that are planned")] = None
     expected_usd: float | None = None
-    largest_usd: Annotated[float | None, Doc("all machines that it may have, until the end of its lifetime")] = None
+    largest_usd: Annotated[
+        float | None, Doc("all machines that it may have, until the end of its lifetime or commitment")
+    ] = None
 
 
 def most_machines(blueprint: Blueprint) -> int:
@@ -39,6 +41,7 @@ def exposure_of(blueprint: Blueprint, place: Place) -> Exposure:
     rate, hours = blueprint.usd_per_hour, place.ttl_s / HOUR_S
     if rate is None or blueprint.bill is None:
         return Exposure(ttl_s=place.ttl_s)
-    expected = rate * hours if blueprint.shape == "service" else blueprint.bill.usd
-    largest = rate / blueprint.machine_count * most_machines(blueprint) * hours
+    expected = blueprint.bill.usd if blueprint.has_end else rate * hours
+    paid_hours = max(hours, blueprint.bill.term_s / HOUR_S)  # a commitment is paid to its end
+    largest = rate / blueprint.machine_count * most_machines(blueprint) * paid_hours
     return Exposure(usd_per_hour=rate, expected_usd=expected, largest_usd=max(expected, largest), ttl_s=place.ttl_s)

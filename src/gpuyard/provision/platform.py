@@ -10,7 +10,7 @@ from gpuyard.document import Doc
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.settings import Settings
 
-__all__ = ["Artefacts", "Platform", "Step", "Unsuitable", "nearest_platform", "unsuitable"]
+__all__ = ["Artefacts", "Platform", "Step", "Unsuitable", "desks_cannot", "nearest_platform", "unsuitable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Artefacts:
     platform: str
     files: Annotated[tuple[Artefact, ...], Doc("in the order in which they are applied")]
     steps: tuple[Step, ...]
+    seating: Annotated[tuple[Step, ...], Doc("how a person comes to sit at it, where people do")] = ()
     notes: Annotated[tuple[str, ...], Doc("what has to be known or replaced before it is applied")] = ()
     unended: Annotated[str, Doc("what no server ends when the lifetime is over; empty: everything is ended")] = ""
 
@@ -69,6 +70,15 @@ def unsuitable(platform: str, why: str, blueprint: Blueprint, nearest: tuple[str
     """The answer no, with the nearest platform that the plan says suits."""
     name, reason = nearest or nearest_platform(blueprint, platform)
     return Unsuitable(platform=platform, why=why, nearest=name, nearest_why=reason)
+
+
+def desks_cannot(platform: str, why: str, blueprint: Blueprint) -> Unsuitable | None:
+    """The answer no to desks, which Compute Engine alone deploys; None for other work."""
+    if blueprint.shape != "desks":
+        return None
+    can = blueprint.machine.provider == "google" and blueprint.machine.vws_api_name is not None
+    nearest = ("compute-engine", "its machines are had as workstations, with a desktop for each seat")
+    return unsuitable(platform, why, blueprint, nearest if can else ("", ""))
 
 
 def nearest_platform(blueprint: Blueprint, but: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuyard.blueprint import Blueprint
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.exposure import Exposure
-from gpuyard.provision.platform import Artefacts
+from gpuyard.provision.platform import Artefacts, Step
 from gpuyard.provision.settings import Place, Settings
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, show
 
@@ -29,7 +29,8 @@ def readme(blueprint: Blueprint, place: Place, artefacts: Artefacts, exposure: E
         "",
         "## Deploy",
         "",
-        *_deploy(artefacts),
+        *_steps(artefacts.steps),
+        *(("## Sit down", "", *_steps(artefacts.seating)) if artefacts.seating else ()),
         "## Take it back",
         "",
         *_undo(artefacts),
@@ -54,9 +55,7 @@ def _facts(blueprint: Blueprint, place: Place, exposure: Exposure, unended: str)
     ending = f"end {unended} yourself: no server does" if unended else "then the server ends it"
     rows = {
         "machines": f"{blueprint.machine_count:,} × {machine.name}" + (f" by {blueprint.way}" if blueprint.way else ""),
-        "expected time": "runs until it is ended"
-        if blueprint.shape == "service"
-        else show(blueprint.expected_s, DURATION),
+        "expected time": show(blueprint.expected_s, DURATION) if blueprint.has_end else "runs until it is ended",
         "machines cost": cost if blueprint.way else "bought",
         "lifetime": f"{show(place.ttl_s, DURATION)}, {ending} (expires-at {place.expires})",
         "plan-hash": f"`{place.hash}`",
@@ -82,11 +81,13 @@ def _placeholders(blueprint: Blueprint, place: Place) -> Iterator[str]:
             yield f"The plan's first storage is {pick.storage} ({pick.why}); the mounts here are Cloud Storage."
 
 
-def _deploy(artefacts: Artefacts) -> Iterator[str]:
+def _steps(steps: tuple[Step, ...]) -> Iterator[str]:
     """The steps, numbered."""
-    for number, step in enumerate(artefacts.steps, start=1):
+    for number, step in enumerate(steps, start=1):
         yield f"{number}. {step.what}"
         yield ""
+        if not step.command:
+            continue
         yield "   ```bash"
         yield from (f"   {line}" for line in step.command.splitlines())
         yield "   ```"

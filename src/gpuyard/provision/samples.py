@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from gpuyard.blueprint import Blueprint, Shape, ways_of
 from gpuyard.catalog import Catalog, Machine, Task
 from gpuyard.plan import Arrangement, Autoscaling, Bill, Cluster, Engine, Option, Service, Spread, Suitability
-from gpuyard.workload import ConsumptionName, Data, PlatformChoice, Traffic, Where, Workload
+from gpuyard.workload import ConsumptionName, Data, Graphics, PlatformChoice, Traffic, Where, Workload
 
 __all__ = ["SHAPES", "Sample", "sample_blueprint", "samples"]
 
-SHAPES: tuple[Shape, ...] = ("multi-node", "single-node", "service")
+SHAPES: tuple[Shape, ...] = ("multi-node", "single-node", "service", "desks")
 MODEL = "llama-3-8b"
 DAY_S = 86_400.0
 NVLINK_DOMAIN = 18  # machines of an A4X domain
 CLOUD: tuple[PlatformChoice, ...] = ("gke", "compute-engine", "slurm", "vertex-ai", "cloud-run")
 OWN: tuple[PlatformChoice, ...] = ("slurm", "kubernetes")
-TASKS: dict[Shape, Task] = {"multi-node": "pretraining", "single-node": "finetuning", "service": "inference"}
+TASKS: dict[Shape, Task] = {
+    "multi-node": "pretraining",
+    "single-node": "finetuning",
+    "service": "inference",
+    "desks": "graphics",
+}
+SEATS = 4  # on two machines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,8 @@ def samples(catalog: Catalog) -> Iterator[Sample]:
         for shape in SHAPES:
             if shape == "multi-node" and not machine.multi_host:
                 continue  # each is a slice by itself
+            if shape == "desks" and machine.vws_api_name is None:
+                continue  # nobody sits at it
             yield from (Sample(machine=machine, shape=shape, way=way) for way in ways)
 
 
@@ -50,13 +58,15 @@ def sample_blueprint(sample: Sample, catalog: Catalog, machines_per_replica: int
     domain = bool(machine.scale_up_domain_count and machine.scale_up_domain_count > 2 * machine.chip_count)
     whole = machine.provider == "google" and machine.chip_count == 4 and domain and not _is_tpu(machine)
     together = NVLINK_DOMAIN if whole else 2
-    count = {"multi-node": together, "single-node": 1, "service": 2 * machines_per_replica}[sample.shape]
+    count = {"multi-node": together, "single-node": 1, "service": 2 * machines_per_replica, "desks": 2}[sample.shape]
     model = next(row for row in catalog.models if row.name == MODEL)
+    desks = sample.shape == "desks"
     workload = Workload(
-        name=f"{MODEL}-{sample.shape}",
+        name="desks" if desks else f"{MODEL}-{sample.shape}",
         task=TASKS[sample.shape],
-        model=model,
-        data=None if sample.shape == "service" else Data(location="gs://sample-data/tokens"),
+        model=None if desks else model,
+        data=None if sample.shape in ("service", "desks") else Data(location="gs://sample-data/tokens"),
+        graphics=Graphics(use="virtual-workstation", sessions_count=SEATS, resolution="4k") if desks else None,
         traffic=Traffic(input_tokens=1000, output_tokens=200) if sample.shape == "service" else None,
         where=Where(zone="us-central1-b") if machine.provider == "google" else Where(provider="onprem"),
     )
@@ -96,9 +106,12 @@ def _option(sample: Sample, count: int, machines_per_replica: int) -> Option:
         expected_s=DAY_S,
         error_ratio=0.2,
         bills=(bill,) if bill else (),
-        platforms=tuple(Suitability(platform=name, suits=True, why="it is a sample") for name in names),
+        platforms=tuple(
+            Suitability(platform=name, suits=sample.shape != "desks" or name == "compute-engine", why="it is a sample")
+            for name in names
+        ),
         network=machine.network.technology,
-        arrangement=Arrangement(dp=max(1, int(chips))),
+        arrangement=None if sample.shape == "desks" else Arrangement(dp=max(1, int(chips))),
         service=_service(machine, count, machines_per_replica) if sample.shape == "service" else None,
     )
 

@@ -114,17 +114,11 @@ def _ttl_s(blueprint: Blueprint, settings: Settings) -> int:
     """The lifetime: as told, or the expected time and a quarter; a week for services; flex-start ends at a week."""
     if settings.ttl_s is not None:
         wanted = settings.ttl_s
-    elif blueprint.shape == "service" or _is_desk(blueprint):
+    elif not blueprint.has_end:
         wanted = SERVICE_S
     else:
         wanted = HOUR_S * max(1, math.ceil(SLACK_RATIO * blueprint.expected_s / HOUR_S))
     return int(min(wanted, FLEX_START_MOST_S) if blueprint.way == "flex-start" else wanted)
-
-
-def _is_desk(blueprint: Blueprint) -> bool:
-    """Virtual workstations: people sit at them, no job ends."""
-    graphics = blueprint.workload.graphics
-    return graphics is not None and graphics.use == "virtual-workstation"
 
 
 def _label(text: str) -> str:

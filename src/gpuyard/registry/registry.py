@@ -138,14 +138,14 @@ class Registry:
 
     def names(self) -> tuple[str, ...]:
         """Every model that has a version."""
-        with self._connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute("SELECT DISTINCT name FROM model_versions ORDER BY name").fetchall()
         return tuple(row["name"] for row in rows)
 
     def versions(self, name: str) -> tuple[ModelVersion, ...]:
         """Every version of a model, oldest first; files are not hashed."""
         check_name(name)
-        with self._connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT * FROM model_versions WHERE name = ? ORDER BY version", (name,)
             ).fetchall()
@@ -157,7 +157,7 @@ class Registry:
     def get(self, reference: str, *, verify: bool = True) -> ModelVersion:
         """The version that `NAME`, `NAME@ALIAS` or `NAME/NUMBER` names; with `verify`, every file's hash is checked."""
         wanted = read_reference(reference)
-        with self._connect() as connection:
+        with self._reading() as connection:
             row = self._row(connection, wanted)
             found = self._version(connection, row) if row else None
         if found is None:
@@ -196,7 +196,7 @@ class Registry:
 
     def changes(self, name: str) -> tuple[AliasChange, ...]:
         """Where the aliases of a model have pointed, oldest first."""
-        with self._connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT alias, version, at_s FROM model_alias_changes WHERE name = ? ORDER BY rowid", (name,)
             ).fetchall()
@@ -232,6 +232,10 @@ class Registry:
     def _connect(self) -> AbstractContextManager[sqlite3.Connection]:
         """The ledger with the registry's tables."""
         return self.home.connect("registry", TABLES)
+
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """The ledger as it is now, to read."""
+        return self.home.reading("registry", TABLES)
 
     def _folder(self, name: str, version: int) -> Path:
         """Where a version's files stand."""

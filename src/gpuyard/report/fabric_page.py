@@ -34,7 +34,7 @@ overflow-wrap:break-word}
 .about h3{margin:.1rem 0 .5rem;font-size:1rem}.about td,.about th{white-space:normal;padding:.15rem .4rem}
 .find{width:100%;box-sizing:border-box;padding:.35rem .5rem;margin-bottom:.6rem;font:inherit}
 tr.error td:first-child{color:#d1242f;font-weight:600}tr.warning td:first-child{color:#9a6700;font-weight:600}
-td{white-space:normal}
+td{white-space:normal}.scroll td:nth-child(n+3){min-width:11rem}.about td{min-width:0}
 </style>"""
 
 SCRIPT = """<script>

@@ -11,7 +11,11 @@ from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
-__all__ = ["frontier_section", "layout_of", "service_facts", "service_rows", "service_sections", "service_table"]
+__all__ = [
+    "frontier_section", "layout_of", "service_facts", "service_rows", "service_sections", "service_table", "way_words",
+]  # fmt: skip
+
+YEAR_S = 8760 * 3600.0
 
 JOULES_PER_KWH = 3.6e6
 
@@ -38,7 +42,7 @@ def service_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[
     words = ("machine", "layout", "weights", "KV", "by", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
-        service, bill = option.service, _cheapest(option)
+        service, bill = option.service, option.bill
         assert service is not None, "asked for before"
         assert service.ttft is not None, "of a model that writes tokens"
         assert service.tpot is not None, "of a model that writes tokens"
@@ -58,9 +62,9 @@ def service_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[
             f"{service.tokens_per_s_per_chip:,.0f}",
             show(bill.usd_per_hour, PRICE_PER_HOUR) if bill else NOT_KNOWN,
             _price(service.usd_per_million_tokens),
-            _way(bill),
+            way_words(bill),
             service.engine.label,
-            "*" if option.on_front else "",
+            f"{'*' if option.on_front else ''}{'?' if service.doubts else ''}",
         ))  # fmt: skip
     return tuple(Column(heading=heading, numeric=heading not in words) for heading in headings), tuple(rows)
 
@@ -74,7 +78,7 @@ def _pass_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[st
     words = ("machine", "format", "by", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
-        service, bill = option.service, _cheapest(option)
+        service, bill = option.service, option.bill
         assert service is not None, "asked for before"
         rows.append((
             str(number),
@@ -88,9 +92,9 @@ def _pass_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[st
             show(service.e2e.p99_s, DURATION),
             show(bill.usd_per_hour, PRICE_PER_HOUR) if bill else NOT_KNOWN,
             _price(service.usd_per_million_tokens),
-            _way(bill),
+            way_words(bill),
             service.engine.label,
-            "*" if option.on_front else "",
+            f"{'*' if option.on_front else ''}{'?' if service.doubts else ''}",
         ))  # fmt: skip
     return tuple(Column(heading=heading, numeric=heading not in words) for heading in headings), tuple(rows)
 
@@ -105,21 +109,13 @@ def _price(usd: float | None) -> str:
     return NOT_KNOWN if usd is None else show(usd, MONEY)
 
 
-def _cheapest(option: Option) -> Bill | None:
-    """The bill of the least cost."""
-    return min(option.bills, key=lambda bill: bill.usd, default=None)
-
-
-def _way(bill: Bill | None) -> str:
+def way_words(bill: Bill | None) -> str:
     """How it is paid: a commitment and a platform that bills by itself are said."""
     if bill is None:
         return "no public price"
     if bill.price.startswith("serverless/"):
         return "Cloud Run"
-    for words, years in (("one year", "1 y"), ("three years", "3 y")):
-        if f"commitment of {words}" in bill.note:
-            return f"{bill.way}, {years}"
-    return bill.way
+    return f"{bill.way}, {bill.term_s / YEAR_S:.0f} y" if bill.term_s else bill.way
 
 
 def service_facts(option: Option) -> Table:

@@ -7,15 +7,17 @@ from html import escape
 
 from gpuyard.report.table import Table
 
-__all__ = ["html_table", "page"]
+__all__ = ["html_table", "page", "titled"]
 
+LONG_CELL, WIDE_COLUMNS = 48, 10
 STYLE = """
 :root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent)}
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
-td.number,th.number{text-align:right}.scroll{overflow-x:auto}
+td.number,th.number{text-align:right}.scroll{overflow-x:auto}td.long{white-space:normal;min-width:14rem}
+table.wide{font-size:.8rem}table.wide th,table.wide td{padding:.2rem .35rem}
 svg{width:100%;height:auto}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1rem;padding:0;font-size:.85rem}
 ul.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px}
@@ -41,8 +43,21 @@ def html_table(table: Table) -> str:
         f"<th{mark}>{escape(column.heading)}</th>" for mark, column in zip(marks, table.columns, strict=True)
     )
     rows = "".join(
-        "<tr>" + "".join(f"<td{mark}>{escape(cell)}</td>" for mark, cell in zip(marks, row, strict=True)) + "</tr>"
+        "<tr>" + "".join(_cell(cell, mark) for mark, cell in zip(marks, row, strict=True)) + "</tr>"
         for row in table.rows
     )
+    wide = ' class="wide"' if len(table.columns) > WIDE_COLUMNS else ""
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
+    return f'<div class="scroll"><table{wide}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
+
+
+def _cell(text: str, mark: str) -> str:
+    """One cell; long words are broken into lines."""
+    long = not mark and len(text) > LONG_CELL
+    kind = ' class="long"' if long else mark
+    return f"<td{kind}>{escape(text)}</td>"
+
+
+def titled(table: Table) -> str:
+    """The table below its title."""
+    return (f"<h3>{escape(table.title)}</h3>" if table.title else "") + html_table(table)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 
-from gpuyard.plan import Arrangement, Bill, Option, Part, Plan
-from gpuyard.report.inference import service_facts, service_sections, service_table
+from gpuyard.plan import Arrangement, Option, Part, Plan
+from gpuyard.report.inference import service_facts, service_sections, service_table, way_words
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
-from gpuyard.units import BYTES, BYTES_PER_S, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
+from gpuyard.units import BYTES, BYTES_PER_S, COUNT, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
 __all__ = ["explain_option", "plan_page", "plan_sections", "plan_table"]
 
@@ -53,7 +52,9 @@ def _plan_notes(plan: Plan, top: int, measure: str) -> tuple[str, ...]:
     rejected = tuple(f"out, {why}: {', '.join(families)}" for why, families in _rejected(plan).items())
     marked = any(option.on_front for option in plan.options[:top])
     front = f"* nothing is better in {measure}, cost and number of chips at once" if marked else ""
-    return tuple(note for note in (front, _count(plan), *plan.notes, *rejected) if note)
+    doubted = any(option.service and option.service.doubts for option in plan.options[:top])
+    doubt = "? a target may be missed: wide error bars, or cold starts; such options come last" if doubted else ""
+    return tuple(note for note in (front, doubt, _count(plan), *plan.notes, *rejected) if note)
 
 
 def _rejected(plan: Plan) -> dict[str, list[str]]:
@@ -73,7 +74,7 @@ def _count(plan: Plan) -> str:
 
 def _row(number: int, option: Option) -> tuple[str, ...]:
     """One option's cells."""
-    bill = _cheapest(option)
+    bill = option.bill
     return (
         str(number),
         option.cluster.machine,
@@ -86,7 +87,7 @@ def _row(number: int, option: Option) -> tuple[str, ...]:
         show(option.memory_bytes, BYTES) if option.memory_bytes else NOT_KNOWN,
         _expected(option),
         show(bill.usd, MONEY) if bill else NOT_KNOWN,
-        bill.way if bill else "no public price",
+        way_words(bill),
         "*" if option.on_front else "",
     )
 
@@ -115,44 +116,47 @@ def layout_words(arrangement: Arrangement | None) -> str:
     return " ".join(words)
 
 
-def _cheapest(option: Option) -> Bill | None:
-    """The bill of the least cost."""
-    return min(option.bills, key=lambda bill: bill.usd, default=None)
-
-
 def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
     """One option in full, as tables."""
     option = plan.options[number - 1]
+    trains, needs = option.arrangement is not None, option.storage_need
     return (
         service_facts(option) if option.service else _facts(option),
-        _sum("step time", option.step_parts, lambda value: show(value, DURATION, 4)),
-        _sum("memory of the fullest chip", option.memory_parts, lambda value: show(value, BYTES, 4)),
-        _bills(option),
+        _sum("step time" if trains else "time", option.step_parts, lambda value: show(value, DURATION, 4)),
+        _sum(
+            "memory of the fullest chip" if option.cluster.chip else "memory of a machine",
+            option.memory_parts,
+            lambda value: show(value, BYTES, 4),
+        ),
+        *((_bills(option),) if option.bills else ()),
         _platforms(option),
-        *((_storage(option),) if option.storage_need else ()),
+        *((_storage(option),) if needs and (option.storage or needs.read_bytes_per_s) else ()),
     )
 
 
 def _facts(option: Option) -> Table:
     """What does not add up to a sum."""
-    cluster = option.cluster
-    rows = [
-        ("cluster", f"{cluster.machine_count} × {cluster.machine} ({cluster.chip_count:g} × {cluster.chip})"),
-        ("layout", layout_words(option.arrangement)),
+    cluster, expected = option.cluster, show(option.expected_s, DURATION)
+    chips = f" ({cluster.chip_count:g} × {cluster.chip})" if cluster.chip else ""
+    rows = [("cluster", f"{cluster.machine_count} × {cluster.machine}{chips}")]
+    if option.arrangement is not None:
+        rows += [
+            ("layout", layout_words(option.arrangement)),
+            ("steps", f"{option.steps_count:,.0f} of {show(option.step_s, DURATION, 4)}"),
+        ]
+    if option.error_ratio < UNPROVEN_RATIO:
+        expected += f", nine of ten runs within ±{show(option.error_ratio, RATIO)}"
+    rows += [
         ("precision", option.precision),
-        ("steps", f"{option.steps_count:,.0f} of {show(option.step_s, DURATION, 4)}"),
         ("without interruption", show(option.ideal_s, DURATION)),
-        (
-            "expected",
-            f"{show(option.expected_s, DURATION)}, nine of ten runs within ±{show(option.error_ratio, RATIO)}",
-        ),
+        ("expected", expected),
         ("memory", f"{show(option.memory_bytes, BYTES)} of {show(option.memory_capacity_bytes, BYTES)}"),
         ("network", option.network),
     ]
     if option.tokens_per_s:
         rows.append(("throughput", f"{show(option.tokens_per_s, TOKENS)} tokens/s"))
     if option.energy_joules:
-        rows.append(("energy", f"{option.energy_joules / JOULES_PER_MWH:,.1f} MWh"))
+        rows.append(("energy", f"{show(option.energy_joules / JOULES_PER_MWH, COUNT)} MWh"))
     rows += [("because", reason) for reason in option.reasons]
     return Table(columns=(Column(heading="option"), Column(heading="")), rows=tuple(rows))
 
@@ -211,7 +215,7 @@ def plan_sections(plan: Plan, top: int) -> list[str]:
     priced = [option for option in plan.options if option.usd]
     # Machines that are bought have no price by the hour: their front is over time and chips.
     chips = [option for option in plan.options if option.expected_s and option.cluster.chip_count]
-    sections = [f"<p>{escape(_count(plan))}</p>"]
+    sections: list[str] = []
     if any(option.service for option in plan.options):
         return [*sections, *service_sections(plan, top, plan_table(plan, top))]
     if priced:

@@ -26,6 +26,8 @@ __all__ = ["bars", "heat", "lines", "marks"]
 Place = Callable[[float], float]
 CELL = 46
 MOST_LINES = 16
+LEAST_RATIO = 1e-9  # of the values: a narrower range cannot be told apart
+LEAST_WIDTH = 1e-290  # near the least float, whose parts are zero
 
 
 def lines(
@@ -128,9 +130,12 @@ def _axes(xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str) 
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """From the least to the most, never of no width."""
+    """From the least to the most, never of a width that floats cannot divide."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    return (low, high) if high > low else (low - 0.5, low + 0.5)
+    size = max(abs(low), abs(high))
+    if high - low > max(LEAST_RATIO * size, LEAST_WIDTH):
+        return low, high
+    return low - 0.5 * max(1.0, size), high + 0.5 * max(1.0, size)
 
 
 def _round_values(low: float, high: float) -> list[float]:

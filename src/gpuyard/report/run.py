@@ -38,7 +38,7 @@ def run_table(run: Run, outcomes: Sequence[str]) -> Table:
     cost = f", cost {show(run.cost_usd, MONEY)}" if run.cost_usd else ""
     return Table(
         columns=columns, rows=tuple(rows), title=f"run {run.id}: {run.name} on {run.engine.name}",
-        notes=(f"{run.state}{cost}; `gpuyard show {run.id}` tells more",),
+        notes=(f"{run.state}{cost}",),
     )  # fmt: skip
 
 

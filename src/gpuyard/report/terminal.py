@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 import rich.box
 import rich.table
@@ -14,6 +15,7 @@ from gpuyard.report.table import Table
 
 __all__ = ["print_doing", "print_json", "print_progress", "print_table", "print_text"]
 
+SENTENCE, GAP = 24, 3  # characters of a broken line, and between columns
 PIPE_WIDTH = 10_000  # a pipe has no width: nothing is wrapped, so that grep and awk see whole rows
 
 
@@ -42,16 +44,45 @@ def print_doing(text: str) -> None:
 
 
 def print_table(table: Table) -> None:
-    """The table on standard output."""
+    """The table on standard output; row by row where the terminal is too narrow for its columns."""
     console = _console()
-    grid = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False)
-    for column in table.columns:
-        grid.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
-    for row in table.rows:
-        grid.add_row(*(Text(cell) for cell in row))  # Text: a name with [brackets] is not markup
-    console.print(grid)
+    widths = [_least_width(table, place) for place in range(len(table.columns))]
+    fits = sum(widths) + GAP * len(widths) <= console.width
+    console.print(_grid(table, widths) if fits else _cards(table))
     for note in table.notes:
         console.print(Text(note))
+
+
+def _least_width(table: Table, place: int) -> int:
+    """What a column needs: its longest word, and no more than a line of a few words where it holds sentences."""
+    cells = [table.columns[place].heading, *(row[place] for row in table.rows)]
+    longest = max(len(word) for cell in cells for word in (cell.split() or [""]))
+    whole = max(len(cell) for cell in cells)
+    return whole if whole <= SENTENCE else max(longest, SENTENCE)
+
+
+def _grid(table: Table, widths: list[int]) -> rich.table.Table:
+    """Rows below headings; only sentences are broken into lines."""
+    grid = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False)
+    for column, width in zip(table.columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        grid.add_column(Text(column.heading), justify=justify, overflow="fold", min_width=width)
+    for row in table.rows:
+        grid.add_row(*(Text(cell) for cell in row))  # Text: a name with [brackets] is not markup
+    return grid
+
+
+def _cards(table: Table) -> rich.table.Table:
+    """Every row as a list of headings and values; what is empty is left out."""
+    grid = rich.table.Table(box=None, title=table.title or None, title_justify="left", show_header=False)
+    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold")
+    for row in table.rows:
+        for column, cell in zip(table.columns, row, strict=True):
+            if cell:
+                grid.add_row(Text(column.heading), Text(cell))
+        grid.add_row("", "")
+    return grid
 
 
 class _Console(Console):

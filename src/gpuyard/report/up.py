@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from gpuyard.jobs.way import Way
+from gpuyard.jobs.way import Planned, Way
 from gpuyard.learn.evaluate import Scorecard
 from gpuyard.learn.select import Selection
 from gpuyard.perf.local import Compared
 from gpuyard.report.evaluate import scorecard_sections
 from gpuyard.report.page import html_table, page
+from gpuyard.report.planned import planned_sections
 from gpuyard.report.select import selection_sections
 from gpuyard.report.table import Column, Table
 from gpuyard.units import BYTES, DURATION, show
@@ -58,9 +59,10 @@ def compared_table(rows: Sequence[Compared]) -> Table:
 
 
 def up_page(
-    way: Way, compared: Sequence[Compared] = (), card: Scorecard | None = None, chosen: Selection | None = None
-) -> str:
-    """The report: the stages, predicted against measured, how good the model is, and what was rejected."""
+    way: Way, compared: Sequence[Compared] = (), card: Scorecard | None = None, chosen: Selection | None = None,
+    planned: Planned | None = None,
+) -> str:  # fmt: skip
+    """The report: the stages, predicted against measured, how good the model is, what was planned."""
     parts = [f"<p>{escape(way.target)}</p>", html_table(way_table(way))]
     if compared:
         parts += ["<h2>Predicted against measured</h2>", html_table(compared_table(compared))]
@@ -68,4 +70,6 @@ def up_page(
         parts += scorecard_sections(card)
     if chosen is not None:
         parts += selection_sections(chosen)
+    if planned is not None:
+        parts += [html for _, html in planned_sections(planned)]
     return page(way.name, parts)

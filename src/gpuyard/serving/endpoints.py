@@ -76,7 +76,7 @@ class Endpoints:
 
     def all(self) -> tuple[Endpoint, ...]:
         """Every endpoint, the newest first."""
-        with self._connect() as connection:
+        with self.home.reading("serving", TABLES) as connection:
             rows = connection.execute("SELECT * FROM endpoints ORDER BY started_s DESC").fetchall()
         return tuple(_endpoint(row) for row in rows)
 

@@ -33,15 +33,6 @@ class Topology:
     def __repr__(self) -> str:
         return f"<Topology of {len(self.nodes)} nodes and {len(self.links)} links>"
 
-    @property
-    def planes(self) -> tuple[int, ...]:
-        """The planes that the nodes name, in order."""
-        return tuple(sorted({node.plane for node in self.nodes if node.plane is not None}))
-
-    def in_plane(self, plane: int) -> Topology:
-        """The topology as one plane sees it: nodes of other planes are left out, nodes of no plane stay."""
-        return self.without(nodes=[node.name for node in self.nodes if node.plane not in (None, plane)])
-
     def without(self, *, links: Iterable[Link] = (), nodes: Iterable[str] = ()) -> Topology:
         """The topology after these links and nodes (with their links) are taken away."""
         cut, dead = set(links), set(nodes)

@@ -13,9 +13,9 @@ from gpuyard.document import load_json
 from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.report.data import splits_table, steps_table
-from gpuyard.report.page import html_table
+from gpuyard.report.page import html_table, titled
 from gpuyard.report.table import Column, Table, show_value
-from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, link, linked_table, titled
+from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, link, linked_table
 
 __all__ = ["catalog_kind_view", "catalog_view", "data_set_view", "data_view", "manifest_of"]
 

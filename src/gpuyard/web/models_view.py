@@ -8,13 +8,13 @@ from html import escape
 from gpuyard.errors import InputError
 from gpuyard.registry import ModelVersion, Registry
 from gpuyard.report.live import live_table
-from gpuyard.report.page import html_table
+from gpuyard.report.page import html_table, titled
 from gpuyard.report.registry import detail_tables, models_table
 from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.serving.live import live_endpoints
 from gpuyard.units import BYTES, show
 from gpuyard.web.latency import Latencies
-from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, linked_table, plots, titled
+from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, linked_table, plots
 
 __all__ = ["endpoints_view", "model_view", "models_view"]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from html import escape
+from pathlib import Path
 
 from gpuyard.app.outcome import outcomes
-from gpuyard.app.up_values import predicted_of
+from gpuyard.app.up_values import predicted_of, results_of
 from gpuyard.errors import InputError, RefusedError
 from gpuyard.jobs import Ledger, Run, Series, open_engine, series
+from gpuyard.report.evaluate import scorecard_sections
 from gpuyard.report.page import html_table
 from gpuyard.report.run import run_curves, run_table
 from gpuyard.report.runs import runs_table
+from gpuyard.report.select import selection_sections
 from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, linked_table, plots
 
 __all__ = ["run_view", "runs_view"]
@@ -40,6 +44,7 @@ def run_view(asked: Asked) -> View:
         Fragment(id="actions", html=_actions(run) if asked.acts else ""),
         Fragment(id="stages", html=_stages(run)),
         Fragment(id="curves", html=drawn),
+        Fragment(id="results", html=_results(run)),
         Fragment(id="log", html=_log(run)),
         Fragment(id="workload", html=workload),
     )
@@ -63,6 +68,22 @@ def _curves(asked: Asked, run: Run, found: tuple[Series, ...]) -> str:
         foreseen = None  # another version wrote it
     drawn = (f"<figure><h2>{escape(title)}</h2>{plots(svg)}</figure>" for title, svg in run_curves(found, foreseen))
     return f'<div class="pair">{"".join(drawn)}</div>'
+
+
+def _results(run: Run) -> str:
+    """The scores with their curves, the winner, and why the others were rejected."""
+    return _drawn_results(Path(run.folder), tuple((stage.name, stage.state, stage.ended_s) for stage in run.stages))
+
+
+@functools.lru_cache(maxsize=16)
+def _drawn_results(folder: Path, stamp: object) -> str:  # noqa: ARG001
+    """The same, drawn once: an open page asks again every second."""
+    try:
+        card, chosen = results_of(folder)
+    except InputError:
+        return ""  # its folder is gone, or another version wrote it
+    parts = scorecard_sections(card) if card is not None else []
+    return plots("".join([*parts, *(selection_sections(chosen) if chosen is not None else [])]))
 
 
 def _log(run: Run) -> str:

@@ -55,10 +55,10 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], home: Home, *, acts: bool, token: str) -> None:
-        super().__init__(address, _Handler)
         self.home, self.acts, self.token = home, acts, token
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         self.closing = threading.Event()
+        super().__init__(address, _Handler)  # last: an address that is taken closes the server at once
 
     @property
     def url(self) -> str:

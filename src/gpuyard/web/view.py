@@ -14,7 +14,7 @@ from gpuyard.report.page import html_table
 from gpuyard.report.table import Table
 
 __all__ = [
-    "Asked", "Fragment", "Maker", "NotFoundError", "View", "empty", "link", "linked_table", "plots", "titled", "whole",
+    "Asked", "Fragment", "Maker", "NotFoundError", "View", "empty", "link", "linked_table", "plots", "whole",
 ]  # fmt: skip
 
 NAVIGATION = (
@@ -77,11 +77,6 @@ def linked_table(table: Table, addresses: Sequence[str]) -> str:
         return f"<tr>{match[1]}{link(address, row[0])}</td>" if address else match[0]
 
     return re.sub(r"<tr>(<td[^>]*>).*?</td>", linked, html_table(table), flags=re.DOTALL)
-
-
-def titled(table: Table) -> str:
-    """The table below its title."""
-    return (f"<h3>{escape(table.title)}</h3>" if table.title else "") + html_table(table)
 
 
 def plots(html: str) -> str:

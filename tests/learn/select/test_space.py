@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from gpuyard.document import Keys, Plain, Settings, decode, read_yaml
 from gpuyard.errors import InputError
+from gpuyard.learn import TrainSpec
 from gpuyard.learn.select import SelectSpec, read_candidates
 from gpuyard.learn.select.prune import going_on
-from gpuyard.learn.select.space import grid_of, train_spec
+from gpuyard.learn.select.space import grid_of, start_of, train_spec
+from gpuyard.learn.spec import Mlp
 
 SECTION = """
 metric: roc_auc
@@ -37,6 +39,21 @@ def test_the_section_as_it_is_written() -> None:
     own = train_spec(network, {"hidden": 64}, seed=3)
     assert own.jax_mlp is not None
     assert (own.jax_mlp.hidden, own.jax_mlp.epochs, own.seed) == (64, 3, 5)
+
+
+def test_a_search_begins_where_the_training_is_if_it_holds_it() -> None:
+    spec = decode(read_yaml(SECTION, "w.yaml").root, SelectSpec, Keys.BARE)
+    trees, network = read_candidates(spec.candidates)
+    inside = train_spec(trees, {"rounds": 60, "leaves": 9, "learning_rate": 0.1}, seed=8)
+    assert dict(start_of(trees, inside)) == {"rounds": 60, "leaves": 9, "learning_rate": 0.1}
+    middle = dict(start_of(trees, None))
+    assert middle["rounds"] == 225
+    outside = train_spec(trees, {"rounds": 10, "leaves": 9, "learning_rate": 0.1})
+    assert dict(start_of(trees, outside)) == middle
+    assert dict(start_of(network, inside)) == {"hidden": 32}
+    other_epochs = TrainSpec(jax_mlp=Mlp(hidden=64, epochs=4))  # not what the candidate fixes
+    assert dict(start_of(network, other_epochs)) == {"hidden": 32}
+    assert dict(start_of(network, TrainSpec(jax_mlp=Mlp(hidden=64, epochs=3)))) == {"hidden": 64}
 
 
 @pytest.mark.parametrize(

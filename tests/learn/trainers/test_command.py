@@ -18,6 +18,7 @@ from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.spec import Command, Variable
 from gpuyard.learn.trainer import StoppedError, TrainerError
 from gpuyard.learn.trainers.command.program import metrics_of
+from gpuyard.learn.trainers.command.trainer import summary_of
 from gpuyard.registry import read_bundle
 
 PROGRAM = """
@@ -94,6 +95,12 @@ def test_metrics_come_from_its_output_and_its_file(
     assert result.bundle is None
     assert "from step 0 hello" in capsys.readouterr().out
     assert not (tmp_path / "task" / "metrics.jsonl").exists()  # the first process writes it
+
+
+def test_lines_of_two_places_are_told_in_the_order_of_their_steps() -> None:
+    seen = [StepMetrics(step=step, time_s=float(step), loss=1 / step) for step in (1, 2, 4, 3)]
+    found = summary_of(seen)
+    assert (found.steps, found.step_s, found.loss) == (4, 1.0, 0.25)
 
 
 def test_a_program_that_fails_goes_on_from_its_own_checkpoint(data: Path, tmp_path: Path) -> None:

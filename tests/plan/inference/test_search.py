@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,40 @@ def test_every_option_keeps_every_target() -> None:
         assert sum(part.value for part in option.step_parts) == pytest.approx(option.step_s)
 
 
-def test_options_are_ranked_by_cost() -> None:
-    costs = [option.usd for option in plan(workload(where="region: us-central1")).options if option.usd is not None]
-    assert len(costs) > 5
-    assert costs == sorted(costs)
+def test_options_are_ranked_by_cost_and_those_in_doubt_come_last() -> None:
+    found = plan(workload(where="region: us-central1")).options
+    ranks = [(bool(option.service and option.service.doubts), option.usd or math.inf) for option in found]
+    assert len(ranks) > 5
+    assert ranks == sorted(ranks)
+
+
+def test_a_wide_error_bar_puts_a_close_target_in_doubt() -> None:
+    found = plan(workload(targets="ttft: 150ms, tpot: 40ms", where="region: us-central1")).options
+    for option in found:
+        service = option.service
+        assert service is not None
+        assert service.ttft is not None
+        assert service.tpot is not None
+        late = [
+            name
+            for name, spread, limit_s in (("ttft", service.ttft, 0.150), ("tpot", service.tpot, 0.040))
+            if spread.error_ratio > 0.5 and spread.mean_s * (1 + spread.error_ratio) > limit_s
+        ]
+        assert list(service.doubts) == late
+        assert bool(late) == any("measure it before you rely on it" in reason for reason in option.reasons)
+    assert found[-1].service is not None
+    assert found[-1].service.doubts
+
+
+def test_cold_starts_are_told_and_doubted_where_they_break_the_target() -> None:
+    lonely = plan(workload(rate="0.0005/s", targets="ttft: 1s", where="platform: cloud-run"))
+    option = on(lonely, "g2-standard-4")
+    assert option.service is not None
+    assert option.service.doubts == ("ttft",)
+    assert any("find no instance up and wait 5s" in reason for reason in option.reasons)
+    busy = on(plan(workload(rate="0.5/s", targets="ttft: 1s", where="platform: cloud-run")), "g2-standard-4")
+    assert busy.service is not None
+    assert busy.service.doubts == ()
 
 
 def test_more_load_is_never_cheaper() -> None:

@@ -137,6 +137,13 @@ def test_the_placeholder_of_the_project_is_refused(tmp_path: Path) -> None:
         gates(prepare(folder).target)
 
 
+def test_the_placeholder_of_the_reservation_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the reservation is still my-reservation"):
+        gates(prepare(render(tmp_path / "a", "a3-highgpu-8g", "single-node", "reservation")).target)
+    named = render(tmp_path / "b", "a3-highgpu-8g", "single-node", "reservation", reservation="ours")
+    gates(prepare(named).target)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -97,6 +97,8 @@ def test_other_controllers_are_as_sound(told: dict[str, Any]) -> None:
     seen: set[tuple[str, str]] = set()
     chosen = representatives(CATALOG)
     for sample in samples(CATALOG):
+        if sample.shape == "desks":
+            continue  # pods have no display to sit at
         if sample.machine in chosen and (sample.machine.name, sample.shape) not in seen:
             seen.add((sample.machine.name, sample.shape))
             said = lint(rendered(sample_blueprint(sample, CATALOG), **told).files, CATALOG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,12 @@ from gpuyard.datasets.allocator import SETTING
 from gpuyard.datasets.engines.engine import Done
 from gpuyard.datasets.execute import execute
 from gpuyard.datasets.job import Job, Work
-from gpuyard.errors import GpuyardError, RefusedError
+from gpuyard.errors import GpuyardError, InputError, RefusedError
 
-__all__ = ["RayEngine"]
+__all__ = ["RayEngine", "ray_address"]
 
 _RETRIES = 5
+ANSWER_S = 5.0
 _OURS = "GPUYARD_RAY"  # set in the environment of a cluster that was started here
 
 
@@ -24,6 +26,7 @@ _OURS = "GPUYARD_RAY"  # set in the environment of a cluster that was started he
 class RayEngine:
     """Ray at an address; without one, the cluster that RAY_ADDRESS names, or one started here for the run.
 
+    An address is HOST:6379 or ray://HOST:10001; another cluster that this machine has, or had, is left alone.
     The folders of the source and of the output must be the same on every node.
     """
 
@@ -39,14 +42,15 @@ class RayEngine:
     def run(self, job: Job, works: Sequence[Work], done: Done) -> None:
         """Runs every partition as a task."""
         ray, own = self._connected()
+        total = int(ray.cluster_resources().get("CPU", 1))
         task = ray.remote(
-            num_cpus=self.cpus,
+            num_cpus=self.cpus if total > self.cpus else 0,  # the process that waits for them may hold the only one
             max_retries=_RETRIES,
             retry_exceptions=[OSError],
             runtime_env=None if own else {"env_vars": _environment(self.cpus)},
         )(execute)
         shared = ray.put(job)
-        most = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)) // self.cpus)
+        most = max(2, 2 * total // self.cpus)
         waiting: dict[Any, Work] = {}
         queue = iter(works)
         while True:
@@ -64,9 +68,9 @@ class RayEngine:
             ray = importlib.import_module("ray")
         except ImportError:
             raise RefusedError("ray", "is not installed", "pip install 'gpuyard[ray]'") from None
-        address = self.address or os.environ.get("RAY_ADDRESS")
         if ray.is_initialized():
             return ray, os.environ.get(_OURS) == "1"
+        address = ray_address(self.address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address is None:  # workers of a cluster started here inherit this, which is cheaper than telling each task
             os.environ.update(_environment(self.cpus) | {_OURS: "1"})
@@ -78,6 +82,24 @@ class RayEngine:
                 raise RefusedError("ray", what, fix) from None
             raise RefusedError(f"ray at {address}", f"cannot be reached: {error}", "check the address") from None
         return ray, address is None
+
+
+def ray_address(named: str | None = None) -> str | None:
+    """The address of a cluster that answers, or None for one to be started: Ray alone would wait for minutes."""
+    where, address = ("ray", named) if named else ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS"))
+    if not address or address == "local":
+        return None
+    scheme, _, place = address.rpartition("://")
+    host, _, port = place.partition("/")[0].rpartition(":")
+    if scheme not in ("", "ray") or not host or not port.isdigit():
+        fix = "write HOST:6379, the address of its head, or ray://HOST:10001; a dashboard's http:// is not one"
+        raise InputError.one(where, f'"{address}" is not the address of a Ray cluster', fix)
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        fix = "start the cluster, check the address, or leave it out to have a Ray started here"
+        raise RefusedError(f"{where}: {address}", f"does not answer: {error}", fix) from None
+    return address
 
 
 def _environment(cpus: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ from gpuyard.datasets.source.contract import hold_to, read_contract
 from gpuyard.datasets.source.files import find_files, fingerprint
 from gpuyard.datasets.source.parts import Partition, cut, schema_of
 from gpuyard.datasets.source.shipped import shipped
-from gpuyard.datasets.source.stage import CHUNK_BYTES, Staged, stage
+from gpuyard.datasets.source.stage import CHUNK_BYTES, Staged, stage, write_staged
 from gpuyard.datasets.spec import DataSpec
 from gpuyard.document import dump_json, load_json, read_text
 from gpuyard.errors import InputError
@@ -93,5 +93,5 @@ def _stage_shipped(source: str, work: Path) -> Staged:
     frame = shipped(source)
     path = work / "staged" / "shipped.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame.write_parquet(path, compression="lz4")
+    write_staged(frame, path)
     return Staged(paths=(str(path),), rows=frame.height, quarantined=0, quarantine=())

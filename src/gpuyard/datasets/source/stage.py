@@ -21,7 +21,7 @@ from gpuyard.datasets.source.whole import TEXTS, row_files
 from gpuyard.datasets.spec import ReadSpec
 from gpuyard.errors import InputError, RefusedError
 
-__all__ = ["Staged", "stage"]
+__all__ = ["Staged", "stage", "write_staged"]
 
 CHUNK_BYTES = 32 << 20
 _SAMPLE_ROWS = 10_000
@@ -63,12 +63,12 @@ def stage(
     paths, apart, rows, bad = [], [], 0, 0
     for number, parsed in enumerate(_parsed(found, read, chunk_bytes, pinned)):
         path = folder / f"part-{number:06d}.parquet"
-        _write(parsed.frame, path)
+        write_staged(parsed.frame, path)
         paths.append(str(path))
         rows += parsed.frame.height
         if parsed.bad.height:
             path = folder / f"quarantine-{number:06d}.parquet"
-            _write(parsed.bad, path)
+            write_staged(parsed.bad, path)
             apart.append(str(path))
             bad += parsed.bad.height
     return Staged(paths=tuple(paths), rows=rows, quarantined=bad, quarantine=tuple(apart))
@@ -86,14 +86,13 @@ def _parsed(found: Found, read: ReadSpec, chunk_bytes: int, schema: pl.Schema | 
         yield _PARSERS[found.format](chunk, schema, read)
 
 
-def _write(frame: pl.DataFrame, path: Path) -> None:
+def write_staged(frame: pl.DataFrame, path: Path) -> None:
     """Writes a staged file; a full disk is a RefusedError."""
     try:
         frame.write_parquet(path, compression="lz4")
-    except OSError as error:
-        raise RefusedError(
-            str(path), f"cannot be written: {error}", "free disk space, or name another folder"
-        ) from None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        what = f"cannot be written: {str(error).splitlines()[0]}"
+        raise RefusedError(str(path), what, "free disk space, or name another folder") from None
 
 
 def _chunks(found: Found, read: ReadSpec, chunk_bytes: int) -> Iterator[Chunk]:

@@ -1,9 +1,10 @@
-"""Nulls replaced: by a constant, the mean, the median, the most frequent value, or the mean of a group."""
+"""Nulls replaced: by a constant, the mean, the median or the most frequent value, of a column or of a group."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Self, cast
+from typing import Annotated, Self, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -21,13 +22,21 @@ from gpuyard.datasets.aggregates import (
 )
 from gpuyard.datasets.batch import Batch, Slots
 from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.step import Found, Need, Operation
+from gpuyard.datasets.group_aggregates import GroupCounts, GroupCountsNeed, GroupQuantiles, GroupQuantilesNeed
+from gpuyard.datasets.step import Aggregate, Found, Need, Operation
 from gpuyard.document import Doc
-from gpuyard.errors import InputError
+from gpuyard.errors import InputError, one_of
 
-__all__ = ["FillGroup", "FillNumbers", "FillTexts", "Impute"]
+__all__ = ["FillGroup", "FillGroupTexts", "FillNumbers", "FillTexts", "Impute"]
 
 _KINDS: tuple[Kind, ...] = ("number", "bool", "text")
+GROUPED = ("mean", "median", "mode")
+# What a value is learnt from: of the whole column, and of each group.
+NEEDS: dict[str, tuple[Callable[..., Need], Callable[..., Need]]] = {
+    "mean": (MomentsNeed, GroupMeansNeed),
+    "median": (QuantilesNeed, GroupQuantilesNeed),
+    "mode": (CountsNeed, GroupCountsNeed),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +106,14 @@ class FillTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillGroup:
-    """Nulls of one column replaced by the mean of their group; a group that was never seen gets that of all."""
+    """Nulls of a column of numbers replaced by that of their group; a group that was never seen gets that of all."""
 
     column: str
     by: str
     texts: bool  # whether groups are texts or numbers
     groups: tuple[str, ...]
-    means: tuple[float, ...]
-    mean: float
+    values: tuple[float, ...]
+    value: float
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -113,12 +122,8 @@ class FillGroup:
 
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The filled column."""
-        keys = list(self.groups) if self.texts else [float(group) for group in self.groups]
-        group = pl.col(self.by) if self.texts else pl.col(self.by).cast(pl.Float64)
-        if not keys:
-            return (pl.col(self.column).cast(pl.Float64).fill_null(self.mean),)
-        fill = group.replace_strict(keys, list(self.means), default=self.mean, return_dtype=pl.Float64)
-        return (pl.col(self.column).cast(pl.Float64).fill_null(fill).fill_null(self.mean),)
+        column = pl.col(self.column).cast(pl.Float64)
+        return (_by_group(column, self.by, self.texts, self.groups, self.values, self.value),)
 
     def after(self, columns: Columns) -> Columns:
         """The same names, as floats."""
@@ -126,16 +131,81 @@ class FillGroup:
 
     def compiled(self, slots: Slots) -> Operation:
         """The same in Python: only rows with a null are looked up."""
-        at, means, mean = slots.number(self.column), dict(zip(self.groups, self.means, strict=True)), self.mean
-        group = slots.text(self.by) if self.texts else slots.number(self.by)
+        at, key = slots.number(self.column), _key(slots, self.by, self.texts)
+        values: dict[str | None, float] = dict(zip(self.groups, self.values, strict=True))
+        value = self.value
 
         def run(batch: Batch) -> None:
             """Fills the rows."""
-            for row in np.flatnonzero(np.isnan(batch.numbers[:, at])):
-                key = batch.texts[group][row] if isinstance(group, str) else as_text(float(batch.numbers[row, group]))
-                batch.numbers[row, at] = means.get(key or "", mean)
+            for row in np.flatnonzero(np.isnan(batch.numbers[:, at])).tolist():
+                batch.numbers[row, at] = values.get(key(batch, row), value)
 
         return run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillGroupTexts:
+    """Nulls of a column of texts replaced by that of their group; a group that was never seen gets that of all."""
+
+    column: str
+    by: str
+    texts: bool  # whether groups are texts or numbers
+    groups: tuple[str, ...]
+    values: tuple[str, ...]
+    value: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The column and the groups."""
+        return (self.column, self.by)
+
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """The filled column."""
+        return (_by_group(pl.col(self.column), self.by, self.texts, self.groups, self.values, self.value),)
+
+    def after(self, columns: Columns) -> Columns:
+        """The same."""
+        return columns
+
+    def compiled(self, slots: Slots) -> Operation:
+        """The same in Python."""
+        name, key = slots.text(self.column), _key(slots, self.by, self.texts)
+        values: dict[str | None, str] = dict(zip(self.groups, self.values, strict=True))
+        value = self.value
+
+        def run(batch: Batch) -> None:
+            """Fills the rows."""
+            batch.texts[name] = [
+                values.get(key(batch, row), value) if text is None else text
+                for row, text in enumerate(batch.texts[name])
+            ]
+
+        return run
+
+
+def _by_group(
+    column: pl.Expr, by: str, texts: bool, groups: Sequence[str], values: Sequence[float | str], value: float | str
+) -> pl.Expr:
+    """A column whose nulls are what their group has."""
+    if not groups:
+        return column.fill_null(value)
+    keys = list(groups) if texts else [float(group) for group in groups]
+    group = pl.col(by) if texts else pl.col(by).cast(pl.Float64)
+    dtype = pl.String() if isinstance(value, str) else pl.Float64()
+    fill = group.replace_strict(keys, list(values), default=value, return_dtype=dtype)
+    return column.fill_null(fill).fill_null(value)
+
+
+def _key(slots: Slots, by: str, texts: bool) -> Callable[[Batch, int], str | None]:
+    """The group of a row of a request, as a text; None where it has none."""
+    if texts:
+        name = slots.text(by)
+        return lambda batch, row: batch.texts[name][row]
+    at = slots.number(by)
+    return lambda batch, row: as_text(float(batch.numbers[row, at]))
+
+
+Fill: TypeAlias = FillNumbers | FillTexts | FillGroup | FillGroupTexts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,36 +214,36 @@ class Impute:
 
     columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
     value: Annotated[str, Doc("mean, median, mode, or a constant")] = "median"
-    by: Annotated[str | None, Doc("a column: every group its own mean")] = None
+    by: Annotated[str | None, Doc("a column: every group its own mean, median or mode")] = None
 
     def bound(self, columns: Columns, where: str) -> Self:
         """With its columns spelt out; a pattern takes the columns that the value suits."""
+        if meant := _misspelt(self.value):
+            raise InputError.one(f"{where}.value", f'"{self.value}" is no statistic', f'did you mean "{meant}"?')
         numeric = self.value in ("mean", "median") or _number(self.value) is not None
         kinds: tuple[Kind, ...] = ("number", "bool") if numeric else _KINDS if self.value == "mode" else ("text",)
         if self.by is not None:
             columns.chosen((self.by,), ("number", "bool", "text"), where)
-            if self.value != "mean":
-                raise InputError.one(where, f'"{self.value}" is not there by group', "use value: mean with by:")
+            if self.value not in GROUPED:
+                what, fix = f'"{self.value}" is the same in every group', f"use value: {one_of(GROUPED)} with by:"
+                raise InputError.one(where, what, fix)
         return replace(self, columns=columns.chosen(self.columns, kinds, where))
 
     def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """The statistic that the value names."""
-        if self.value == "mean":
-            groups = (GroupMeansNeed(column=name, by=self.by) for name in self.columns if self.by)
-            return (*(MomentsNeed(column=name) for name in self.columns), *groups)
-        if self.value == "median":
-            return tuple(QuantilesNeed(column=name) for name in self.columns)
-        if self.value == "mode":
-            return tuple(CountsNeed(column=name) for name in self.columns)
-        return ()
+        """The statistic that the value names, of the column and of its groups."""
+        if self.value not in GROUPED:
+            return ()
+        whole, grouped = NEEDS[self.value]
+        groups = (grouped(column=name, by=self.by) for name in self.columns if self.by)
+        return (*(whole(column=name) for name in self.columns), *groups)
 
-    def fitted(self, found: Found, columns: Columns) -> tuple[FillNumbers | FillTexts | FillGroup, ...]:
+    def fitted(self, found: Found, columns: Columns) -> tuple[Fill, ...]:
         """A value for every column, or for every group of one."""
         if self.by is not None:
             return tuple(self._group(name, found, columns) for name in self.columns)
         texts = tuple(name for name in self.columns if (column := columns.get(name)) and column.kind == "text")
         numbers = tuple(name for name in self.columns if name not in texts)
-        parts: list[FillNumbers | FillTexts] = []
+        parts: list[Fill] = []
         if numbers:
             parts.append(FillNumbers(columns=numbers, values=tuple(self._number(name, found) for name in numbers)))
         if texts:
@@ -191,16 +261,40 @@ class Impute:
             return float(_mode(found, name) or 0.0)
         return float(self.value)
 
-    def _group(self, name: str, found: Found, columns: Columns) -> FillGroup:
-        """The means of one column's groups."""
+    def _group(self, name: str, found: Found, columns: Columns) -> FillGroup | FillGroupTexts:
+        """What the groups of one column are filled with."""
         assert self.by is not None
-        means = cast(GroupMeans, found[GroupMeansNeed(column=name, by=self.by)]).means()
-        by = columns.get(self.by)
+        column, by = columns.get(name), columns.get(self.by)
+        assert column is not None
         assert by is not None
+        texts = by.kind == "text"
+        if column.kind == "text":
+            modes = cast(GroupCounts, found[GroupCountsNeed(column=name, by=self.by)]).modes()
+            return FillGroupTexts(
+                column=name, by=self.by, texts=texts, groups=tuple(modes), values=tuple(modes.values()),
+                value=_mode(found, name),
+            )  # fmt: skip
+        values = _group_numbers(found[NEEDS[self.value][1](column=name, by=self.by)])
         return FillGroup(
-            column=name, by=self.by, texts=by.kind == "text", groups=tuple(means), means=tuple(means.values()),
-            mean=cast(Moments, found[MomentsNeed(column=name)]).mean,
+            column=name, by=self.by, texts=texts, groups=tuple(values), values=tuple(values.values()),
+            value=self._number(name, found),
         )  # fmt: skip
+
+
+def _misspelt(value: str) -> str | None:
+    """The statistic that was meant by a text of the same letters, which would else be taken for a constant."""
+    meant = next((name for name in GROUPED if sorted(name) == sorted(value.casefold())), None)
+    return meant if meant != value else None
+
+
+def _group_numbers(found: Aggregate) -> Mapping[str, float]:
+    """The number of each group."""
+    if isinstance(found, GroupMeans):
+        return found.means()
+    if isinstance(found, GroupQuantiles):
+        return found.medians()
+    assert isinstance(found, GroupCounts)
+    return {group: float(value) for group, value in found.modes().items()}
 
 
 def _number(text: str) -> float | None:

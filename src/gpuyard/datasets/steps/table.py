@@ -13,7 +13,7 @@ from gpuyard.datasets.steps.clip import Clip, Clipped
 from gpuyard.datasets.steps.dates import DateParts
 from gpuyard.datasets.steps.derive import Bucketed, Bucketise, Drop, Polynomial
 from gpuyard.datasets.steps.encode import Hash, Hashed, OneHot, OneHotted, Ordered, Ordinal
-from gpuyard.datasets.steps.impute import FillGroup, FillNumbers, FillTexts, Impute
+from gpuyard.datasets.steps.impute import FillGroup, FillGroupTexts, FillNumbers, FillTexts, Impute
 from gpuyard.datasets.steps.power import Power, Powered
 from gpuyard.datasets.steps.ranks import QuantileMap, Ranked, UnitLength
 from gpuyard.datasets.steps.rows import Deduplicate, DropNulls, Filter
@@ -79,9 +79,8 @@ class Step:
 PARTS: dict[str, type[Fitted]] = {
     part.__name__: part
     for part in (
-        Affine, Bucketed, Clipped, Converted, DateParts, Deduplicate, Drop, DropNulls, FillGroup, FillNumbers,
-        FillTexts, Filter, Fits, Hashed, OneHotted, Ordered, Polynomial, Powered, Ranked, Strings, TargetMeans,
-        UnitLength, NearDuplicates, HashWords, TermWeights, Tokens, Pixels,
-        Readable,
+        Affine, Bucketed, Clipped, Converted, DateParts, Deduplicate, Drop, DropNulls, FillGroup, FillGroupTexts,
+        FillNumbers, FillTexts, Filter, Fits, Hashed, OneHotted, Ordered, Polynomial, Powered, Ranked, Strings,
+        TargetMeans, UnitLength, NearDuplicates, HashWords, TermWeights, Tokens, Pixels, Readable,
     )
 }  # fmt: skip

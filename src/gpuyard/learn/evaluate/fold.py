@@ -16,7 +16,7 @@ from gpuyard.learn.evaluate.predictions import AnyArray, Array, Predictions
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import TrainSpec
-from gpuyard.learn.trainer import Fitted, Table, Tokens
+from gpuyard.learn.trainer import Fitted, Guesser, Table, Tokens
 
 __all__ = ["Answer", "FoldJob", "answer", "answers", "single_threaded"]
 
@@ -102,13 +102,13 @@ def answers(fitted: Fitted, test: Table | Tokens, rows: npt.NDArray[np.intp] | N
 
 def _language(fitted: Fitted, test: Tokens, rows: npt.NDArray[np.intp] | None) -> Predictions:
     """Nats of every token, the size of the text, and the likeliest tokens where the model tells them."""
-    hits, nats, found, sizes = getattr(fitted, "hits", None), [], [], []
+    nats, found, sizes = [], [], []
     for start in range(0, len(test), PREDICT_SEQUENCES):
         ids = test.of(np.arange(start, min(start + PREDICT_SEQUENCES, len(test))))
         nats.append(fitted.predict(ids))
         sizes.append(_text_bytes(test, ids))
-        if hits is not None:
-            found.append(hits(ids))
+        if isinstance(fitted, Guesser):
+            found.append(fitted.hits(ids))
     text_bytes = np.concatenate(sizes)
     return Predictions(
         problem="language",

@@ -36,9 +36,11 @@ class Export(Protocol):
 def select(
     parts: Parts, spec: SelectSpec, problem: Problem, *, export: Export, price: Price | None = None,
     storage: Path | None = None, data: str = "", workers: int = 0, progress: Callable[[int, int], None] | None = None,
+    train: TrainSpec | None = None,
 ) -> Selection | Infeasible:  # fmt: skip
     """Searches the candidates by the metric under the limits; gives the winner and why the others were not it.
 
+    `train` is the setting that is trained anyway; a candidate that holds it is first tried there.
     The same seed gives the same trials and scores, whatever the number of workers. Latency and memory are
     measured, so a limit close to what a model takes may fall either way.
     """
@@ -47,7 +49,7 @@ def select(
     preload = sorted({module for candidate in candidates for module in PRELOAD.get(candidate.trainer, ())})
     with open_pool(workers or cores(), preload) as pool:
         found = search(
-            parts, spec, candidates, measure, pool, storage=storage, data=data, progress=progress
+            parts, spec, candidates, measure, pool, storage=storage, data=data, progress=progress, train=train
         )  # fmt: skip
 
     def measuring(trial: Trial) -> Footprint:

@@ -21,7 +21,7 @@ from gpuyard.learn.evaluate.parts import Parts
 from gpuyard.learn.evaluate.pool import Pool
 from gpuyard.learn.select.prune import going_on
 from gpuyard.learn.select.selection import State, Trial
-from gpuyard.learn.select.space import Candidate, Value, train_spec
+from gpuyard.learn.select.space import Candidate, Value, start_of, train_spec
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.select.study import OpenTrial, Study, open_study
 from gpuyard.learn.spec import TrainSpec
@@ -82,10 +82,10 @@ def trial_value(job: TrialJob) -> FoldValue:
     return FoldValue(number=job.number, value=value, ratio=ratio)
 
 
-def search_name(spec: SelectSpec, parts: Parts, data: str) -> str:
+def search_name(spec: SelectSpec, parts: Parts, data: str, starts: object = ()) -> str:
     """A name that is the same only for the same search on the same data: what may be resumed."""
     asked = dataclasses.replace(spec, finalists=1, limits=type(spec.limits)())  # those decide afterwards
-    text = dump_json(asked) + data + f"{parts.key} {parts.count}"
+    text = dump_json(asked) + data + f"{parts.key} {parts.count} {starts}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -147,8 +147,12 @@ def _failure(found: FoldValue, fold: int) -> str:
 def search(
     parts: Parts, spec: SelectSpec, candidates: tuple[Candidate, ...], measure: Measure, pool: Pool, *,
     storage: Path | None = None, data: str = "", progress: Callable[[int, int], None] | None = None,
+    train: TrainSpec | None = None,
 ) -> Found:  # fmt: skip
-    """Every trial with its folds; the same seed gives the same trials, whatever the workers and interruptions."""
+    """Every trial with its folds; the same seed gives the same trials, whatever the workers and interruptions.
+
+    `train` is the setting that is trained anyway: where a candidate holds it, the search begins there.
+    """
     told = progress or (lambda _done, _total: None)
     values: dict[int, dict[int, float]] = {}
     reasons: dict[int, str] = {}
@@ -156,8 +160,9 @@ def search(
     first: dict[tuple[int, tuple[tuple[str, Value], ...]], int] = {}  # the trial that tried a setting first
     ratios: list[float] = []
     fits = 0
-    name = search_name(spec, parts, data)
-    with open_study(spec, candidates, higher=measure.higher, storage=storage, name=name) as study:
+    starts = tuple(start_of(candidate, train) for candidate in candidates)
+    name = search_name(spec, parts, data, starts)
+    with open_study(spec, candidates, higher=measure.higher, storage=storage, name=name, starts=starts) as study:
         batch = _Batch(parts=parts, spec=spec, measure=measure, study=study, pool=pool, candidates=candidates)
         size = min(study.total, MOST_BATCH) if spec.search == "grid" else spec.batch
         for start in range(0, study.total, size):

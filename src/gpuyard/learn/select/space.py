@@ -15,7 +15,7 @@ from gpuyard.document.shape import Shape, fields_of, shape_of
 from gpuyard.errors import InputError, Problem, nearest, one_of
 from gpuyard.learn.spec import NAMES, TrainSpec
 
-__all__ = ["Candidate", "Span", "Value", "grid_of", "read_candidates", "train_spec"]
+__all__ = ["Candidate", "Span", "Value", "grid_of", "read_candidates", "start_of", "train_spec"]
 
 Value: typing.TypeAlias = "str | int | float | bool"
 SPAN_KEYS = ("from", "to", "of", "scale", "step")
@@ -43,6 +43,14 @@ class Span:
         if self.step:
             centre = self.low + self.step * round((centre - self.low) / self.step)
         return round(centre) if self.whole else centre
+
+    def holds(self, value: object) -> bool:
+        """True of a value that the search could come to."""
+        if self.options:
+            return value in self.options
+        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+            return False
+        return not self.step or math.isclose((value - self.low) / self.step % 1.0, 0.0, abs_tol=1e-9)
 
     @property
     def ends(self) -> tuple[Value, ...]:
@@ -193,6 +201,19 @@ def train_spec(
     document = read_json(json.dumps({**shared, candidate.trainer: {**fixed, **values}}), where)
     spec = decode(document.root, TrainSpec, Keys.BARE)
     return spec if seed is None or "seed" in shared else dataclasses.replace(spec, seed=seed)
+
+
+def start_of(candidate: Candidate, train: TrainSpec | None) -> tuple[tuple[str, Value], ...]:
+    """Where the search of a candidate begins: at the setting that is trained anyway, or in the middle."""
+    middle = tuple((span.name, span.middle) for span in candidate.spans)
+    own = getattr(train, candidate.trainer, None)
+    if own is None:
+        return middle
+    names = {field.key(Keys.BARE): field.name for field in fields_of(_record(candidate.trainer))}
+    values = tuple((span.name, getattr(own, names[span.name])) for span in candidate.spans)
+    inside = all(span.holds(value) for span, (_, value) in zip(candidate.spans, values, strict=True))
+    same = inside and getattr(train_spec(candidate, dict(values)), candidate.trainer) == own
+    return values if same else middle
 
 
 def grid_of(candidate: Candidate) -> Iterator[dict[str, Value]]:

@@ -46,6 +46,7 @@ class Study:
     study: typing.Any
     spec: SelectSpec
     candidates: tuple[Candidate, ...]
+    starts: tuple[tuple[tuple[str, Value], ...], ...]  # what is tried first of each candidate
     grid: tuple[tuple[int, tuple[tuple[str, Value], ...]], ...] = ()
 
     @property
@@ -105,11 +106,11 @@ class Study:
         return self.optuna.trial.Trial(self.study, self.study.get_trials(deepcopy=False)[number]._trial_id)
 
     def _first(self, number: int) -> dict[str, Value] | None:
-        """What a trial must try: its point of the grid, or the middle of each candidate to begin with."""
+        """What a trial must try: its point of the grid, or where each candidate begins."""
         if self.spec.search == "grid":
             chosen, values = self.grid[number]
         elif number < len(self.candidates):
-            chosen, values = number, tuple((span.name, span.middle) for span in self.candidates[number].spans)
+            chosen, values = number, self.starts[number]
         else:
             return None
         return dict(self._named(chosen, values))
@@ -157,8 +158,9 @@ def _suggest_one(trial: typing.Any, name: str, span: Span) -> Value:
 
 @contextlib.contextmanager
 def open_study(
-    spec: SelectSpec, candidates: tuple[Candidate, ...], *, higher: bool, storage: Path | None, name: str
-) -> Iterator[Study]:
+    spec: SelectSpec, candidates: tuple[Candidate, ...], *, higher: bool, storage: Path | None, name: str,
+    starts: tuple[tuple[tuple[str, Value], ...], ...],
+) -> Iterator[Study]:  # fmt: skip
     """The search of that name, resumed where the file has it; without a file it lives in memory."""
     try:
         import optuna
@@ -176,7 +178,7 @@ def open_study(
     direction = "maximize" if higher else "minimize"
     try:
         study = optuna.create_study(study_name=name, storage=kept, direction=direction, load_if_exists=True)
-        yield Study(optuna=optuna, study=study, spec=spec, candidates=candidates, grid=tuple(grid))
+        yield Study(optuna=optuna, study=study, spec=spec, candidates=candidates, starts=starts, grid=tuple(grid))
     finally:
         if kept is not None:
             kept.remove_session()

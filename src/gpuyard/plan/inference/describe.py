@@ -7,27 +7,32 @@ from dataclasses import dataclass
 
 from gpuyard.catalog import Catalog, Chip, Machine, Model
 from gpuyard.perf.inference import PARTS, interval, step_parts_s
+from gpuyard.perf.inference.interval import Metric
 from gpuyard.plan.cost import HOUR_S, energy_joules
 from gpuyard.plan.engines import started
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.formats import native
 from gpuyard.plan.inference.layouts import machines_of
-from gpuyard.plan.inference.load import Load
-from gpuyard.plan.inference.refine import Proven
+from gpuyard.plan.inference.load import Load, targets_of
+from gpuyard.plan.inference.refine import Proven, doubts
 from gpuyard.plan.inference.replica import Quantiles, Replica
-from gpuyard.plan.inference.serverless import instance_for
+from gpuyard.plan.inference.serverless import Instance, alive_ratio, instance_for
 from gpuyard.plan.inference.sizing import Sized
 from gpuyard.plan.option import Arrangement, Bill, Cluster, Option, Part
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.service import Autoscaling, Service, Spread
-from gpuyard.units import BITS_PER_S, BYTES, show
+from gpuyard.units import BITS_PER_S, BYTES, DURATION, PRICE_PER_HOUR, show
 from gpuyard.workload import Workload
 
 __all__ = ["Deployed", "option"]
 
 MILLION = 1e6
+METRICS: tuple[tuple[Metric, str], ...] = (
+    ("throughput", "throughput"), ("tpot", "TPOT"), ("ttft", "TTFT"), ("e2e", "whole answers"),
+)  # fmt: skip
 WATCHED = 0.8  # of the sequences at which the targets are just kept: where to add a replica, before they break
 LONGEST = 9.0  # the longest of a thousand prompts over the mean, at the variation that is assumed
+COLD_RATIO = 0.01  # of the requests: fewer cold starts are not told
 PEAK = 2.0  # replicas for twice the load, where the file sets no limit
 
 
@@ -64,6 +69,38 @@ class Deployed:
     def replicas(self) -> int:
         """Replicas of all machines."""
         return round(self.per_machine * self.machine_count)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The targets that it may miss."""
+        seen, targets = self.proven.latencies, targets_of(self.workload.requirements)
+        found = doubts(seen.ttft.mean_s, seen.tpot.mean_s, seen.e2e.p99_s, self.replica, targets)
+        instance = self.instance
+        if instance is None or targets.ttft_s is None or "ttft" in found:
+            return found
+        with_starts_s = seen.ttft.mean_s + self.cold_ratio * instance.start_s
+        return ("ttft", *found) if with_starts_s > targets.ttft_s else found
+
+    @property
+    def instance(self) -> Instance | None:
+        """What it runs on where it scales to zero."""
+        asked = self.workload.where.platform == "cloud-run"
+        by_request = asked or (bool(self.bills) and self.bills[0].price.startswith("serverless/"))
+        return instance_for(self.machine, self.workload.where) if by_request else None
+
+    @property
+    def cold_ratio(self) -> float:
+        """The share of requests that find no instance up."""
+        instance = self.instance
+        if instance is None:
+            return 0.0
+        return 1.0 - alive_ratio(self.proven.latencies.requests_per_s / self.proven.replicas, instance.idle_s)
+
+    @property
+    def rank(self) -> tuple[bool, float, int]:
+        """What decides between two ways to serve on one machine type: targets surely kept, cost, machines."""
+        usd = min((bill.usd for bill in self.bills), default=math.inf)
+        return bool(self.doubts), usd, self.machine_count
 
 
 def option(found: Deployed, catalog: Catalog) -> Option:
@@ -150,6 +187,7 @@ def service(found: Deployed, catalog: Catalog) -> Service:
         ),
         autoscaling=_autoscaling(found),
         serverless=bool(cheapest and cheapest.price.startswith("serverless/")),
+        doubts=found.doubts,
     )
 
 
@@ -167,21 +205,24 @@ def _autoscaling(found: Deployed) -> Autoscaling:
     present = seen.requests_per_s * seen.e2e.mean_s / needed  # in a replica at this load (Little)
     target = max(1.0, math.floor(WATCHED * sized.sequences * ranks), math.ceil(present))
     room = max(there, int(found.per_machine * found.most_machines))
-    instance = instance_for(found.machine, found.workload.where)
-    scales = instance is not None and any(bill.price.startswith("serverless/") for bill in found.bills[:1])
-    weights = show(found.replica.room.weight_bytes * found.replica.layout.chips, BYTES)
-    note = f"loading {weights} of weights comes on top" if scales else f"a machine, then {weights} of weights to load"
+    instance, weights = found.instance, _weights(found)
+    note = f"loading {weights} of weights comes on top" if instance else f"a machine, then {weights} of weights to load"
     return Autoscaling(
-        least_replicas=0 if scales and found.workload.where.platform == "cloud-run" else 1 + there - needed,
+        least_replicas=0 if instance and found.workload.where.platform == "cloud-run" else 1 + there - needed,
         most_replicas=min(room, max(there, math.ceil(PEAK * needed) + there - needed)),
         metric="requests in a replica, running and waiting (vllm:num_requests_running + vllm:num_requests_waiting)"
         if found.replica.engine.family == "vllm"
         else "requests in a replica, running and waiting",
         target=target,
         requests_per_s=target / seen.e2e.mean_s,
-        start_s=instance.start_s if scales and instance else None,
+        start_s=instance.start_s if instance else None,
         note=note,
     )
+
+
+def _weights(found: Deployed) -> str:
+    """What a replica loads before it answers."""
+    return show(found.replica.room.weight_bytes * found.replica.layout.chips, BYTES)
 
 
 def _network(machine: Machine) -> str:
@@ -194,10 +235,23 @@ def _reasons(found: Deployed, catalog: Catalog) -> tuple[str, ...]:
     """What the numbers rest on, and what has to be known before it is built."""
     replica, seen = found.replica, found.proven.latencies
     reasons: list[str] = [guidance_reason(found.workload, found.machine, catalog)]
-    notes = dict.fromkeys(
-        interval(metric, replica.chip, replica.engine).note for metric in ("throughput", "tpot", "ttft", "e2e")
-    )
-    reasons += [f"wide error bars: {note}" for note in notes if note]
+    notes: dict[str, list[str]] = {}
+    for metric, words in METRICS:
+        notes.setdefault(interval(metric, replica.chip, replica.engine).note, []).append(words)
+    reasons += [f"wide error bars of {', '.join(words)}: {note}" for note, words in notes.items() if note]
+    instance = found.instance
+    if instance is not None and found.cold_ratio > COLD_RATIO:
+        waits = f"{show(instance.start_s, DURATION)} and until {_weights(found)} of weights are loaded"
+        kept = (
+            f"; one that stays up costs {show(instance.usd_per_hour, PRICE_PER_HOUR)}" if instance.usd_per_hour else ""
+        )
+        reasons.append(
+            f"{found.cold_ratio:.0%} of the requests find no instance up and wait {waits}; "
+            f"the latencies leave that out{kept}"
+        )
+    elif found.doubts:
+        names = " and ".join(found.doubts)
+        reasons.append(f"{names} may be missed at the far end of the error bars: measure it before you rely on it")
     if found.machine.chip is None:
         reasons.append("processors alone keep every target")
     if replica.precision.weights != "bf16" and native(found.model) is None:

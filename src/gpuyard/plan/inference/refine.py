@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass
 
 from gpuyard.errors import Infeasible
+from gpuyard.perf.inference import interval
+from gpuyard.perf.inference.interval import Metric
 from gpuyard.plan.inference.load import Load, Targets
 from gpuyard.plan.inference.replica import Latencies, Replica, ServingModel
 from gpuyard.plan.inference.sizing import Sized, machines_for, replicas_on
 
-__all__ = ["Proven", "broken", "refined"]
+__all__ = ["Proven", "broken", "doubts", "refined"]
 
 MOST_TRIES = 7
 GROW = 1.12
+DOUBT_RATIO = 0.5  # an error bar no wider than this is taken as known
 SURE = 0.95  # a 99th percentile of a thousand requests is not known better than this
 
 
@@ -42,6 +45,21 @@ def broken(latencies: Latencies, targets: Targets) -> tuple[tuple[str, float, fl
     if not late and not latencies.keeps_up:
         return (("queue", latencies.tpot.mean_s, latencies.ttft.mean_s),)
     return late
+
+
+def doubts(ttft_s: float, tpot_s: float, p99_s: float, replica: Replica, targets: Targets) -> tuple[str, ...]:
+    """The targets that are kept, and may be missed all the same at the far end of a wide error bar."""
+    metrics: tuple[tuple[str, Metric, float, float | None], ...] = (
+        ("ttft", "ttft", ttft_s, targets.ttft_s),
+        ("tpot", "tpot", tpot_s, targets.tpot_s),
+        ("p99", "e2e", p99_s, targets.p99_s),
+    )
+    found = []
+    for name, metric, value_s, limit_s in metrics:
+        ratio = interval(metric, replica.chip, replica.engine).ratio
+        if limit_s is not None and ratio > DOUBT_RATIO and value_s * (1.0 + ratio) > limit_s:
+            found.append(name)
+    return tuple(found)
 
 
 class Simulated:

@@ -21,7 +21,7 @@ from gpuyard.plan.inference.grid import ChipGrid, grid_of, replicas_of
 from gpuyard.plan.inference.layouts import layouts, machines_of
 from gpuyard.plan.inference.load import Load, Targets, targets_of
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
-from gpuyard.plan.inference.refine import Proven, Simulated, refined
+from gpuyard.plan.inference.refine import Proven, Simulated, doubts, refined
 from gpuyard.plan.inference.replica import ServingModel
 from gpuyard.plan.inference.serverless import instance_for
 from gpuyard.plan.inference.sizing import Sized, sized
@@ -184,18 +184,17 @@ def _option(search: _Search, machine: Machine, grid: ChipGrid) -> Option | None:
     if against is not None:
         search.misses.append(against)
         return None
-    best: tuple[float, Deployed] | None = None
-    for candidate in _shortlist(list(sized(own, machine, search.load, search.targets)))[:SHORTLIST]:
-        if best is not None and candidate.machine_count >= best[1].proven.machine_count:
+    best: Deployed | None = None
+    for candidate in _shortlist(search, list(sized(own, machine, search.load, search.targets)))[:SHORTLIST]:
+        if best is not None and not best.doubts and candidate.machine_count >= best.proven.machine_count:
             break  # its closed form, an optimist, already asks for as many
         found = _deployed(search, candidate, most)
         if isinstance(found, Miss):
             search.misses.append(found)
             continue
-        usd = min((bill.usd for bill in found.bills), default=math.inf)
-        if best is None or (usd, found.machine_count) < (best[0], best[1].machine_count):
-            best = (usd, found)
-    return option(best[1], search.catalog) if best else None
+        if best is None or found.rank < best.rank:
+            best = found
+    return option(best, search.catalog) if best else None
 
 
 def _placed(grid: ChipGrid, machine: Machine) -> ChipGrid:
@@ -211,13 +210,14 @@ def _most(search: _Search, machine: Machine) -> int:
     return min(most, max(1, int(LARGEST_CHIPS // (machine.chip_count or 1))))
 
 
-def _shortlist(found: list[Sized]) -> list[Sized]:
-    """By machines, then by the time of an answer, then by the server to prefer."""
+def _shortlist(search: _Search, found: list[Sized]) -> list[Sized]:
+    """By machines, then those that surely keep the targets, by the time of an answer, then by the server to prefer."""
     order = {server.models: rank for rank, server in enumerate(read_servers())}
     return sorted(
         found,
         key=lambda item: (
             item.machine_count,
+            bool(doubts(item.ttft_s, item.tpot_s, item.e2e_s, item.replica, search.targets)),
             round(math.log(item.e2e_s) / ALIKE),
             order[item.replica.engine.name],
             item.e2e_s,

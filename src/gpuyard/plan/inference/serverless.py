@@ -97,7 +97,8 @@ def serverless_bill(instance: Instance, replicas: int, requests_per_s: float, wh
         billed_s=HOUR_S,
         usd=usd_per_hour,
         note=(
-            f"Cloud Run: {replicas} instances with {instance.vcpu_count} vCPU and {instance.memory_bytes / GIB:g} GiB, "
+            f"Cloud Run: {replicas} instance{'s' * (replicas > 1)} with {instance.vcpu_count} vCPU and "
+            f"{instance.memory_bytes / GIB:g} GiB, "
             f"{up}, none without traffic; GPU without zonal redundancy; prices of {instance.date}"
         ),
         expected_s=HOUR_S,

@@ -51,6 +51,10 @@ def check_gates(
         problems.append(
             Problem(where=DEPLOYMENT, what=f"the project is still {PLACEHOLDER}", fix=f"{AGAIN} --project NAME")
         )
+    reservation = target.place.settings.reservation
+    if target.blueprint.way == "reservation" and reservation == Settings().reservation:
+        what = f"the reservation is still {reservation}"
+        problems.append(Problem(where=DEPLOYMENT, what=what, fix=f"{AGAIN} --reservation NAME"))
     if problems:
         raise InputError(problems)
 

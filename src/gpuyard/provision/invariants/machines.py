@@ -10,6 +10,7 @@ from gpuyard.errors import nearest, one_of
 from gpuyard.provision.invariants.bundle import Bundle, Hit
 from gpuyard.provision.invariants.facts import gke_version
 from gpuyard.provision.invariants.pods import ACCELERATOR, MACHINE_TYPE, Pod
+from gpuyard.provision.invariants.workstations import is_workstation_form
 from gpuyard.provision.part import View
 from gpuyard.provision.validate.schema import is_placeholder_name
 
@@ -42,7 +43,9 @@ def gpus_agree_with_the_machine(bundle: Bundle) -> Iterator[Hit]:
         machine = bundle.machine(view["machineType"].text.rsplit("/", 1)[-1])
         for row in view["guestAccelerators"].items if machine else ():
             assert machine is not None
-            yield from _agree(machine, row["acceleratorType"], row["acceleratorCount"], machine.api_name)
+            kind = row["acceleratorType"]  # the workstation form has a rule of its own
+            wanted = kind.text.rsplit("/", 1)[-1] if is_workstation_form(kind) else machine.api_name
+            yield from _agree(machine, kind, row["acceleratorCount"], wanted)
     for spec in _vertex_specs(bundle):
         machine = bundle.machine(spec["machineType"].text)
         if machine is None or not _is_gpu(machine):

@@ -14,6 +14,7 @@ from gpuyard.provision.invariants import (
     sidecars,
     spelling,
     workloads,
+    workstations,
 )
 from gpuyard.provision.invariants.bundle import Invariant
 
@@ -232,6 +233,13 @@ INVARIANTS: tuple[Invariant, ...] = (
         holds="TERMINATE for machines with accelerators",
         source="Compute Engine: GPU host maintenance",
         find=lifetimes.gpu_host_terminates,
+    ),
+    Invariant(
+        name="workstation",
+        applies_to="Instance, InstanceTemplate",
+        holds="the workstation form (-vws) of the GPU for desks, on machines that are had so, not by spot",
+        source="Compute Engine: GPU machine types (2026-08-26)",
+        find=workstations.workstations_are_licensed,
     ),
     Invariant(
         name="vertex-primary",

@@ -11,10 +11,20 @@ from gpuyard.provision.launch.frameworks import FRAMEWORKS, Ask
 from gpuyard.provision.launch.launch import Launch, Mount, Variable
 from gpuyard.provision.settings import Framework, Place
 
-__all__ = ["CHECKPOINTS", "fabric_variables", "framework_of", "image_of", "job_launch", "mounts_of"]
+__all__ = ["CAPABILITIES", "CHECKPOINTS", "fabric_variables", "framework_of", "image_of", "job_launch", "mounts_of"]
 
 CHECKPOINTS, DATA = "/mnt/checkpoints", "/mnt/data"
 TRAINING = ("pretraining", "finetuning")
+# Which libraries of the driver a container gets: without it, most have those for computing alone
+# (https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html, 2026-11).
+CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
+PIXELS = {
+    "rendering": "each machine renders its own share of the frames: the program goes by NODE_RANK and NODE_COUNT",
+    "video": "each machine takes its own share of the streams: the program goes by NODE_RANK and NODE_COUNT",
+}
+LIBRARIES = (
+    "OpenGL, Vulkan and OptiX need the driver's graphics libraries: look for libnvoptix.so.1 before you pay for all"
+)
 
 
 def framework_of(blueprint: Blueprint, place: Place) -> Framework:
@@ -81,13 +91,30 @@ def job_launch(blueprint: Blueprint, place: Place, spot: Spot) -> Launch:
         image=image,
         image_source=source,
         program=start.program,
-        variables=(*variables, *start.variables, *_layout(blueprint)),
+        variables=(*variables, *start.variables, *_layout(blueprint), *_capabilities(blueprint)),
         sourced=sourced,
         mounts=mounts_of(blueprint, place),
         machine_count=blueprint.machine_count,
         chips_per_machine=chips,
-        notes=(*missing, *notes, *start.notes),
+        notes=(*missing, *notes, *start.notes, *_pixel_notes(blueprint)),
     )
+
+
+def _capabilities(blueprint: Blueprint) -> Iterator[Variable]:
+    """Graphics and video in the container, where the work is pixels."""
+    if blueprint.workload.graphics is not None:
+        yield Variable(name=CAPABILITIES, value="all")
+
+
+def _pixel_notes(blueprint: Blueprint) -> Iterator[str]:
+    """What a program of pixels has to know."""
+    graphics = blueprint.workload.graphics
+    if graphics is None:
+        return
+    if blueprint.machine_count > 1:
+        yield PIXELS[graphics.use]
+    if graphics.use == "rendering":
+        yield LIBRARIES
 
 
 def _layout(blueprint: Blueprint) -> Iterator[Variable]:

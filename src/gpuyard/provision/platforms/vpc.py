@@ -102,14 +102,17 @@ def subnets_of(vpcs: tuple[Vpc, ...]) -> Iterator[tuple[Vpc, Subnet]]:
 
 
 def network_requests(
-    place: Place, vpcs: tuple[Vpc, ...], *, pods: bool = False, port: int | None = None
+    place: Place, vpcs: tuple[Vpc, ...], *, pods: bool = False, port: int | None = None, apart: bool = False
 ) -> tuple[Request, ...]:
-    """The requests that make the networks; `pods` adds the ranges of a GKE cluster, `port` lets health checks in."""
+    """The requests that make the networks; `pods` adds the ranges of a GKE cluster, `port` lets health checks in.
+
+    `apart`: the machines do not reach each other.
+    """
     return tuple(
         request
         for number, vpc in enumerate(vpcs)
         if not vpc.is_given
-        for request in _network(place, vpc, f"{10 + number}", pods=pods, port=port)
+        for request in _network(place, vpc, f"{10 + number}", pods=pods, port=port, apart=apart)
     )
 
 
@@ -118,7 +121,7 @@ def _file(place: Place, number: str, name: str) -> str:
     return f"{number}-{name.removeprefix(place.name + '-')}.json"
 
 
-def _network(place: Place, vpc: Vpc, number: str, *, pods: bool, port: int | None) -> Iterator[Request]:
+def _network(place: Place, vpc: Vpc, number: str, *, pods: bool, port: int | None, apart: bool) -> Iterator[Request]:
     """One network with its subnets, rules and exit."""
     body: dict[str, Plain] = {
         "name": vpc.name,
@@ -141,7 +144,7 @@ def _network(place: Place, vpc: Vpc, number: str, *, pods: bool, port: int | Non
             yield _subnet(place, subnet, link, number, pods=pods and vpc.has_exit)
     if vpc.profile:
         return  # a network with a RoCE profile takes no firewall rules
-    yield from _rules(place, vpc, link, number, port if vpc.has_exit else None)
+    yield from _rules(place, vpc, link, number, port if vpc.has_exit else None, apart=apart)
     if vpc.has_exit:
         yield _exit(place, vpc, link, number)
 
@@ -167,11 +170,11 @@ def _subnet(place: Place, subnet: Subnet, link: str, number: str, *, pods: bool)
     )  # fmt: skip
 
 
-def _rules(place: Place, vpc: Vpc, link: str, number: str, port: int | None) -> Iterator[Request]:
+def _rules(place: Place, vpc: Vpc, link: str, number: str, port: int | None, *, apart: bool) -> Iterator[Request]:
     """Traffic inside, SSH through the tunnel of Google, and health checks: nothing from the internet."""
     inside: list[Plain] = [subnet.range for subnet in vpc.subnets]
     everything: list[Plain] = [{"IPProtocol": "tcp"}, {"IPProtocol": "udp"}, {"IPProtocol": "icmp"}]
-    rules: list[tuple[str, list[Plain], list[Plain]]] = [("internal", inside, everything)]
+    rules: list[tuple[str, list[Plain], list[Plain]]] = [] if apart else [("internal", inside, everything)]
     if vpc.has_exit:
         rules.append(("ssh", [SSH_TUNNEL], [{"IPProtocol": "tcp", "ports": ["22"]}]))
     if port is not None:

@@ -59,7 +59,7 @@ def manifest(task: Task, spec: EngineSpec) -> dict[str, Plain]:
     if task.nodes > 1:
         body: dict[str, Plain] = {
             "network": {"enableDNSHostnames": True},
-            "failurePolicy": {"maxRestarts": task.retries},
+            "failurePolicy": {"maxRestarts": task.retries, **_final_set(task)},
             "successPolicy": {"operator": "All"},
             "ttlSecondsAfterFinished": KEEP_S,
             "replicatedJobs": [{"name": WORKERS, "replicas": 1, "template": {"spec": _job(task, spec)}}],
@@ -84,9 +84,20 @@ def _job(task: Task, spec: EngineSpec) -> dict[str, Plain]:
         job["backoffLimit"] = 0  # one pod that fails restarts them all, which is the JobSet's to do
     else:
         job["backoffLimitPerIndex"] = task.retries
+    if task.final_codes:
+        values: list[Plain] = [*sorted(set(task.final_codes))]
+        codes: dict[str, Plain] = {"containerName": CONTAINER, "operator": "In", "values": values}
+        action = "FailJob" if task.nodes > 1 else "FailIndex"
+        job["podFailurePolicy"] = {"rules": [{"action": action, "onExitCodes": codes}]}
     if task.time_limit_s is not None:
         job["activeDeadlineSeconds"] = max(1, math.ceil(task.time_limit_s))
     return job
+
+
+def _final_set(task: Task) -> dict[str, Plain]:
+    """What keeps a JobSet from starting again after an exit code that would come again."""
+    rule: dict[str, Plain] = {"name": "final", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    return {"rules": [rule]} if task.final_codes else {}
 
 
 def _pod(task: Task, spec: EngineSpec) -> dict[str, Plain]:

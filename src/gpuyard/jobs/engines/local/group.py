@@ -115,7 +115,7 @@ class Group:
         if not self._code:
             return self._status("done", "")
         what = _words(self._code) + (f" in rank {self._culprit}" if self.task.processes > 1 else "")
-        if self.attempts > self.task.retries:
+        if self.attempts > self.task.retries or self._code in self.task.final_codes:
             return self._status("failed", what)
         wait_s = backoff_s(self.task.backoff_s, self.attempts)
         self._retry_at_s = time.monotonic() + wait_s

@@ -107,7 +107,8 @@ class Job:
             failures += 1
             ending = self.ending()
             state = "done" if code == 0 and not ending else "cancelled" if ending == "cancelled" else "failed"
-            if state != "failed" or ending or failures > self.task["retries"]:
+            final = failures > self.task["retries"] or code in self.task["final_codes"]
+            if state != "failed" or ending or final:
                 known = None if ending or code == LOST else code
                 end = {"state": state, "exit_code": known, "reason": ending or reason, "started_s": started_s}
                 return end | {"ended_s": time.time(), "attempts": failures}
@@ -185,7 +186,7 @@ class Attempt:
             environment = dict(self.job.job["environment"]) | {
                 "RANK": str(rank), "LOCAL_RANK": str(rank % local), "NODE_RANK": str(rank // local),
                 "MASTER_ADDR": address, "MASTER_PORT": str(port), "GPUYARD_INDEX": str(self.index),
-                "GPUYARD_ATTEMPT": str(self.number),
+                "GPUYARD_ATTEMPT": str(self.number), "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
             }  # fmt: skip
             stream = actor.run.options(num_returns="streaming").remote(
                 task["argv"], environment, task["folder"], task["grace_s"], self.job.job["guard"]

@@ -17,7 +17,7 @@ FIRST_PORT, PORT_COUNT = 20_000, 12_000  # below the ports that the kernel hands
 
 BODY = r"""
 index=${SLURM_ARRAY_TASK_ID:-0}
-export GPUYARD_INDEX=$index
+export GPUYARD_INDEX=$index first_failure="$job/failed-$index"
 
 keep_exit() {  # state, exit code, reason
   printf '{"state":"%s","exit_code":%s,"reason":"%s","started_s":%s,"ended_s":%s,"attempts":%s}\n' \
@@ -61,18 +61,21 @@ while :; do
   export GPUYARD_ATTEMPT=$attempt MASTER_PORT=$((first_port + (SLURM_JOB_ID * 7 + attempt) % port_count))
   attempt=$((attempt + 1))
   echo "$attempt" >"$job/attempts-$index"
+  rm -f "$first_failure"
   srun "${srun_options[@]}" bash -c "$process" process "${argv[@]}" &
   [ "$limit" -eq 0 ] || watch $!
   wait $!
   code=$?
   [ -z "$told" ] || give_up failed null "time limit of $limit s"
   [ "$code" -ne 0 ] || { keep_exit done 0 ""; exit 0; }
+  [ ! -s "$first_failure" ] || code=$(<"$first_failure")
   [ ! -e "$job/cancelled" ] || give_up cancelled null cancelled
   case $code in
     13[0-9]|14[0-9]|15[0-9]) what="killed by SIG$(kill -l $((code - 128)))";;
     *) what="exit code $code";;
   esac
   [ "$attempt" -le "$retries" ] || give_up failed "$code" "$what"
+  [[ " ${final_codes[*]-} " != *" $code "* ]] || give_up failed "$code" "$what"
   # A job that Slurm ends or requeues is not for this script to start again.
   state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null | head -n1)
   case $state in RUNNING|"") ;; *) exit "$code";; esac
@@ -82,7 +85,8 @@ while :; do
 done
 """
 
-# Of its node's chips a process sees its own: the first rank the first ones, and so on.
+# Of its node's chips a process sees its own: the first rank the first ones, and so on. The code of the process that
+# failed first is noted, for srun gives the highest of all, which is that of those it then ends.
 PROCESS = r"""
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 if [ "$chips" -gt 0 ] && [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
@@ -90,7 +94,12 @@ if [ "$chips" -gt 0 ] && [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
   own=("${all[@]:$((LOCAL_RANK * chips)):chips}")
   [ ${#own[@]} -eq 0 ] || export CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${own[*]}")
 fi
-exec "$@"
+trap : TERM  # the command has it too: this shell waits for its end
+exec 3>&2 2>/dev/null
+"$@" 2>&3 3>&-
+code=$?
+[ "$code" -eq 0 ] || (set -C; echo "$code" >"$first_failure")
+exit "$code"
 """
 
 
@@ -108,6 +117,7 @@ def batch_script(task: Task, folder: str, spec: EngineSpec) -> str:
         f"job={shlex.quote(folder)}",
         f"retries={task.retries} wait={task.backoff_s:g} most={MOST_S:g} grace={task.grace_s:g}",
         f"limit={0 if task.time_limit_s is None else max(1, round(task.time_limit_s))}",
+        f"final_codes=({' '.join(map(str, task.final_codes))})",
         f"first_port={FIRST_PORT} port_count={PORT_COUNT}",
         f"export chips={task.chips_per_process}",
         f"srun_options=({' '.join(shlex.quote(word) for word in srun)})",

@@ -118,6 +118,7 @@ def _tensors(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
 
 def summary_of(seen: list[StepMetrics]) -> Summary:
     """What the program measured; seconds of a step from its times where it does not say, zero where it says nothing."""
+    seen = sorted(seen, key=lambda metrics: metrics.step)  # what is printed and what is in the file meet in any order
     gaps = [
         (second.time_s - first.time_s) / (second.step - first.step)
         for first, second in itertools.pairwise(seen)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.catalog import Transformer
-from gpuyard.learn.arrays import Array
+from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
 from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import Task, run_steps
@@ -110,12 +110,23 @@ def hidden_states(params: Params, ids: jax.Array, form: Form) -> jax.Array:
     return _norm(x, params["model.norm.weight"])
 
 
+def _logits(params: Params, ids: jax.Array, form: Form) -> jax.Array:
+    """What every token but the first is held for, [batch, sequence - 1, vocab]."""
+    x, dtype = hidden_states(params, ids[:, :-1], form), jnp.dtype(form.precision)
+    head = params["model.embed_tokens.weight" if form.shape.tied_embeddings else "lm_head.weight"]
+    return jnp.dot(x, head.astype(dtype).T, preferred_element_type=jnp.float32)
+
+
+@functools.partial(jax.jit, static_argnames="form")
+def guessed(params: Params, ids: jax.Array, form: Form) -> jax.Array:
+    """Whether the likeliest token was the right one, of every token but the first."""
+    return _logits(params, ids, form).argmax(axis=-1) == ids[:, 1:]
+
+
 @functools.partial(jax.jit, static_argnames="form")
 def nats(params: Params, ids: jax.Array, form: Form) -> jax.Array:
     """The surprise at every token but the first, [batch, sequence - 1]."""
-    x, dtype = hidden_states(params, ids[:, :-1], form), jnp.dtype(form.precision)
-    head = params["model.embed_tokens.weight" if form.shape.tied_embeddings else "lm_head.weight"]
-    logits = jnp.dot(x, head.astype(dtype).T, preferred_element_type=jnp.float32)
+    logits = _logits(params, ids, form)
     answers = jnp.take_along_axis(logits, ids[:, 1:, None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - answers
 
@@ -181,9 +192,17 @@ class FittedJaxTransformer:
 
     def predict(self, rows: Array) -> Array:
         """Nats of every token but the first, [n, s - 1]."""
+        return self._each(nats, rows)
+
+    def hits(self, rows: Array) -> Hits:
+        """Whether the likeliest token was the right one, of every token but the first."""
+        return self._each(guessed, rows).astype(np.bool_)
+
+    def _each(self, tell: Callable[[Params, jax.Array, Form], jax.Array], rows: Array) -> Array:
+        """What is told of every token but the first."""
         form = form_of(self.spec, "float32")
         params = {name: jnp.asarray(array) for name, array in self.weights.items()}
-        return _by_parts(lambda ids: nats(params, ids, form), rows.__getitem__, len(rows))
+        return _by_parts(lambda ids: tell(params, ids, form), rows.__getitem__, len(rows))
 
     def export(self, folder: Path) -> Exported:
         """Writes weights/."""

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from gpuyard.catalog import read_config
 from gpuyard.errors import InputError
-from gpuyard.learn.arrays import Array
+from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
 from gpuyard.learn.networks.llama import language_model
 from gpuyard.learn.networks.loop import Task, run_steps
@@ -51,8 +51,17 @@ class Causal(nn.Module):  # type: ignore[misc]
 
     def nats(self, ids: torch.Tensor) -> torch.Tensor:
         """The surprise at every token but the first, [batch, sequence - 1]."""
-        logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits.float()
+        logits = self._logits(ids)
         return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
+
+    def guessed(self, ids: torch.Tensor) -> torch.Tensor:
+        """Whether the likeliest token was the right one, of every token but the first."""
+        return self._logits(ids).argmax(dim=-1) == ids[:, 1:]
+
+    def _logits(self, ids: torch.Tensor) -> torch.Tensor:
+        """What every token but the first is held for."""
+        logits: torch.Tensor = self.model(input_ids=ids[:, :-1], use_cache=False).logits.float()
+        return logits
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """The mean loss."""
@@ -117,6 +126,11 @@ class FittedLora:
         """Nats of every token but the first, [n, s - 1]."""
         with torch.no_grad():
             return surprises(self.causal.nats, rows.__getitem__, len(rows), self.device)
+
+    def hits(self, rows: Array) -> Hits:
+        """Whether the likeliest token was the right one, of every token but the first."""
+        with torch.no_grad():
+            return surprises(self.causal.guessed, rows.__getitem__, len(rows), self.device).astype(np.bool_)
 
     def export(self, folder: Path) -> Exported:
         """Writes weights/ with the adapters merged in, and adapter/ with the adapters alone."""

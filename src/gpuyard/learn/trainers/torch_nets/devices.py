@@ -58,11 +58,6 @@ class Place:
         dist.all_reduce(tensor)
         return [float(value) for value in tensor.cpu()]
 
-    def wait(self) -> None:
-        """Waits for the other processes."""
-        if self.together:
-            dist.barrier()
-
 
 def place_of(wish: Device, ranks: Ranks) -> Place:
     """The device that was wished for; joins the other processes on the first call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import typing
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,8 +22,9 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.errors import InputError, RefusedError, refusal
 from gpuyard.learn.arrays import Array
+from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.networks.weights import Weights, decays
 from gpuyard.learn.spec import Gradient, Parallel
 from gpuyard.learn.trainer import Run
@@ -136,37 +138,47 @@ class TorchStepper:
         model, optimizer = get_state_dict(self.model, self.optimizer, options=FROZEN)
         state = {"model": model, "optimizer": optimizer}
 
-        def write(folder: Path) -> None:
-            """Writes the parts."""
-            if first:
-                (folder / NOTES).write_text(notes, encoding="utf-8")
-                if self.best is not None:
-                    torch.save(self.best, folder / "best.pt")
+        def write_own(folder: Path) -> None:
+            """What the first process alone writes."""
+            (folder / NOTES).write_text(notes, encoding="utf-8")
+            if self.best is not None:
+                torch.save(self.best, folder / "best.pt")
+
+        def write_parts(folder: Path) -> None:
+            """Every process's part of the state."""
             try:
                 with _quiet():
                     dcp.save(state, checkpoint_id=folder / STATE, no_dist=not self.place.together)
             except dcp.CheckpointException as error:
-                raise OSError(5, str(next(iter(error.failures.values()))[0])) from error
+                raise _cause(error) from error
+
+        def write(folder: Path) -> None:
+            """All of it."""
+            write_own(folder)
+            write_parts(folder)
 
         if not self.place.together:
             checkpoints.save(step, write)
             return
-        if first:
-            checkpoints.begin(step)
-        self.place.wait()
-        failed = ""
+        unsealed = checkpoints.unsealed(step)
+        # Each part in its turn, for all must agree that it is there before they meet in the next.
+        self._together(checkpoints, lambda: write_own(checkpoints.begin(step)) if first else None)
+        self._together(checkpoints, lambda: write_parts(unsealed))
+        self._together(checkpoints, lambda: checkpoints.seal(step) if first else None)
+
+    def _together(self, checkpoints: Checkpoints, write: Callable[[], None]) -> None:
+        """Writes in every process; refused in all of them when the disk refuses one."""
+        failed: RefusedError | None = None
         try:
-            write(checkpoints.unsealed(step))
-            self.place.wait()
-            if first:
-                checkpoints.seal(step)
-        except OSError as error:
-            failed = str(error)
-        if self.agree(bool(failed)):
-            raise RefusedError(
-                str(checkpoints.folder), f"the checkpoint cannot be written: {failed or 'another process failed'}",
-                "free disk space, then resume the run",
-            )  # fmt: skip
+            write()
+        except Exception as error:
+            failed = refusal(error, str(checkpoints.folder), "then resume the run")
+            if failed is None:
+                raise
+        if self.agree(failed is not None):
+            what = failed.problem.what if failed else "another process could not write its part"
+            fix = failed.problem.fix if failed else "see the log of that process"
+            raise RefusedError(str(checkpoints.folder), f"the checkpoint cannot be written: {what}", fix)
 
     def restore(self, folder: Path) -> str:
         """Takes weights and optimiser from a checkpoint; gives the notes."""
@@ -208,6 +220,12 @@ class TorchStepper:
             self.place.device.type, dtype=torch.bfloat16, enabled=not wide
         )
         return context
+
+
+def _cause(error: dcp.CheckpointException) -> Exception:
+    """What went wrong in the first process that could not save."""
+    cause = next(iter(error.failures.values()))[0]
+    return cause if isinstance(cause, Exception) else OSError(errno.EIO, str(cause))
 
 
 @contextlib.contextmanager

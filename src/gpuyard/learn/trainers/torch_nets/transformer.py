@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from gpuyard.learn.arrays import Array
+from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
 from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import Task, run_steps
@@ -136,6 +136,10 @@ class Decoder(nn.Module):  # type: ignore[misc]
         logits = self.logits(ids[:, :-1])
         return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
+    def guessed(self, ids: torch.Tensor) -> torch.Tensor:
+        """Whether the likeliest token was the right one, of every token but the first."""
+        return self.logits(ids[:, :-1]).argmax(dim=-1) == ids[:, 1:]
+
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """The mean loss."""
         return self.nats(ids.long()).mean()
@@ -199,6 +203,12 @@ class FittedTorchTransformer:
         model = Decoder(self.spec, self.weights).to(self.device).eval()
         with torch.no_grad():
             return surprises(model.nats, rows.__getitem__, len(rows), self.device)
+
+    def hits(self, rows: Array) -> Hits:
+        """Whether the likeliest token was the right one, of every token but the first."""
+        model = Decoder(self.spec, self.weights).to(self.device).eval()
+        with torch.no_grad():
+            return surprises(model.guessed, rows.__getitem__, len(rows), self.device).astype(np.bool_)
 
     def export(self, folder: Path) -> Exported:
         """Writes weights/."""

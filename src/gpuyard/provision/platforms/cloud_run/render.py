@@ -19,7 +19,7 @@ from gpuyard.provision.launch import (
     server_launch,
     serving_of,
 )
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.cloud_run.instances import container, task_parts
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
@@ -45,10 +45,16 @@ class CloudRun:
 
     def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
         """A service, or a job and its run."""
+        desks = desks_cannot(self.name, "instances answer requests; they have no display to sit at", blueprint)
+        if desks is not None:
+            return desks
         instance = instance_for(blueprint.machine, Where())
         nearest = GKE if blueprint.machine.provider == "google" else None
         if blueprint.shape == "multi-node":
-            return unsuitable(self.name, "instances have one GPU each and no network between them", blueprint, nearest)
+            why = "instances have one GPU each and no network between them"
+            if blueprint.is_independent:
+                why = f"the plan has {blueprint.machine_count} machines, and a job of one task has one GPU"
+            return unsuitable(self.name, why, blueprint, nearest)
         if instance is None:
             why = f"{blueprint.machine.name} is not one L4 or one RTX PRO 6000, and Cloud Run has no other GPU"
             return unsuitable(self.name, why, blueprint, nearest)

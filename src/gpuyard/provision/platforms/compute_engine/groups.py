@@ -16,7 +16,7 @@ from gpuyard.provision.platforms.requests import Request
 from gpuyard.provision.platforms.vpc import Vpc
 from gpuyard.provision.settings import Place
 
-__all__ = ["balancer_requests", "job_requests", "service_requests"]
+__all__ = ["balancer_requests", "desk_requests", "job_requests", "service_requests"]
 
 GPU_METRIC = "agent.googleapis.com/gpu/utilization"  # the Ops Agent's, per machine
 GPU_TARGET = 80.0  # per cent; a queue of the engine is not a metric that a group can follow
@@ -54,6 +54,20 @@ def job_requests(
     yield _group(place, body, f"group of {count} machines" + (", empty until the request is met" if flex else ""))
     if flex:
         yield _resize(place, count)
+
+
+def desk_requests(blueprint: Blueprint, place: Place, properties: dict[str, Plain]) -> Iterator[Request]:
+    """Machines that people sit at: each is there by itself, and none is made anew, because homes are on their disks."""
+    yield template_request(place, properties)
+    body: dict[str, Plain] = {
+        "name": place.name,
+        "description": place.stamp,
+        "baseInstanceName": place.name,
+        "instanceTemplate": f"projects/{place.project}/global/instanceTemplates/{place.name}",
+        "targetSize": blueprint.machine_count,
+        "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},
+    }
+    yield _group(place, body, f"group of {blueprint.machine_count} machines")
 
 
 def _near(place: Place, policy: Request | None) -> dict[str, Plain]:

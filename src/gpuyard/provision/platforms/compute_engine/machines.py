@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuyard.blueprint import Blueprint
 from gpuyard.document import Plain
 from gpuyard.provision.invariants.facts import Fabric, read_facts
+from gpuyard.provision.platforms.compute_engine.workstations import read_workstation_facts
 from gpuyard.provision.platforms.machines import attaches_gpus, boot_disk, machine_type
 from gpuyard.provision.platforms.vpc import Vpc, subnets_of
 from gpuyard.provision.settings import Place
@@ -37,23 +38,27 @@ def instance_properties(
         "disks": [_boot_disk(blueprint, place, place_prefix)],
         "networkInterfaces": [_nic(place, vpc, subnet.name) for vpc, subnet in subnets_of(vpcs)],
         "scheduling": _scheduling(blueprint, place),
-        "serviceAccounts": [
-            {
-                "email": place.settings.service_account or "default",
-                "scopes": ["https://www.googleapis.com/auth/cloud-platform"],
-            }
-        ],
+        "serviceAccounts": _identity(blueprint, place),
         "metadata": {"items": [{"key": "startup-script", "value": script}, {"key": "enable-oslogin", "value": "TRUE"}]},
     }
-    if attaches_gpus(machine):
-        kind = f"projects/{place.project}/zones/{place.zone}/acceleratorTypes/{machine.api_name}"
+    accelerator = (machine.vws_api_name or "") if blueprint.shape == "desks" else machine.api_name
+    if attaches_gpus(machine) or blueprint.shape == "desks":
+        kind = f"projects/{place.project}/zones/{place.zone}/acceleratorTypes/{accelerator}"
         body["guestAccelerators"] = [
-            {"acceleratorType": kind if zoned else machine.api_name, "acceleratorCount": int(machine.chip_count)}
+            {"acceleratorType": kind if zoned else accelerator, "acceleratorCount": int(machine.chip_count)}
         ]
     affinity = _affinity(blueprint, place)
     if affinity:
         body["reservationAffinity"] = affinity
     return body
+
+
+def _identity(blueprint: Blueprint, place: Place) -> list[Plain]:
+    """Who the machine is in the project: the one that was named; people at desks are given no other."""
+    named = place.settings.service_account
+    if blueprint.shape == "desks" and not named:
+        return []
+    return [{"email": named or "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}]
 
 
 def _boot_disk(blueprint: Blueprint, place: Place, prefix: str) -> dict[str, Plain]:
@@ -62,6 +67,7 @@ def _boot_disk(blueprint: Blueprint, place: Place, prefix: str) -> dict[str, Pla
     disk = boot_disk(machine)
     architecture = fabric.architecture if fabric else "amd64"
     image = f"{IMAGES}-{architecture}-{DRIVER}" if machine.is_accelerated else PLAIN_IMAGE
+    image = read_workstation_facts().part("image").address if blueprint.shape == "desks" else image
     return {
         "boot": True,
         "autoDelete": True,
@@ -91,7 +97,7 @@ def _scheduling(blueprint: Blueprint, place: Place) -> dict[str, Plain]:
     return {
         "provisioningModel": _model(blueprint),
         "onHostMaintenance": "TERMINATE",
-        "automaticRestart": False,
+        "automaticRestart": blueprint.shape == "desks" and blueprint.way in ("on-demand", "reservation"),
         "maxRunDuration": {"seconds": str(min(place.ttl_s, MOST_RUN_S))},
         "instanceTerminationAction": "DELETE",
     }

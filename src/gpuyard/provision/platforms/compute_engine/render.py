@@ -11,7 +11,19 @@ from gpuyard.provision.launch import job_launch, machines_per_replica, server_la
 from gpuyard.provision.launch.launch import Launch
 from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
-from gpuyard.provision.platforms.compute_engine.groups import balancer_requests, job_requests, service_requests
+from gpuyard.provision.platforms.compute_engine.desks import (
+    against_desks,
+    desk_notes,
+    desk_script,
+    desk_steps,
+    seating_steps,
+)
+from gpuyard.provision.platforms.compute_engine.groups import (
+    balancer_requests,
+    desk_requests,
+    job_requests,
+    service_requests,
+)
 from gpuyard.provision.platforms.compute_engine.machines import instance_properties, multi_node_fabric
 from gpuyard.provision.platforms.compute_engine.startup import FRONT_PORT, startup_script
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
@@ -36,6 +48,8 @@ class ComputeEngine:
             return unsuitable(self.name, *why[:1], blueprint, why[1])
         if blueprint.is_tpu:
             return replace(CLOUD_TPU.render(blueprint, settings), platform=self.name)
+        if blueprint.shape == "desks":
+            return self._desks(blueprint, place_of(blueprint, settings))
         place, fabric = place_of(blueprint, settings), multi_node_fabric(blueprint)
         is_service = blueprint.shape == "service"
         launch = (server_launch if is_service else job_launch)(blueprint, place, "host")
@@ -55,6 +69,21 @@ class ComputeEngine:
             notes=(*_notes(blueprint), *launch.notes),
         )
 
+    def _desks(self, blueprint: Blueprint, place: Place) -> Artefacts:
+        """Machines with a desktop for each seat: no bucket, no ranks, no container, no end but that of the lifetime."""
+        vpcs = vpcs_of(place, None)
+        alone = blueprint.machine_count == 1
+        properties = instance_properties(blueprint, place, vpcs, desk_script(blueprint, place), zoned=alone)
+        made = (_instance(blueprint, place, properties),) if alone else desk_requests(blueprint, place, properties)
+        requests = (*network_requests(place, vpcs, apart=True), *made)
+        return Artefacts(
+            platform=self.name,
+            files=request_files(requests),
+            steps=(*request_steps(requests), *desk_steps(blueprint, place)),
+            seating=tuple(seating_steps(blueprint, place)),
+            notes=tuple(desk_notes(blueprint, place)),
+        )
+
     def _against(self, blueprint: Blueprint) -> tuple[str, tuple[str, str] | None] | None:
         """What speaks against Compute Engine, and a better place where it is not the plan's own."""
         machine = blueprint.machine
@@ -62,6 +91,9 @@ class ComputeEngine:
             return f"{machine.name} stands in your own hall", None
         if machine.platforms.compute_engine == "no":
             return f"Compute Engine does not offer {machine.name}", None
+        desks = against_desks(blueprint) if blueprint.shape == "desks" else None
+        if desks is not None:
+            return desks, ("", "")
         if blueprint.shape == "service" and machines_per_replica(blueprint) > 1:
             why = (
                 f"a replica takes {machines_per_replica(blueprint)} machines, and a group counts machines, not replicas"
@@ -80,11 +112,16 @@ def _machines(blueprint: Blueprint, place: Place, properties: dict[str, Plain], 
     elif blueprint.shape == "multi-node":
         yield from job_requests(blueprint, place, properties, multi_node_fabric(blueprint))
     else:
-        body: dict[str, Plain] = {"name": place.name, "description": place.stamp, **properties}
-        yield Request(
-            file="50-instance.json", what=f"one {blueprint.machine.name}", method="compute.instances.insert",
-            parameters={"project": place.project, "zone": place.zone}, body=body, resource=place.name,
-        )  # fmt: skip
+        yield _instance(blueprint, place, properties)
+
+
+def _instance(blueprint: Blueprint, place: Place, properties: dict[str, Plain]) -> Request:
+    """One machine by itself."""
+    return Request(
+        file="50-instance.json", what=f"one {blueprint.machine.name}", method="compute.instances.insert",
+        parameters={"project": place.project, "zone": place.zone}, resource=place.name,
+        body={"name": place.name, "description": place.stamp, **properties},
+    )  # fmt: skip
 
 
 def _watch(blueprint: Blueprint, place: Place) -> Iterator[Step]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuyard.blueprint import Blueprint
 from gpuyard.provision.invariants.facts import Fabric, read_facts
-from gpuyard.provision.launch import Launch, replicas_per_machine
+from gpuyard.provision.launch import CAPABILITIES, Launch, replicas_per_machine
 from gpuyard.provision.platforms.host import FOLDER, mount_lines, token_line
 from gpuyard.provision.settings import Place
 
@@ -73,6 +73,7 @@ def _container(launch: Launch, fabric: Fabric | None, *, gpus: str = "all") -> l
         }
         words += [f"--volume {path}:{path}" for path in paths[fabric.technology]]
     words += [f"--volume {mount.path}:{mount.path}" for mount in launch.mounts]
+    words += [f"--env {row.name}={row.value}" for row in launch.variables if row.name == CAPABILITIES]
     words += [f"--volume {FOLDER}:{FOLDER}:ro", "--env NODE_RANK --env NODE_COUNT --env MASTER_ADDR --env HF_TOKEN"]
     return words
 
@@ -85,7 +86,10 @@ def _run(blueprint: Blueprint, place: Place, launch: Launch, fabric: Fabric | No
     yield f"{' '.join(words)} || done=$?"
     yield 'echo "the program ended with $done"'
     zone = f"--zone={place.zone} --quiet"
-    if blueprint.shape == "multi-node":
+    if blueprint.shape == "multi-node" and blueprint.is_independent:
+        leave = f"gcloud compute instance-groups managed delete-instances {place.name}"
+        yield f'{leave} --instances="$(hostname -s)" {zone} || poweroff'
+    elif blueprint.shape == "multi-node":
         yield 'if [ "$NODE_RANK" = 0 ]; then'
         yield f"  gcloud compute instance-groups managed resize {place.name} --size=0 {zone} || true"
         yield "fi"

@@ -10,7 +10,7 @@ from gpuyard.document import Plain
 from gpuyard.errors import Infeasible
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.launch import Launch, job_launch, machines_per_replica, needs_slurm, server_launch
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.gke.clusters import VERSION, cluster_request, network_objects, pool_request
 from gpuyard.provision.platforms.gke.installs import controller_steps, plugin_steps
@@ -29,7 +29,9 @@ from gpuyard.provision.platforms.slices import slices_of
 from gpuyard.provision.platforms.vpc import network_requests, vpcs_of
 from gpuyard.provision.settings import Place, Settings, place_of
 
-__all__ = ["GKE", "against_kubernetes"]
+__all__ = ["GKE", "NO_DISPLAY", "against_kubernetes"]
+
+NO_DISPLAY = "pods have no display to sit at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,9 @@ class Gke:
             return unsuitable(self.name, f"{machine.name} stands in your own hall", blueprint)
         if machine.platforms.gke_standard == "no":
             return unsuitable(self.name, f"GKE has no nodes of {machine.name}", blueprint)
+        desks = desks_cannot(self.name, NO_DISPLAY, blueprint)
+        if desks is not None:
+            return desks
         place = place_of(blueprint, settings)
         is_service = blueprint.shape == "service"
         launch = (server_launch if is_service else job_launch)(blueprint, place, "pod")
@@ -85,9 +90,6 @@ def against_kubernetes(name: str, blueprint: Blueprint, launch: Launch) -> Unsui
     if 0 < blueprint.machine.chip_count < 1:
         why = f"no source tells how a pod asks for the share of a GPU that {blueprint.machine.name} has"
         return unsuitable(name, why, blueprint, ("compute-engine", "the machine type brings its share of the GPU"))
-    graphics = blueprint.workload.graphics
-    if graphics is not None and graphics.use == "virtual-workstation":
-        return unsuitable(name, "pods have no display to sit at", blueprint)
     slices = slices_of(blueprint) if blueprint.is_tpu else None
     if isinstance(slices, Infeasible):
         return unsuitable(name, slices.what, blueprint, ("", ""))

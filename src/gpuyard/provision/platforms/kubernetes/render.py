@@ -9,9 +9,9 @@ from gpuyard.blueprint import Blueprint
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.exposure import most_machines
 from gpuyard.provision.launch import Launch, fabric_variables, job_launch, server_launch
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.gke.installs import controller_steps
-from gpuyard.provision.platforms.gke.render import against_kubernetes
+from gpuyard.provision.platforms.gke.render import NO_DISPLAY, against_kubernetes
 from gpuyard.provision.platforms.kubernetes.ray import (
     RAY_IMAGE,
     RAY_LLM_IMAGE,
@@ -35,6 +35,9 @@ class Kubernetes:
 
     def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
         """The job or service, by JobSet and LeaderWorkerSet, or by Ray."""
+        desks = desks_cannot(self.name, NO_DISPLAY, blueprint)
+        if desks is not None:
+            return desks
         place = place_of(blueprint, settings)
         is_service = blueprint.shape == "service"
         launch = (server_launch if is_service else job_launch)(blueprint, place, "pod")

@@ -17,7 +17,7 @@ from gpuyard.provision.launch import (
     server_launch,
     serving_of,
 )
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.settings import Place, Settings, place_of
 
 __all__ = ["LOCAL"]
@@ -36,6 +36,9 @@ class Local:
 
     def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
         """The environment and the script."""
+        desks = desks_cannot(self.name, "nothing is set up here for people to sit at from elsewhere", blueprint)
+        if desks is not None:
+            return desks
         if blueprint.shape == "multi-node":
             why = f"the plan has {blueprint.machine_count} machines, and this is one"
             return unsuitable(self.name, why, blueprint)

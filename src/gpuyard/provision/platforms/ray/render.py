@@ -12,7 +12,7 @@ from gpuyard.blueprint import Blueprint
 from gpuyard.document import Plain
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.launch import Launch, job_launch
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.slurm import nodes_of
 from gpuyard.provision.settings import Place, Settings, place_of
 
@@ -39,6 +39,9 @@ class Ray:
         """The script that submits the job."""
         if blueprint.is_tpu:
             return unsuitable(self.name, "the driver counts GPUs", blueprint, ("gke", "its node pools are slices"))
+        desks = desks_cannot(self.name, "tasks of Ray have no display to sit at", blueprint)
+        if desks is not None:
+            return desks
         if blueprint.shape == "service":
             own = blueprint.machine.provider == "onprem"
             nearest = ("kubernetes" if own else "gke", "a RayService with the same engine, healed and scaled")

@@ -12,7 +12,7 @@ from gpuyard.document import Doc
 from gpuyard.fabric.render.server.nccl import nccl_environment
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.launch import Launch, Variable, job_launch, needs_slurm, server_launch, serving_of
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.slurm.nodes import Nodes, nodes_of
 from gpuyard.provision.platforms.slurm.script import Batch, batch_script
 from gpuyard.provision.settings import Place, Settings, place_of
@@ -51,10 +51,12 @@ class Slurm:
 
 
 def slurm_cannot(platform: str, blueprint: Blueprint, settings: Settings) -> Unsuitable | None:
-    """What no Slurm does: TPU slices, and services that follow their load."""
+    """What no Slurm does: TPU slices, desks, and services that follow their load."""
     if blueprint.is_tpu:
         gke = ("gke", "its node pools are slices")
         return unsuitable(platform, "a TPU slice is not a set of Slurm nodes", blueprint, gke)
+    if blueprint.shape == "desks":
+        return desks_cannot(platform, "jobs of Slurm have no display to sit at, and end", blueprint)
     if blueprint.shape != "service":
         return None
     if needs_slurm(server_launch(blueprint, place_of(blueprint, settings), "host")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuyard.blueprint import Blueprint
 from gpuyard.errors import Infeasible
 from gpuyard.provision.launch import job_launch, machines_per_replica, server_launch
-from gpuyard.provision.platform import Artefacts, Step, Unsuitable, unsuitable
+from gpuyard.provision.platform import Artefacts, Step, Unsuitable, desks_cannot, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
 from gpuyard.provision.platforms.slices import Slices, slices_of
@@ -21,6 +21,7 @@ __all__ = ["VERTEX_AI"]
 
 GKE = ("gke", "its node pools take every machine type by every way of paying")
 REPLICA = ("gke", "a LeaderWorkerSet has replicas of several machines")
+ALONE = ("compute-engine", "each of its machines ends with its own share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,9 @@ class VertexAi:
 
     def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
         """A custom job, or a model behind an endpoint."""
+        desks = desks_cannot(self.name, "jobs and endpoints have no display to sit at", blueprint)
+        if desks is not None:
+            return desks
         why = self._against(blueprint) or _against_offer(blueprint)
         if why is not None:
             return unsuitable(self.name, why[0], blueprint, why[1])
@@ -84,6 +88,10 @@ class VertexAi:
             return f"Vertex AI names no accelerator type for {machine.name}", GKE
         if machine.chip_count < 1:
             return f"{machine.name} holds a share of a GPU, and Vertex AI counts whole ones", GKE
+        if blueprint.is_independent and blueprint.machine_count > 1:
+            # The primary replica "reports status for the job as a whole"
+            # (https://docs.cloud.google.com/vertex-ai/docs/training/distributed-training, 2026-11).
+            return "a custom job ends with its first machine, and the shares of the others with it", ALONE
         if blueprint.shape == "service" and machines_per_replica(blueprint) > 1:
             return f"a replica takes {machines_per_replica(blueprint)} machines, and in version 1 it has one", REPLICA
         return None
