@@ -1,15 +1,18 @@
 """The packet engine beside csg-htsim: `python bench/simulate.py [path to htsim_roce] [--only permutation] [--seeds 3]`.
 
-Without the executable, our times stand beside figures taken on a quiet machine of 2 vCPU (AMD EPYC, 2.45 GHz) with
-csg-htsim 841d9e7. Both run the same matrices: k-ary fat tree, 400 Gb/s, 1 µs links, PFC at 150 and 120 packets of
-4096 B an ingress port, ECMP by flow, no congestion control. Times are CPU seconds; ours are those of the simulation
-without the start of Python, which is told apart. `DCQCN` has marking and rate control on; `in band` sends every
-acknowledgement through the data queues as htsim does, where the other two send only those that end a flow.
+Without the executable, our figures stand beside those taken on a quiet machine of 2 vCPU (AMD EPYC, 2.45 GHz) with
+csg-htsim 841d9e7. Both read the same matrix file: k-ary fat tree, 400 Gb/s, 1 µs links, PFC at 150 and 120 packets of
+4096 B an ingress port, ECMP by flow, no congestion control. Every line of ours is a fresh process. Times are CPU
+seconds; ours are those of the simulation without the start of Python, which is told apart. Memory is the most that a
+process held (VmHWM), with Python, NumPy and the reading of the file. `DCQCN` has marking and rate control on;
+`in band` sends every acknowledgement through the data queues as htsim does, where the other two send only those that
+end a flow.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import resource
 import subprocess
@@ -17,19 +20,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from gpuyard.simulate.matrices import write_matrix
-from gpuyard.simulate.network import fat_tree
-from gpuyard.simulate.packet import HTSIM_ROCE, Dcqcn, Ecn, PacketSettings, simulate_packets
 from gpuyard.simulate.traffic import Traffic, all_to_all, incast, permutation, traffic_of
+from simulate_one import SETTINGS, resident_bytes
 
 MIB = 1 << 20
-RATE_BITS_PER_S, DELAY_S = 400e9, 1e-6
-PLAIN = replace(HTSIM_ROCE, acks="final")
-CONTROLLED = replace(PLAIN, ecn=Ecn(kmin_bytes=800_000, kmax_bytes=3_200_000, pmax_ratio=0.2), dcqcn=Dcqcn())
-REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +55,19 @@ class Figures:
     last_s: float
 
 
-def ring(ranks: int, total_bytes: int) -> Traffic:
-    """A ring all-reduce: 2(n - 1) steps from every rank, each after the one before."""
-    steps = 2 * (ranks - 1)
+def ring(ranks: int, total_bytes: int, step_count: int | None = None) -> Traffic:
+    """A ring all-reduce: 2(n - 1) steps from every rank, or its first so many, each after the one before."""
+    steps = 2 * (ranks - 1) if step_count is None else step_count
     source = [(rank + step) % ranks for rank in range(ranks) for step in range(steps)]
     after = tuple((rank * steps + step - 1,) if step else () for rank in range(ranks) for step in range(steps))
     return traffic_of(source, [(each + 1) % ranks for each in source], total_bytes // ranks, after=after)
+
+
+def grouped(hosts: int, group: int, size_bytes: int) -> Traffic:
+    """All-to-alls in groups whose members are as far apart as can be, as experts are."""
+    whole, stride = all_to_all(group, size_bytes), hosts // group
+    pairs = [(whole.source * stride + first, whole.target * stride + first) for first in range(stride)]
+    return traffic_of(np.concatenate([one for one, _ in pairs]), np.concatenate([to for _, to in pairs]), size_bytes)
 
 
 CASES = (
@@ -74,49 +81,45 @@ CASES = (
          htsim_cpu_s=79.0, htsim_memory_bytes=1964e6, htsim_mean_s=41.5e-6, htsim_last_s=82e-6),
     Case(name="incast 127 to 1, 1 MiB", host_count=128, make=lambda: incast(128, MIB),
          htsim_cpu_s=0.16, htsim_memory_bytes=14e6, htsim_mean_s=2010e-6, htsim_last_s=2713.1e-6),
-    Case(name="incast 1,023 to 1, 256 KiB", host_count=1024, make=lambda: incast(1024, MIB // 4)),
+    Case(name="incast 1,023 to 1, 256 KiB", host_count=1024, make=lambda: incast(1024, MIB // 4),
+         htsim_cpu_s=1.2, htsim_memory_bytes=80e6, htsim_mean_s=4141e-6, htsim_last_s=5455.4e-6),
     Case(name="all-to-all 128 x 64 KiB", host_count=128, make=lambda: all_to_all(128, MIB // 16),
          htsim_cpu_s=9.8, htsim_memory_bytes=98e6, htsim_mean_s=188e-6, htsim_last_s=215e-6),
     Case(name="ring 16, 64 MiB", host_count=16, make=lambda: ring(16, 64 * MIB),
          htsim_cpu_s=1.25, htsim_memory_bytes=15e6, htsim_mean_s=1453e-6, htsim_last_s=2815e-6),
     Case(name="ring 128, 8 MiB", host_count=128, make=lambda: ring(128, 8 * MIB),
          htsim_cpu_s=9.0, htsim_memory_bytes=83e6, htsim_mean_s=859e-6, htsim_last_s=1715e-6),
+    Case(name="all-to-all 1,024 in 64s, 32 KiB", host_count=1024, make=lambda: grouped(1024, 64, MIB // 32),
+         htsim_cpu_s=42.7, htsim_memory_bytes=507e6, htsim_mean_s=57.4e-6, htsim_last_s=72.2e-6),
+    Case(name="ring 1,024, 64 steps of 64 KiB", host_count=1024, make=lambda: ring(1024, 64 * MIB, 64),
+         htsim_cpu_s=31.9, htsim_memory_bytes=236e6, htsim_mean_s=195.3e-6, htsim_last_s=385.2e-6),
 )  # fmt: skip
 
 
-def ours(case: Case, traffic: Traffic, settings: PacketSettings, seeds: int) -> Figures:
-    """The best time of a few, and completion over the seeds."""
-    network = fat_tree(case.host_count, rate_bits_per_s=RATE_BITS_PER_S, delay_s=DELAY_S)
-    best_s, means, lasts = float("inf"), [], []
-    for seed in range(max(4 * seeds, REPEATS) if case.host_count <= 128 else max(seeds, REPEATS)):
-        start_s = time.process_time()
-        outcome = simulate_packets(network, traffic, replace(settings, seed=seed)).outcome
-        best_s = min(best_s, time.process_time() - start_s)
-        means.append(float(outcome.finish_s.mean()))
-        lasts.append(outcome.duration_s)
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Figures(
-        cpu_s=best_s, memory_bytes=peak_bytes, mean_s=sum(means) / len(means), last_s=sum(lasts) / len(lasts)
-    )
+def ours(matrix: Path, host_count: int, label: str, seeds: int) -> Figures:
+    """What a fresh process of ours needs and finds."""
+    one_line = Path(__file__).with_name("simulate_one.py")
+    command = [sys.executable, str(one_line), str(matrix), str(host_count), label, str(seeds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Figures(**json.loads(done.stdout))
 
 
-def htsim(binary: str, case: Case, traffic: Traffic, seeds: int) -> Figures:
-    """The same of csg-htsim."""
+def htsim(binary: str, matrix: Path, host_count: int, seeds: int) -> Figures:
+    """What csg-htsim needs and finds."""
     best_s, memory_bytes, means, lasts = float("inf"), 0.0, [], []
     with tempfile.TemporaryDirectory() as folder:
-        matrix, told_file = Path(folder, "traffic.cm"), Path(folder, "out")
-        matrix.write_text(write_matrix(traffic, case.host_count))
+        told_file = Path(folder, "out")
         for seed in range(1, seeds + 1):
             command = [
-                binary, "-nodes", str(case.host_count), "-tm", str(matrix), "-strat", "ecmp_host", "-paths", "128",
+                binary, "-nodes", str(host_count), "-tm", str(matrix), "-strat", "ecmp_host", "-paths", "128",
                 "-linkspeed", "400000", "-mtu", "4096", "-q", "1000000", "-pfc_thresholds", "120", "150",
                 "-end", "1000000", "-seed", str(seed), "-o", str(Path(folder, "log")),
             ]  # fmt: skip
             with told_file.open("w") as out:
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                child = subprocess.Popen(command, stdout=out, cwd=folder)
-                while child.poll() is None:
-                    memory_bytes = max(memory_bytes, resident_bytes(child.pid))
+                process = subprocess.Popen(command, stdout=out, cwd=folder)
+                while process.poll() is None:
+                    memory_bytes = max(memory_bytes, resident_bytes(process.pid))
                     time.sleep(0.02)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
             best_s = min(best_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -126,16 +129,6 @@ def htsim(binary: str, case: Case, traffic: Traffic, seeds: int) -> Figures:
     return Figures(
         cpu_s=best_s, memory_bytes=memory_bytes, mean_s=sum(means) / len(means), last_s=sum(lasts) / len(lasts)
     )
-
-
-def resident_bytes(process: int) -> float:
-    """The most memory that a process has held so far."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return 0.0
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return float(found[1]) * 1024 if found else 0.0
 
 
 def recorded(case: Case) -> Figures | None:
@@ -150,7 +143,10 @@ def recorded(case: Case) -> Figures | None:
 
 def told(label: str, mine: Figures, theirs: Figures | None) -> str:
     """A line of the table."""
-    line = f"  {label:<10}{mine.cpu_s:>9.3f} s {mine.mean_s * 1e6:>10.1f} {mine.last_s * 1e6:>10.1f}"
+    line = (
+        f"  {label:<10}{mine.cpu_s:>9.3f} s {mine.memory_bytes / 1e6:>7.0f} MB"
+        f" {mine.mean_s * 1e6:>10.1f} {mine.last_s * 1e6:>10.1f}"
+    )
     if theirs is None:
         return line
     return line + (
@@ -162,17 +158,16 @@ def told(label: str, mine: Figures, theirs: Figures | None) -> str:
 def one(case: Case, binary: str | None, seeds: int) -> None:
     """Runs a case and prints its lines."""
     traffic = case.make()
-    theirs = htsim(binary, case, traffic, seeds) if binary else recorded(case)
-    print(f"{case.name}: {traffic.flow_count:,} flows")
-    if theirs:
-        print(
-            f"  {'csg-htsim':<10}{theirs.cpu_s:>9.3f} s {theirs.mean_s * 1e6:>10.1f} {theirs.last_s * 1e6:>10.1f}"
-            f"   {theirs.memory_bytes / 1e6:.0f} MB"
-        )
-    for label, settings in (("gpuyard", PLAIN), ("DCQCN", CONTROLLED), ("in band", HTSIM_ROCE)):
-        mine = ours(case, traffic, settings, seeds)
-        print(told(label, mine, None if label == "DCQCN" and theirs is None else theirs), flush=True)
-    print(f"  peak memory of this process {mine.memory_bytes / 1e6:.0f} MB", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        matrix = Path(folder, "traffic.cm")
+        matrix.write_text(write_matrix(traffic, case.host_count))
+        theirs = htsim(binary, matrix, case.host_count, seeds) if binary else recorded(case)
+        print(f"{case.name}: {traffic.flow_count:,} flows")
+        if theirs:
+            print(told("csg-htsim", theirs, None))
+        for label in SETTINGS:
+            mine = ours(matrix, case.host_count, label, seeds)
+            print(told(label, mine, theirs), flush=True)
 
 
 def start_up() -> tuple[float, float]:
@@ -200,8 +195,8 @@ def main() -> None:
     options = parser.parse_args()
     start_up()  # the first start compiles
     cpu_s, memory_bytes = start_up()
-    print(f"second start: {cpu_s:.2f} CPU s, {memory_bytes / 1e6:.0f} MB, of which Python, NumPy and Numba are most")
-    print(f"{'':<12}{'CPU':>11} {'mean us':>10} {'last us':>10} {'ratio':>8} {'mean':>10} {'last':>9}")
+    print(f"second start: {cpu_s:.2f} CPU s, {memory_bytes / 1e6:.0f} MB, of which Python and NumPy are most")
+    print(f"{'':<12}{'CPU':>11} {'memory':>10} {'mean us':>10} {'last us':>10} {'ratio':>8} {'mean':>10} {'last':>9}")
     for case in CASES:
         if options.only in case.name:
             one(case, options.htsim_roce, options.seeds)

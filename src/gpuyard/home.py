@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -192,7 +191,7 @@ def write_whole(path: Path, contents: bytes | str, *, durable: bool = True) -> N
             path.write_bytes(data)
             return
         real = path.resolve() if path.is_symlink() else path
-        name = real.parent / f".{real.name}.{secrets.token_hex(4)}"
+        name = real.parent / f".{real.name}.{os.urandom(4).hex()}"
         real.parent.mkdir(parents=True, exist_ok=True)
         with name.open("xb") as file:
             file.write(data)

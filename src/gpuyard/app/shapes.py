@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from gpuyard.errors import InputError, nearest
 from gpuyard.simulate.network import Network, fat_tree, leaf_spine, single_switch
 from gpuyard.simulate.packet import PacketSettings
-from gpuyard.topology import Topology
 from gpuyard.units import BITS_PER_S, show
 
-if TYPE_CHECKING:  # a network by its shape starts without collectives
+if TYPE_CHECKING:  # a network by its shape starts without collectives or topologies
     from gpuyard.simulate.collectives.timing import Cluster
+    from gpuyard.topology import Topology
 
 __all__ = ["SHAPES", "Site", "Wanted", "needs_design", "shaped_site"]
 

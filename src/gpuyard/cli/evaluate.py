@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.evaluate import Judged, evaluate_file, evaluate_model
-from gpuyard.cli.options import add_home, add_json, home_of, whole
+from gpuyard.cli.options import add_json, whole
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import InputError
 from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from gpuyard.app.runs import run_logs
-from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.cli.options import add_json
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.report import print_doing, print_json, print_text
 
 __all__ = ["add_arguments", "run"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.app import registry as app
-from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.cli.options import add_json
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import InputError, one_of
 from gpuyard.registry.names import CHAMPION
 from gpuyard.report import Column, Table, print_json, print_table, print_text

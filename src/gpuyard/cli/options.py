@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuyard.home import Home
 from gpuyard.units import Dimension, UnitError, parse
 
-__all__ = ["add_catalog", "add_home", "add_json", "catalog_layers", "home_of", "quantity", "whole"]
+__all__ = ["add_catalog", "add_json", "catalog_layers", "quantity", "whole"]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -34,21 +33,6 @@ def catalog_layers(arguments: argparse.Namespace) -> tuple[Path, ...]:
     """The user's catalog files: those of the environment below those of the command line."""
     ambient = os.environ.get("GPUYARD_CATALOG", "")
     return (*(Path(part) for part in ambient.split(":") if part), *arguments.catalog)
-
-
-def add_home(parser: argparse.ArgumentParser) -> None:
-    """`--home PATH`."""
-    parser.add_argument(
-        "--home", type=Path, metavar="PATH", help="state directory (default: .gpuyard, beside FILE or here)"
-    )
-
-
-def home_of(arguments: argparse.Namespace) -> Home:
-    """The state directory: as named, or beside the workload file, or here."""
-    if arguments.home is not None:
-        return Home(path=arguments.home)
-    file: Path | None = getattr(arguments, "file", None)
-    return Home.beside(file if file is not None else Path("workload"))
 
 
 def whole(text: str) -> int:

@@ -6,8 +6,9 @@ import argparse
 
 from gpuyard.app.run import resume_run
 from gpuyard.app.runs import find_run
-from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.cli.options import add_json
 from gpuyard.cli.run import told
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.report.progress import progress_line
 
 __all__ = ["add_arguments", "run"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from gpuyard.app.runs import list_runs
-from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.cli.options import add_json
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.runs import run_fields, runs_table
 

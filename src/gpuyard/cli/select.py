@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gpuyard.app.select import select_file
 from gpuyard.cli.exits import EXIT_INFEASIBLE
-from gpuyard.cli.options import add_catalog, add_home, add_json, catalog_layers, home_of, whole
+from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import Infeasible
 from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_progress, print_table, print_text

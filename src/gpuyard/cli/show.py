@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.runs import show_run
-from gpuyard.cli.options import add_home, add_json, home_of
+from gpuyard.cli.options import add_json
+from gpuyard.cli.state import add_home, home_of
 from gpuyard.home import write_whole
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.runs import run_fields, run_page, run_tables

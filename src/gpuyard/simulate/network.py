@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
-from gpuyard.topology import Link, Node, Topology
+
+if TYPE_CHECKING:  # a shape needs no topology, nor what reads one
+    from gpuyard.topology import Link, Node, Topology
 
 __all__ = [
     "FIBRE_S_PER_M", "Network", "fat_tree", "from_topology", "leaf_spine", "network_of", "single_switch",

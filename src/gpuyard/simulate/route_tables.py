@@ -86,7 +86,6 @@ def _is_onward(tier_step: int, hops: int, down: int, hops_there: int, down_there
     return hops_there + 1 == hops and tier_step > 0
 
 
-@compiled
 def link_sets(
     tier: npt.NDArray[np.int8],
     out_index: npt.NDArray[np.int32],
@@ -97,9 +96,33 @@ def link_sets(
     up_down: bool,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """The sets of equal-cost links; a set is kept once if the switch's group before, or its first, had it too."""
+    table = np.empty(hops.shape, dtype=np.int32)
+    room = 2 * len(out_links) + 64  # what a fat tree takes; others are tried again with more
+    while True:
+        index, links = np.zeros(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+        sets = _fill_sets(tier, out_index, out_links, out_to, hops, down, up_down, table, index, links)
+        if sets != NONE:
+            return table, index[: sets + 1].copy(), links[: index[sets]].copy()
+        room *= 2
+
+
+@compiled
+def _fill_sets(
+    tier: npt.NDArray[np.int8],
+    out_index: npt.NDArray[np.int32],
+    out_links: npt.NDArray[np.int64],
+    out_to: npt.NDArray[np.int32],
+    hops: npt.NDArray[np.int16],
+    down: npt.NDArray[np.int16],
+    up_down: bool,
+    table: npt.NDArray[np.int32],
+    index: npt.NDArray[np.int32],
+    links: npt.NDArray[np.int32],
+) -> int:
+    """Writes the sets and gives their number; NONE if there is no room for them."""
     switches, groups = hops.shape
-    table = np.full((switches, groups), NONE, dtype=np.int32)
-    index, links = [0], [0 for _ in range(0)]
+    table[:] = NONE
+    sets = 0
     for switch in range(switches):
         first = before = NONE
         for group in range(groups):
@@ -108,30 +131,34 @@ def link_sets(
                 table[switch, group] = LAST
             if far == 1 or far == FAR:
                 continue
-            begin = len(links)
+            end = begin = index[sets]
+            if sets + 1 == len(index) or begin + out_index[switch + 1] - out_index[switch] > len(links):
+                return NONE
             for place in range(out_index[switch], out_index[switch + 1]):
                 there = out_to[place]
                 step = int(tier[there]) - int(tier[switch])
                 if _is_onward(step, far, descent, hops[there, group], down[there, group], up_down):
-                    links.append(int(out_links[place]))
-            chosen = _same_set(index, links, begin, before, first)
+                    links[end] = out_links[place]
+                    end += 1
+            chosen = _same_set(index, links, begin, end, before, first)
             if chosen == NONE:
-                chosen = len(index) - 1
-                index.append(len(links))
-            else:
-                del links[begin:]
+                chosen = sets
+                sets += 1
+                index[sets] = end
             first = chosen if first == NONE else first
             before = table[switch, group] = chosen
-    return table, np.array(index).astype(np.int32), np.array(links).astype(np.int32)
+    return sets
 
 
 @compiled
-def _same_set(index: list[int], links: list[int], begin: int, one: int, other: int) -> int:
-    """Which of two sets the links from `begin` on repeat; -1 if neither."""
+def _same_set(
+    index: npt.NDArray[np.int32], links: npt.NDArray[np.int32], begin: int, end: int, one: int, other: int
+) -> int:
+    """Which of two sets the links from `begin` to `end` repeat; -1 if neither."""
     for old in (one, other):
-        if old != NONE and index[old + 1] - index[old] == len(links) - begin:
+        if old != NONE and index[old + 1] - index[old] == end - begin:
             same = True
-            for place in range(len(links) - begin):
+            for place in range(end - begin):
                 same = same and links[index[old] + place] == links[begin + place]
             if same:
                 return old

@@ -19,7 +19,7 @@ from gpuyard.simulate.route_tables import FAR, LAST, NONE, distances, link_sets
 from gpuyard.simulate.traffic import Traffic
 
 __all__ = [
-    "LAST", "NONE", "Routes", "flow_hash", "flow_paths", "hash32", "last_link", "next_links", "routes_of",
+    "LAST", "NONE", "Routes", "drawn", "flow_hash", "flow_paths", "hash32", "last_link", "next_links", "routes_of",
     "scale_up_switches", "switch_salts",
 ]  # fmt: skip
 
@@ -87,8 +87,16 @@ def routes_of(network: Network, *, up_down: bool = True, alive: npt.NDArray[np.b
 
 def switch_salts(network: Network, seed: int, *, polarised: bool = False) -> npt.NDArray[np.uint64]:
     """What every switch adds to its hash; polarised switches all add the same, as with one vendor's default seed."""
-    salts = np.random.Generator(np.random.Philox(seed)).integers(0, 2**63, network.node_count, dtype=np.uint64)
+    salts = drawn(seed, network.node_count)
     return np.full_like(salts, salts[0]) if polarised else salts
+
+
+def drawn(seed: int, count: int) -> npt.NDArray[np.uint64]:
+    """So many numbers of 64 bits by the seed (SplitMix64); NumPy's generators would take 6 MB in every process."""
+    state = np.uint64(seed % 2**64) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(state ^ (state >> np.uint64(31)))
 
 
 def flow_hash(traffic: Traffic) -> npt.NDArray[np.uint64]:

@@ -40,13 +40,15 @@ def water_fill(
     A link's fair share only rises as other links fill, so a heap with old shares is right once the top is renewed.
     """
     touched, members_at = _touched_links(active, active_count, entry_index, entry_link, member_count)
-    place, open_count = np.empty(len(capacity), dtype=np.int64), np.diff(members_at)
-    for k in range(len(touched)):
-        place[touched[k]] = k
-        member_count[touched[k]] = 0
-    left = capacity[touched]
+    size = len(touched)
+    place, open_count, left = np.empty(len(capacity), dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
+    for k in range(size):
+        place[touched[k]], left[k] = k, capacity[touched[k]]
+        open_count[k], member_count[touched[k]] = member_count[touched[k]], 0
     member, load = _members(active, active_count, entry_index, entry_link, entry_weight, place, members_at, rates)
-    share, heap, size = left / load, np.arange(len(touched)), len(touched)
+    share, heap = np.empty(size), np.empty(size, dtype=np.int64)
+    for k in range(size):
+        share[k], heap[k] = left[k] / load[k] if load[k] != 0.0 else np.inf, k
     for top in range(size // 2 - 1, -1, -1):
         _sift(heap, share, top, size)
     while size:

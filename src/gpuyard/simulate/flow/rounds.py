@@ -116,10 +116,12 @@ def _around(send_s: Floats, latency_s: Floats, repeats: int, begin_s: Floats) ->
     and the rest is one product.
     """
     rings, length = send_s.shape
-    done = np.empty_like(begin_s)
+    done = np.empty((rings, length))
+    hop, now, after = np.empty(length), np.empty(length), np.empty(length)
     for r in range(rings):
-        send, hop = send_s[r], send_s[r] + latency_s[r]
-        now, after = begin_s[r].copy(), np.empty(length)
+        send = send_s[r]
+        for k in range(length):
+            hop[k], now[k] = send[k] + latency_s[r, k], begin_s[r, k]
         for count in range(repeats):
             own, came = now[0] + send[0], now[length - 1] + hop[length - 1]
             after[0] = own if own > came else came
@@ -128,12 +130,26 @@ def _around(send_s: Floats, latency_s: Floats, repeats: int, begin_s: Floats) ->
                 after[k] = own if own > came else came
             now, after = after, now
             if count % 64 == 0:
-                moved = now - after
-                if moved.max() - moved.min() <= 1e-12 * moved.max():
-                    now = now + moved.max() * (repeats - 1 - count)
+                most, least = _moved(now, after)
+                if most - least <= 1e-12 * most:
+                    for k in range(length):
+                        now[k] += most * (repeats - 1 - count)
                     break
-        done[r] = now
+        for k in range(length):
+            done[r, k] = now[k]
     return done
+
+
+@compiled
+def _moved(now: Floats, before: Floats) -> tuple[float, float]:
+    """The most and the least that places moved on; no numbers where one of them is never free."""
+    most, least = now[0] - before[0], now[0] - before[0]
+    for k in range(1, len(now)):
+        moved = now[k] - before[k]
+        if np.isnan(moved):
+            return moved, moved
+        most, least = max(most, moved), min(least, moved)
+    return most, least
 
 
 @compiled
@@ -153,5 +169,6 @@ def _repeat(
             received = sent + latency_s[k]
             after[source[k]] = max(after[source[k]], sent)
             after[target[k]] = max(after[target[k]], received)
-        now[:] = after
+        for host in range(len(now)):
+            now[host] = after[host]
     return now

@@ -150,7 +150,10 @@ def _renew(
         if rates[flow] > 0.0:
             held[full[flow]] -= 1
             _use(flow, -rates[flow], entry_index, entry_link, entry_weight, used)
-    water_fill(part, count, entry_index, entry_link, entry_weight, capacity - used, rates, full, scratch)
+    spare = np.empty(len(capacity))
+    for link in range(len(capacity)):
+        spare[link] = capacity[link] - used[link]
+    water_fill(part, count, entry_index, entry_link, entry_weight, spare, rates, full, scratch)
     for a in range(count):
         flow = part[a]
         sent_s[flow] = np.inf

@@ -82,7 +82,8 @@ def _roomy(links: Ints, shares: Floats, at: int, most: int) -> tuple[Ints, Float
     if at + 2 * most + 8 <= len(links):
         return links, shares
     more_links, more_shares = np.empty(2 * len(links) + 2 * most, dtype=np.int64), np.empty(2 * len(links) + 2 * most)
-    more_links[:at], more_shares[:at] = links[:at], shares[:at]
+    for place in range(at):
+        more_links[place], more_shares[place] = links[place], shares[place]
     return more_links, more_shares
 
 

@@ -28,7 +28,7 @@ from gpuyard.simulate.packet.state import (
     State,
     joined,
 )  # fmt: skip
-from gpuyard.simulate.routes import Routes, flow_hash, flow_paths, switch_salts
+from gpuyard.simulate.routes import Routes, drawn, flow_hash, flow_paths, switch_salts
 from gpuyard.simulate.traffic import Traffic
 from gpuyard.units import bits_from_bytes, bytes_from_bits
 
@@ -253,7 +253,7 @@ def _head(network: Network, settings: PacketSettings, rerouted: bool) -> npt.NDA
         "flowlet_gap": settings.flowlet_gap_s * PS_PER_S,
         "rto": settings.retransmit_timeout_s * PS_PER_S,
         "retries": settings.retry_count,
-        "seed": int(np.random.Generator(np.random.Philox(settings.seed)).integers(2**62)),
+        "seed": int(drawn(settings.seed, 1)[0]),
         "dynamic": pfc is None or pfc.alpha_ratio is not None,
         "alpha": settings.lossy_alpha_ratio if pfc is None else pfc.alpha_ratio or 0.0,
         "pool": settings.buffer_bytes or NO_LIMIT,
@@ -303,9 +303,14 @@ def _set_slots(
     """How wide and how many the calendar's slots are: a few events each, one hop ahead all told."""
     wire_bytes = (settings.payload_bytes + settings.header_bytes) * settings.cell_count
     # Hosts at full rate: all sources until queues fill, as many as targets then.
-    sending = math.sqrt(len(np.unique(traffic.source)) * len(np.unique(traffic.target)))
+    sending = math.sqrt(_distinct(traffic.source) * _distinct(traffic.target))
     packet_ps = float(np.min(lines["ps_per_byte"][paths[:, 0]])) * wire_bytes
     events_per_ps = sending * EVENTS_PER_HOP * float(np.mean(np.count_nonzero(paths >= 0, axis=1))) / packet_ps
     ahead_ps = float(np.max(lines["delay"] + lines["ps_per_byte"] * wire_bytes))
     head["shift"] = max(0, round(math.log2(max(1.0, EVENTS_PER_SLOT / events_per_ps))))
     head["mask"] = 2 ** max(10, math.ceil(math.log2(1.05 * ahead_ps / 2.0 ** int(head["shift"][0])))) - 1
+
+
+def _distinct(hosts: npt.NDArray[np.int32]) -> int:
+    """How many hosts are among them."""
+    return int(np.count_nonzero(np.bincount(hosts)))

@@ -6,8 +6,6 @@ all events lie one transmission and one cable ahead, so what is written moves th
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpuyard.compiled import compiled, compiled_within
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
@@ -209,11 +207,42 @@ def _in_order(s: Row, count: int) -> None:
 
 @compiled
 def _merge(s: Row, count: int) -> None:
-    """Sorts a long batch that is far from in order."""
-    times, rows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    """Sorts a long batch that is far from in order: as a list, whose runs are merged two by two."""
+    for place in range(count - 1):
+        events(s, batch(s, place).row).next = batch(s, place + 1).row
+    events(s, batch(s, count - 1).row).next = NONE
+    first, width = batch(s, 0).row, 1
+    while width < count:
+        first = _merge_runs(s, first, width)
+        width *= 2
     for place in range(count):
-        times[place] = events(s, batch(s, place).row).time
-        rows[place] = batch(s, place).row
-    order = np.argsort(times, kind="mergesort")
-    for place in range(count):
-        batch(s, place).row = rows[order[place]]
+        batch(s, place).row = first
+        first = events(s, first).next
+
+
+@compiled
+def _merge_runs(s: Row, one: int, width: int) -> int:
+    """Merges each two neighbouring runs of a list of events; gives the first event of the list."""
+    first = last = NONE
+    while one != NONE:
+        other, ones, others = one, 0, width
+        while ones < width and other != NONE:
+            ones += 1
+            other = events(s, other).next
+        while ones > 0 or (others > 0 and other != NONE):
+            from_one = others == 0 or other == NONE or (ones > 0 and events(s, one).time <= events(s, other).time)
+            row = one if from_one else other
+            if from_one:
+                one = events(s, row).next
+                ones -= 1
+            else:
+                other = events(s, row).next
+                others -= 1
+            if last == NONE:
+                first = row
+            else:
+                events(s, last).next = row
+            last = row
+        one = other
+    events(s, last).next = NONE
+    return first

@@ -11,11 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.numpy_support import from_dtype
+
+from gpuyard.compiled import Recipe
 
 __all__ = ["Row", "aligned", "prefetch", "table"]
 
@@ -24,41 +21,66 @@ Row = Any  # a record at an address; its fields are those of the dtype it was ma
 
 def table(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], Row]:
     """A compiled function that gives a row of the table whose address the head holds in that field."""
-    record, start = from_dtype(kind), head.fields[field][1] if head.fields else 0
+    return cast(Callable[[Row, int], Row], Recipe(_row, _start(head, field), kind))
+
+
+def prefetch(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], None]:
+    """A compiled function that has a row of a table brought near, without waiting for it."""
+    return cast(Callable[[Row, int], None], Recipe(_near, _start(head, field), kind.itemsize))
+
+
+def _start(head: np.dtype[np.void], field: str) -> int:
+    """Where a field of the head begins."""
+    return head.fields[field][1] if head.fields else 0
+
+
+def _row(start: int, kind: np.dtype[np.void]) -> object:
+    """For the compiler: the row of a table."""
+    from numba import types
+    from numba.extending import intrinsic
+    from numba.np.numpy_support import from_dtype
+
+    record = from_dtype(kind)
 
     @intrinsic
-    def _row(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
+    def _give(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
         def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
             address = _address(builder, arguments, start, kind.itemsize)
             return builder.inttoptr(address, context.get_value_type(record))
 
         return record(of, types.int64), _generate
 
-    return cast(Callable[[Row, int], Row], _row)
+    return _give
 
 
-def prefetch(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], None]:
-    """A compiled function that has a row of a table brought near, without waiting for it."""
-    start = head.fields[field][1] if head.fields else 0
+def _near(start: int, size: int) -> object:
+    """For the compiler: the row of a table, brought near."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
     insert: Any = cgutils.get_or_insert_function
 
     @intrinsic
-    def _near(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
+    def _bring(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
         def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
             flag, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
             shape = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
             function = insert(builder.module, shape, "llvm.prefetch.p0")
-            address = builder.inttoptr(_address(builder, arguments, start, kind.itemsize), pointer)
+            address = builder.inttoptr(_address(builder, arguments, start, size), pointer)
             builder.call(function, [address, flag(0), flag(3), flag(1)])  # to read, to keep, data
             return context.get_dummy_value()
 
         return types.void(of, types.int64), _generate
 
-    return cast(Callable[[Row, int], None], _near)
+    return _bring
 
 
 def _address(builder: Any, arguments: Any, start: int, size: int) -> Any:
     """The address of a row, as an instruction: what the head holds at `start`, and so many rows more."""
+    from llvmlite import ir
+
     word = ir.IntType(64)
     place = builder.add(builder.ptrtoint(arguments[0], word), word(start))
     base = builder.load(builder.inttoptr(place, word.as_pointer()))

@@ -165,7 +165,9 @@ def _grown(entries: Reals, used: int) -> Reals:
     if used < entries.shape[0]:
         return entries
     more = np.empty((2 * used, state.LINE_REALS))
-    more[:used] = entries
+    for row in range(used):
+        for column in range(state.LINE_REALS):
+            more[row, column] = entries[row, column]
     return more
 
 
