@@ -48,6 +48,8 @@ def image_of(dispatcher: Any, arguments: Sequence[object], kinds: tuple[Kind, ..
     if shape != shape_of_call(kinds):
         raise NotKeptError(f"it is called as {shape}")
     result = _result(compiled.signature.return_type)
+    if not hasattr(library, "_get_compiled_object"):
+        raise NotKeptError("this Numba does not hand its machine code out")
     return flattened((library._get_compiled_object(), glue_object(name, kinds)), ENTRY), result
 
 

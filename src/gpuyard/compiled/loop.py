@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -32,6 +33,14 @@ def compiled_within(function: F) -> F:
 def compiled_inline(function: F) -> F:
     """As `compiled`, for small functions that are copied into their callers."""
     return cast(F, Loop(cast(types.FunctionType, function), inline="always"))
+
+
+@functools.cache
+def _tell_once() -> None:
+    """Says why nothing seems to happen, to a person who waits."""
+    if sys.stderr.isatty():
+        sys.stderr.write("compiling for this processor, the first time only: half a minute or so …\n")
+        sys.stderr.flush()
 
 
 class Loop(Part):
@@ -83,6 +92,7 @@ class Loop(Part):
 
     def _compiled(self, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> Kept:
         """The machine code, or why it needs Numba at every start."""
+        _tell_once()
         try:
             image, result = compiler.image_of(self.for_numba(), arguments, kinds)
         except NotKeptError as reason:
