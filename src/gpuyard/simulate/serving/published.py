@@ -20,7 +20,7 @@ from gpuyard.perf.inference import (
 from gpuyard.perf.inference.calibration import read_priors
 from gpuyard.perf.inference.memory import Room
 from gpuyard.perf.inference.published import Case, Load
-from gpuyard.simulate.serving.load import Requests, at_rate, fixed, lognormal, uniform
+from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.search import highest_rate
 from gpuyard.simulate.serving.simulate import Pool, Transfer, simulate
@@ -92,7 +92,7 @@ def requests_of(load: Load, share: float, rng: np.random.Generator) -> Requests:
         return lognormal(count, prompt, output, load.variation, rng, load.most_tokens, load.hit_ratio)
     if load.low_ratio < 1.0:
         return uniform(count, prompt, output, load.low_ratio, rng, load.hit_ratio)
-    return fixed(count, prompt, output, load.hit_ratio)
+    return drifted(fixed(count, prompt, output, load.hit_ratio), load.drift_tokens, rng)
 
 
 def best_layout(case: Case) -> tuple[ReplicaLayout, int]:

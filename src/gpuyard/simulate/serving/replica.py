@@ -139,13 +139,15 @@ def fill(
 
 
 @compiled
-def decode_run(row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float) -> tuple[int, float]:
+def decode_run(
+    row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float, most: int
+) -> tuple[int, float]:
     """Steps that can be jumped over at once because nothing but lengths changes, and the seconds of one of them.
 
-    Ends at the first finish, where a block may lack, and at `until` (at least one step is made).
+    Ends at the first finish, where a block may lack, after `most` steps and at `until` (at least one step is made).
     """
     seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
-    steps = keys[r, 0] - rep[r, state.ITERATION]
+    steps = min(keys[r, 0] - rep[r, state.ITERATION], most)
     if policy[r, state.RESERVES] == 0:
         steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * policy[r, state.BLOCK]))
     count = float(seqs)
