@@ -37,7 +37,7 @@ class Load:
     """What the run's clients did."""
 
     kind: Kind
-    requests: int
+    requests: int  # of MLPerf: the samples, asked for again until ten minutes are over
     prompt_tokens: float
     output_tokens: float
     users: int = 0  # of a closed loop, over all replicas
@@ -348,13 +348,14 @@ def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
 
 
 # Spread of lengths of the MLPerf datasets (OpenOrca, its mix with GSM8K and MBXP, LongBench, CNN-DailyMail, reasoning
-# problems) and the longest output that a run may give.
+# problems), the longest output that a run may give, and samples (performance_sample_count of its mlperf.conf), all of
+# which a run asks for equally often.
 MLPERF = (
-    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0)),
-    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0)),
-    ("405B", (0.6, 0.6), (20000.0, 2000.0)),
-    ("8B", (0.45, 0.3), (2540.0, 128.0)),
-    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0)),
+    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0), 24576),
+    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0), 15000),
+    ("405B", (0.6, 0.6), (20000.0, 2000.0), 8313),
+    ("8B", (0.45, 0.3), (2540.0, 128.0), 13368),
+    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0), 4388),
 )
 
 
@@ -368,7 +369,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
     if server and not ttft:
         return "missing: limits of the server scenario"
     return Load(
-        kind="mlperf-server" if server else "mlperf-offline", requests=0, prompt_tokens=prompt,
+        kind="mlperf-server" if server else "mlperf-offline", requests=found[3], prompt_tokens=prompt,
         output_tokens=round(output),
         variation=found[1], most_tokens=found[2], ttft_limit_s=ttft / 1e3, tpot_limit_s=tpot / 1e3,
     )  # fmt: skip
