@@ -312,7 +312,7 @@ def load_of(row: Row) -> Load | str:
 
 def _generated(row: Row) -> bool:
     """Whether AIConfigurator set the run up and made its requests: all of one length, outputs too (genai-perf)."""
-    return "aiconfigurator" in row["source"] and "InferenceX" not in row["notes"]
+    return "aiconfigurator" in row.get("source", "") and "InferenceX" not in row["notes"]
 
 
 def _offline(row: Row, prompt: float, output: float, count: int) -> Load:

@@ -124,8 +124,9 @@ def _settle(
         if rep[r, state.FILL_HEAD] == state.NONE:
             rep[r, state.FILL_TAIL] = state.NONE
         rep[r, state.FILLING] -= 1
-        if times[state.FIRST, i] < 0.0:
-            times[state.FIRST, i] = now
+        last = req[state.GIVEN, i] + 1 >= req[state.OUTPUT, i]
+        if times[state.FIRST, i] < 0.0 and (last or policy[r, state.ROLE] != state.PREFILL):
+            times[state.FIRST, i] = now  # else the decode pool sends it, once it has the cache
             req[state.FIRST_ENTRY, i] = entry
         req[state.GIVEN, i] += 1
         if req[state.GIVEN, i] >= req[state.OUTPUT, i] or policy[r, state.ROLE] == state.PREFILL:

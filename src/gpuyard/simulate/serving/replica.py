@@ -120,6 +120,7 @@ def fill(
             break
         if policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0:
             _admit(req, times, rep, r, need, real[r, state.CLOCK])
+            times[state.FIRST, i] = real[r, state.CLOCK]
             begin_decode(req, rep, real, keys, items, phase, policy, r, i)
             continue
         left = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
