@@ -122,6 +122,8 @@ def _prior_tokens_per_s(case: Case, layout: ReplicaLayout, replicas: int) -> flo
 def _mlperf_share(case: Case, layout: ReplicaLayout, replicas: int) -> float:
     """Of the samples that one rank is asked for: all of them as often as ten minutes need, as many as are simulated."""
     load, ranks = case.load, replicas * layout.attention_dp
+    if load.kind == "mlperf-offline":
+        return MOST_REQUESTS[load.kind] / load.requests  # ranks share what is left at the end of a run
     samples = _prior_tokens_per_s(case, layout, replicas) / load.output_tokens * MLPERF_S
     times = max(1.0, np.ceil(samples / load.requests))
     return float(min(times / ranks, MOST_REQUESTS[load.kind] / load.requests))
