@@ -109,9 +109,13 @@ def test_degrees_that_a_table_multiplied_are_the_same_chips() -> None:
     both = layout_of(row(n_chips="64", tp="64", ep="8", dp="1", notes="moe_tp 8"))
     assert both is not None
     assert (both[0].tp, both[0].ep, both[0].chips) == (8, 8, 8)
-    apart = layout_of(row(n_chips="16", tp="4", ep="16", dp="4", notes="moe_tp 1"))
+    doubled = {"n_chips": "16", "tp": "4", "ep": "16", "dp": "4", "notes": "moe_tp 1"}
+    apart = layout_of(row(**doubled, weights_prec="nvfp4"))
     assert apart is not None
     assert (apart[0].tp, apart[0].attention_dp, apart[0].ep, apart[0].chips) == (1, 4, 4, 4)
+    plain = layout_of(row(**doubled))  # scripts of such runs have no attention data parallelism
+    assert plain is not None
+    assert (plain[0].tp, plain[0].attention_dp, plain[0].ep, plain[0].chips) == (4, 1, 4, 4)
 
 
 def test_pools_are_read_from_their_description() -> None:
@@ -136,6 +140,7 @@ def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:
     found = case(engine="TensorRT-LLM", scenario="MLPerf Server", tp="", engine_ver="TensorRT 10.2", model="Llama-2-70B",
                  notes="Server: p99 TTFT<=2000ms, TPOT<=200ms; Interactive: 450ms/40ms")  # fmt: skip
     assert (found.load.ttft_limit_s, found.load.tpot_limit_s) == (2.0, 0.2)
+    assert found.load.requests == 24576
     assert len(found.layouts) > 1
 
 
@@ -160,8 +165,17 @@ def test_the_faster_of_two_deepseek_runs_of_one_configuration_is_speculative() -
 
 
 def test_clients_of_equal_requests_drift_apart() -> None:
-    assert case().load.variation == (0.0, 0.1)
-    assert case(len_note="nominal; mean about 0.9x (range_ratio 0.8)").load.variation == (0.0, 0.0)
+    assert (case().load.variation, case().load.drift_tokens) == ((0.0, 0.0), 2)
+
+
+def test_a_generated_run_has_room_for_one_prompt_and_its_users() -> None:
+    cells = {"source": "ai-dynamo/aiconfigurator silicon_sample.csv", "batch": "8", "concurrency": "8"}
+    trt = case(**cells, engine="TensorRT-LLM", engine_ver="1.0.0rc3").engine
+    assert (trt.budget_tokens, trt.sequence_count, trt.memory_ratio, trt.tuned) == (1024 + 1500 + 8, 8, 0.8, False)
+    assert case(**cells).engine.budget_tokens == 1024 + 1500 + 8
+    sglang = case(**cells, engine="SGLang", engine_ver="0.5.6").engine
+    assert (sglang.budget_tokens, sglang.mixes) == (3 * 1024 + 8, True)
+    assert case(**cells, notes="InferenceX origin").engine.budget_tokens == 8192
 
 
 def test_a_run_with_a_public_recipe_is_set_up_by_it() -> None:
@@ -173,6 +187,8 @@ def test_a_run_with_a_public_recipe_is_set_up_by_it() -> None:
     assert case(**{**cells, "notes": ""}).engine.tuned
     other = case(engine="vLLM", engine_ver="", date="2025-10-29", notes="InferenceX origin")
     assert (other.precision.kv, other.engine.sequence_count) == ("fp8", 512)
+    assert other.engine.overlaps
+    assert not case(engine="vLLM", engine_ver="0.12.0").engine.overlaps
 
 
 def test_llama_4_reads_little_beyond_a_chunk() -> None:

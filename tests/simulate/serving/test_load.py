@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpuyard.simulate.serving import at_rate, fixed, lognormal, uniform
+from gpuyard.simulate.serving.load import drifted
 
 
 def test_uniform_lengths_lie_between_their_bounds() -> None:
@@ -34,3 +35,9 @@ def test_arrivals_have_the_rate_and_the_burstiness() -> None:
 
 def test_a_hit_ratio_is_of_each_prompt() -> None:
     assert (fixed(3, 100, 1, hit_ratio=0.25).cached_tokens == 25).all()
+
+
+def test_drifted_outputs_are_a_little_shorter() -> None:
+    found = drifted(fixed(500, 100, 50), 2, np.random.default_rng(0))
+    assert set(found.output_tokens) == {48, 49, 50}
+    assert (drifted(fixed(5, 100, 1), 2, np.random.default_rng(0)).output_tokens == 1).all()

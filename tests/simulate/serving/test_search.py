@@ -27,6 +27,13 @@ def test_more_replicas_serve_more() -> None:
     assert 1.7 < rate(0.5, 0.05, 2) / rate(0.5, 0.05) < 2.6
 
 
+def test_even_arrivals_allow_more() -> None:
+    load, own = fixed(2000, 200, 50), pool(sequences=16)
+    found = [highest_rate(load, own, 0.1, 1.0, np.random.default_rng(0), burstiness=b) for b in (1.0, 16.0)]
+    poisson, even = (each[0] for each in found if not isinstance(each, Infeasible))
+    assert even > 1.02 * poisson
+
+
 def test_what_does_not_fit_is_infeasible() -> None:
     found = highest_rate(fixed(2, 10_000, 50), pool(blocks=4), 1.0, 1.0, np.random.default_rng(0))
     assert isinstance(found, Infeasible)

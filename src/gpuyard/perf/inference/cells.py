@@ -130,7 +130,8 @@ def layout_of(row: Row) -> tuple[ReplicaLayout, int] | None:
     """One replica and how many there are; None where the source does not say.
 
     Some tables multiply degrees that are the same chips: tp x ep, or dp x tp; identical figures of the same runs
-    in other tables show which (64 chips of tp 64 and ep 8 are the 8 chips of tp 8 and ep 8).
+    in other tables show which (64 chips of tp 64 and ep 8 are the 8 chips of tp 8 and ep 8; 16 chips of tp 4, dp 4 and
+    ep 16 are the 4 chips of tp 4 and ep 4).
     """
     if not row["n_chips"]:
         return None
@@ -140,6 +141,8 @@ def layout_of(row: Row) -> tuple[ReplicaLayout, int] | None:
     if doubled and ep > 1 and dp == 1 and int(doubled.group(1)) * ep == tp and int(doubled.group(1)) > 1:
         tp //= ep
         return ReplicaLayout(tp=tp, ep=ep), 1
+    if doubled and tp == dp > 1 and ep == tp * dp and row["engine"] == "vLLM" and "fp4" not in row["weights_prec"]:
+        return ReplicaLayout(tp=tp, ep=tp), 1  # the scripts of such runs have no attention data parallelism
     if doubled and ep > 1 and dp > 1:
         ranks = tp if tp > 1 else min(dp, ep)
         return ReplicaLayout(tp=1, ep=ranks, attention_dp=ranks), 1

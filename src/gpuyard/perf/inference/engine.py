@@ -37,6 +37,7 @@ class Engine:
     pads: Annotated[
         bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
     ] = False
+    overlaps: Annotated[bool, Doc("the next step is made up before the last one's tokens are out")] = False
     windows: Annotated[bool, Doc("windowed layers give back the cache beyond their window")] = True
     source: str = ""
 

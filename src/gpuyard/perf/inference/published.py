@@ -14,7 +14,7 @@ from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import weight_bytes
 from gpuyard.perf.inference.precision import FORMATS, Precision
-from gpuyard.perf.inference.recipes import Run, apply_recipe, recipe_of
+from gpuyard.perf.inference.recipes import Run, apply_recipe, as_generated, recipe_of
 from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s, peak_share
 from gpuyard.perf.inference.settings import apply_settings
 from gpuyard.perf.inference.shape import Shape
@@ -23,7 +23,7 @@ __all__ = ["Case", "Cases", "Load", "Row", "read_cases"]
 
 Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
 DRAFT_GAIN = 1.3  # from which the source's note on unflagged speculative (MTP) runs of DeepSeek explains a faster row
-DRIFT = 0.1  # of output lengths in closed loops that state one: clients do not stay in step with each other
+DRIFT_TOKENS = 2  # of outputs in closed loops of one length: clients come back a step or two apart
 KERNEL_SHARE = 0.8  # of its peak, the most that products reach in measured kernel tables (the priors of `gemm`)
 HIT_RATIO = 0.8  # of prompts in the cache, in series that beat it: read off their times a token
 SHARED_RATIO = 0.9  # of prompts in the cache, where clients choose among few: 45 prompts of 500 requests are new
@@ -37,13 +37,14 @@ class Load:
     """What the run's clients did."""
 
     kind: Kind
-    requests: int
+    requests: int  # of MLPerf: the samples, asked for again until ten minutes are over
     prompt_tokens: float
     output_tokens: float
     users: int = 0  # of a closed loop, over all replicas
     rate_per_s: float = 0.0  # of an open loop
     low_ratio: float = 1.0  # lengths are uniform between this times the stated ones and those
     variation: tuple[float, float] = (0.0, 0.0)  # of lognormal lengths
+    drift_tokens: int = 0  # by which outputs of one length differ
     most_tokens: tuple[float, float] = (float("inf"), float("inf"))
     hit_ratio: float = 0.0  # of the prompt, in the prefix cache
     slots: int = 0  # sequences that the run lets in at once; 0: as the engine's
@@ -144,6 +145,8 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         return "faster than the memory of the stated chips can be read"
     if load.kind == "closed" and "InferenceX" in row["notes"] and prefill is None:
         engine, precision, load = _as_recipe(row, engine, precision, load, layouts[0][0])
+    elif load.kind == "closed" and _generated(row) and prefill is None:
+        engine = as_generated(engine, load.prompt_tokens, load.users)
     if load.kind == "offline":
         total = int(load.prompt_tokens + load.output_tokens)
         engine = apply_settings(engine, row["engine_ver"], row["model"], layouts[0][0].tp, total)
@@ -301,10 +304,15 @@ def load_of(row: Row) -> Load | str:
         low = 0.8 if "0.8" in note else 1.0
         return Load(
             kind="closed", requests=count or 10 * users, prompt_tokens=prompt, output_tokens=output, users=users,
-            low_ratio=low, variation=(0.0, 0.5 if "no ignore_eos" in note else DRIFT if low == 1.0 else 0.0),
+            low_ratio=low, variation=(0.0, 0.5 if "no ignore_eos" in note else 0.0), drift_tokens=DRIFT_TOKENS,
             polls="InferenceX" in row["notes"],  # its recipes set the intervals of polling and streaming
         )  # fmt: skip
     return _open(row, prompt, output, count)
+
+
+def _generated(row: Row) -> bool:
+    """Whether AIConfigurator set the run up and made its requests: all of one length, outputs too (genai-perf)."""
+    return "aiconfigurator" in row.get("source", "") and "InferenceX" not in row["notes"]
 
 
 def _offline(row: Row, prompt: float, output: float, count: int) -> Load:
@@ -340,13 +348,14 @@ def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
 
 
 # Spread of lengths of the MLPerf datasets (OpenOrca, its mix with GSM8K and MBXP, LongBench, CNN-DailyMail, reasoning
-# problems) and the longest output that a run may give.
+# problems), the longest output that a run may give, and samples (performance_sample_count of its mlperf.conf), all of
+# which a run asks for equally often.
 MLPERF = (
-    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0)),
-    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0)),
-    ("405B", (0.6, 0.6), (20000.0, 2000.0)),
-    ("8B", (0.45, 0.3), (2540.0, 128.0)),
-    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0)),
+    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0), 24576),
+    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0), 15000),
+    ("405B", (0.6, 0.6), (20000.0, 2000.0), 8313),
+    ("8B", (0.45, 0.3), (2540.0, 128.0), 13368),
+    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0), 4388),
 )
 
 
@@ -360,7 +369,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
     if server and not ttft:
         return "missing: limits of the server scenario"
     return Load(
-        kind="mlperf-server" if server else "mlperf-offline", requests=0, prompt_tokens=prompt,
+        kind="mlperf-server" if server else "mlperf-offline", requests=found[3], prompt_tokens=prompt,
         output_tokens=round(output),
         variation=found[1], most_tokens=found[2], ttft_limit_s=ttft / 1e3, tpot_limit_s=tpot / 1e3,
     )  # fmt: skip

@@ -14,8 +14,11 @@ from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import KvFormat
 from gpuyard.units import TOKENS
 
-__all__ = ["Recipe", "Run", "apply_recipe", "recipe_of"]
+__all__ = ["Recipe", "Run", "apply_recipe", "as_generated", "recipe_of"]
 
+GENERATED_TOKENS = 1500  # beside one prompt and the users, in the token budget of generated settings
+GENERATED_RATIO = 0.8  # of free memory
+CHUNK_TOKENS = 8192  # SGLang's chunked_prefill_size
 SPARE_TOKENS = 128.0  # that recipes add to one prompt and the users
 
 
@@ -53,6 +56,7 @@ class Recipe:
     prompt_count: Annotated[int | None, Doc("token budget of so many prompts")] = None
     sequences: int | None = None
     wait_steps: Annotated[float | None, Doc("steps until the engine looks at a request that has come")] = None
+    overlaps: Annotated[bool | None, Doc("the next step is made up before the last one's tokens are out")] = None
     kv: KvFormat | None = None
 
 
@@ -80,7 +84,7 @@ def recipe_of(run: Run) -> Recipe | None:
     return found
 
 
-SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "kv")
+SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "overlaps", "kv")
 
 
 def _fits(recipe: Recipe, run: Run) -> bool:
@@ -115,4 +119,24 @@ def apply_recipe(engine: Engine, recipe: Recipe, run: Run) -> Engine:
         budget_tokens=budget or engine.budget_tokens,
         sequence_count=recipe.sequences or engine.sequence_count,
         tuned=False if budget or recipe.sequences else engine.tuned,
+        overlaps=recipe.overlaps or engine.overlaps,
+    )
+
+
+def as_generated(engine: Engine, prompt_tokens: float, users: int) -> Engine:
+    """The engine as AIConfigurator's generator sets it up for one kind of request: room for one prompt and its users.
+
+    src/aiconfigurator/generator/rule_plugin/benchmark of ai-dynamo/aiconfigurator; the same since its first release.
+    """
+    budget = int(prompt_tokens) + GENERATED_TOKENS
+    if engine.family == "sglang":  # takes prompts in until its budget is overdrawn, and mixes them with decodes
+        most = int(-(-budget // prompt_tokens) * prompt_tokens)
+        return replace(engine, mixes=True, budget_tokens=users + min(most, CHUNK_TOKENS))
+    free = engine.memory == "free"
+    return replace(
+        engine,
+        memory_ratio=GENERATED_RATIO if free else engine.memory_ratio,
+        sequence_count=users if free else engine.sequence_count,
+        budget_tokens=users + budget,
+        tuned=False,
     )

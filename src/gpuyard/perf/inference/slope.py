@@ -114,8 +114,9 @@ def step_slopes(
     device = wide * scale + decode + row[LAYERS]
     for cell in (TOKEN, STATE, REDUCE_FLOOR, REDUCE_TOKEN, REDUCE_RAMP, EXCHANGE_FLOOR, EXCHANGE_TOKEN):
         device += row[cell] * slope[cell]
-    if prefill_tokens > 0.0 and row[EAGER] > device:  # the least time of a step with a prompt
-        slope[:] = 0.0
-        slope[EAGER], device = 1.0, row[EAGER]
+    if prefill_tokens > 0.0:  # the host launches each kernel of a step with a prompt
+        whole = float((device * device * device + row[EAGER] * row[EAGER] * row[EAGER]) ** THIRD)
+        slope *= (device / whole) ** 2
+        slope[EAGER], device = (row[EAGER] / whole) ** 2, whole
     slope[HOST], slope[HOST_SEQUENCE], slope[HOST_TOKEN] = stages, sampled, prefill_tokens
     return float(device + stages * row[HOST] + row[HOST_SEQUENCE] * sampled + row[HOST_TOKEN] * prefill_tokens)

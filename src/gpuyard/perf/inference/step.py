@@ -146,7 +146,7 @@ def step_parts_s(
         experts *= row[PREFILL_STRAGGLER]
         prefill *= row[PREFILL_STRAGGLER]
         device = products + experts + prefill + decode + passes + reduce + exchange + fixed
-        fixed += max(0.0, row[EAGER] - device)
+        fixed += _meet(device, row[EAGER]) - device
     host = stages * row[HOST] + row[HOST_SEQUENCE] * sampled + row[HOST_TOKEN] * prefill_tokens  # once a micro-batch
     return products, experts, prefill, decode, passes, reduce, exchange, fixed, host
 

@@ -42,8 +42,8 @@ CHIP = {
 ENGINE = {
     "gemm": (0.0, 0.05, 0.05),
     "layer_us": (0.8, 0.5, 0.5),
-    "eager_layer_us": (0.5, 0.3, 0.2),
-    "eager_expert_us": (0.7, 0.4, 0.3),
+    "eager_layer_us": (0.8, 0.5, 0.5),
+    "eager_expert_us": (0.8, 0.5, 0.5),
     "reduce": (0.0, 0.3, 0.3),
     "host_us": (0.8, 0.5, 0.5),
     "host_sequence_us": (0.8, 0.5, 0.5),

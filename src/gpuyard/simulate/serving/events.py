@@ -16,12 +16,13 @@ from gpuyard.simulate.serving.replica import (
     held_blocks,
     preempt,
 )
-from gpuyard.simulate.serving.state import Ints, Reals, push_wait
+from gpuyard.simulate.serving.state import Ints, Reals, land, push_late, push_wait
 
 __all__ = ["serve"]
 
 ROUND_ROBIN, LEAST_OUTSTANDING, SHORTEST_QUEUE = 0, 1, 2
 FIRST_LINES = 4096
+MANY = 1 << 60  # steps
 SENT, FINISHED, PENDING = 0, 1, 2  # of requests, in a tally
 
 
@@ -62,6 +63,7 @@ def _compose(
     r: int, until: float, entry: Reals,
 ) -> int:  # fmt: skip
     """Makes the next step of a replica, or a run of equal ones; fills the timeline entry; gives the steps made."""
+    land(req, rep, r)
     mixes, optimistic = policy[r, state.MIXES] == 1, policy[r, state.RESERVES] == 0
     if optimistic:
         while rep[r, state.DECODING] > 1 and grown_blocks(phase, policy, rep, r, 1) > rep[r, state.FREE]:
@@ -79,7 +81,8 @@ def _compose(
     if tokens == 0.0:
         if seqs == 0:
             return 0
-        steps, step_s = decode_run(row, rep, real, keys, policy, r, until)
+        most = req[state.DUE, rep[r, state.LATE_HEAD]] - rep[r, state.MADE] if rep[r, state.LATE] > 0 else MANY
+        steps, step_s = decode_run(row, rep, real, keys, policy, r, until, most)
         entry[state.KV_TOKENS] = real[r, state.CONTEXT] + seqs * 0.5 * (steps + 1)
         entry[state.SAMPLED] = seqs
     else:
@@ -97,6 +100,7 @@ def _compose(
         rep[r, state.ITERATION] += steps
         real[r, state.CONTEXT] += seqs * steps
     real[r, state.CLOCK] += steps * step_s
+    rep[r, state.MADE] += steps
     return int(steps)
 
 
@@ -120,8 +124,9 @@ def _settle(
         if rep[r, state.FILL_HEAD] == state.NONE:
             rep[r, state.FILL_TAIL] = state.NONE
         rep[r, state.FILLING] -= 1
-        if times[state.FIRST, i] < 0.0:
-            times[state.FIRST, i] = now
+        last = req[state.GIVEN, i] + 1 >= req[state.OUTPUT, i]
+        if times[state.FIRST, i] < 0.0 and (last or policy[r, state.ROLE] != state.PREFILL):
+            times[state.FIRST, i] = now  # else the decode pool sends it, once it has the cache
             req[state.FIRST_ENTRY, i] = entry
         req[state.GIVEN, i] += 1
         if req[state.GIVEN, i] >= req[state.OUTPUT, i] or policy[r, state.ROLE] == state.PREFILL:
@@ -140,7 +145,7 @@ def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
     """The replica with work whose clock is least, and the least clock of the others with work."""
     best, least, second = state.NONE, np.inf, np.inf
     for r in range(rep.shape[0]):
-        if rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] == 0:
+        if rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] + rep[r, state.LATE] == 0:
             continue
         if real[r, state.CLOCK] < least:
             best, least, second = r, real[r, state.CLOCK], least
@@ -201,7 +206,8 @@ def _leave(
             _insert(queue, tally[PENDING], times, following)
             tally[PENDING] += 1
         else:
-            _join(req, rep, real, r, following, now, used + 1)
+            req[state.REPLICA, following], req[state.ARRIVE_ENTRY, following] = r, used + 1
+            push_late(req, rep, r, following, policy[r, state.LAG])
 
 
 @compiled

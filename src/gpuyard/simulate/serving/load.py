@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Requests", "at_rate", "fixed", "lognormal", "uniform"]
+__all__ = ["Requests", "at_rate", "drifted", "fixed", "lognormal", "uniform"]
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -42,6 +42,12 @@ def _requests(prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], 
 def fixed(count: int, prompt_tokens: float, output_tokens: float, hit_ratio: float = 0.0) -> Requests:
     """Requests of one length, all at the start."""
     return _requests(np.full(count, float(prompt_tokens)), np.full(count, float(output_tokens)), hit_ratio)
+
+
+def drifted(requests: Requests, most_tokens: int, rng: np.random.Generator) -> Requests:
+    """The same requests with outputs shorter by up to so many tokens, so that equal ones do not end in one step."""
+    less = rng.integers(0, most_tokens + 1, requests.count)
+    return replace(requests, output_tokens=np.maximum(requests.output_tokens - less, 1))
 
 
 def uniform(

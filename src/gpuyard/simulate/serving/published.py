@@ -20,7 +20,7 @@ from gpuyard.perf.inference import (
 from gpuyard.perf.inference.calibration import read_priors
 from gpuyard.perf.inference.memory import Room
 from gpuyard.perf.inference.published import Case, Load
-from gpuyard.simulate.serving.load import Requests, at_rate, fixed, lognormal, uniform
+from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.search import highest_rate
 from gpuyard.simulate.serving.simulate import Pool, Transfer, simulate
@@ -30,7 +30,8 @@ __all__ = ["Prediction", "pool_of", "predict", "requests_of", "run"]
 SEED = 20260401
 STATIC_TOKENS = 4096  # of prompts in one pass of a static batch, for its buffers
 SHORT_S = 0.05  # limits of a token below this are of the interactive scenario
-MLPERF_REQUESTS = {"mlperf-offline": 24000, "mlperf-server": 10000}  # of one rank: runs last ten minutes or more
+MLPERF_S = 600.0  # min_duration of mlperf.conf: its samples are asked for again until it is over
+MOST_REQUESTS = {"mlperf-offline": 24000, "mlperf-server": 10000}  # of one rank, that are simulated
 NETWORK_BYTES_PER_S = 50e9  # of one chip: a port of 400 Gbit/s
 
 
@@ -86,13 +87,13 @@ def _at_least(held: Room, load: Load) -> Room:
 
 def requests_of(load: Load, share: float, rng: np.random.Generator) -> Requests:
     """The requests of one rank, which has that share of all."""
-    count = max(1, round(load.requests * share) or MLPERF_REQUESTS.get(load.kind, 1))
+    count = max(1, round(load.requests * share))
     prompt, output = load.prompt_tokens, load.output_tokens
     if max(load.variation) > 0:
         return lognormal(count, prompt, output, load.variation, rng, load.most_tokens, load.hit_ratio)
     if load.low_ratio < 1.0:
         return uniform(count, prompt, output, load.low_ratio, rng, load.hit_ratio)
-    return fixed(count, prompt, output, load.hit_ratio)
+    return drifted(fixed(count, prompt, output, load.hit_ratio), load.drift_tokens, rng)
 
 
 def best_layout(case: Case) -> tuple[ReplicaLayout, int]:
@@ -102,19 +103,30 @@ def best_layout(case: Case) -> tuple[ReplicaLayout, int]:
     """
     if len(case.layouts) == 1:
         return case.layouts[0]
-    best, most, load = case.layouts[-1], 0.0, case.load
-    for layout, replicas in case.layouts:
-        parts = (case.shape, case.chip, case.precision, layout, case.engine, read_priors())
-        seqs = min(room(*parts).sequences(load.prompt_tokens + load.output_tokens), case.engine.sequence_count)
-        if seqs < 2:
-            continue
-        lengths = np.array([load.prompt_tokens]), np.array([load.output_tokens])
-        many = np.array([float(seqs)])
-        found = steady_state(costs_row(*parts)[None], np.zeros(1, dtype=np.int64), many, many, *lengths)
-        total = float(found.output_tokens_per_s[0]) * replicas * layout.attention_dp
-        if total > most:
-            best, most = (layout, replicas), total
-    return best
+    rates = [_prior_tokens_per_s(case, layout, replicas) for layout, replicas in case.layouts]
+    return case.layouts[int(np.argmax(rates))] if max(rates) > 0.0 else case.layouts[-1]
+
+
+def _prior_tokens_per_s(case: Case, layout: ReplicaLayout, replicas: int) -> float:
+    """The most output tokens a second of a layout by the priors; 0 where two requests do not fit."""
+    load, parts = case.load, (case.shape, case.chip, case.precision, layout, case.engine, read_priors())
+    seqs = min(room(*parts).sequences(load.prompt_tokens + load.output_tokens), case.engine.sequence_count)
+    if seqs < 2:
+        return 0.0
+    lengths = np.array([load.prompt_tokens]), np.array([load.output_tokens])
+    many = np.array([float(seqs)])
+    found = steady_state(costs_row(*parts)[None], np.zeros(1, dtype=np.int64), many, many, *lengths)
+    return float(found.output_tokens_per_s[0]) * replicas * layout.attention_dp
+
+
+def _mlperf_share(case: Case, layout: ReplicaLayout, replicas: int) -> float:
+    """Of the samples that one rank is asked for: all of them as often as ten minutes need, as many as are simulated."""
+    load, ranks = case.load, replicas * layout.attention_dp
+    if load.kind == "mlperf-offline":
+        return MOST_REQUESTS[load.kind] / load.requests  # ranks share what is left at the end of a run
+    samples = _prior_tokens_per_s(case, layout, replicas) / load.output_tokens * MLPERF_S
+    times = max(1.0, np.ceil(samples / load.requests))
+    return float(min(times / ranks, MOST_REQUESTS[load.kind] / load.requests))
 
 
 def run(case: Case, calibration: Calibration) -> tuple[Outcome, float, float] | Infeasible:
@@ -127,10 +139,12 @@ def run(case: Case, calibration: Calibration) -> tuple[Outcome, float, float] | 
     if load.kind == "offline" and load.slots:
         case = replace(case, load=replace(load, slots=max(1, round(load.slots / ranks))))
     pool = replace(pool_of(case, layout, 1, calibration), replicas=1)
-    requests = requests_of(load, 1.0 / ranks, rng)
+    share = _mlperf_share(case, layout, replicas) if load.kind in MOST_REQUESTS else 1.0 / ranks
+    requests = requests_of(load, share, rng)
     users = max(1, round(load.users / ranks)) if load.kind == "closed" or load.users else 0
     if load.kind == "mlperf-server":
-        found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, np.random.default_rng(SEED))
+        turns = np.random.default_rng(SEED)  # ranks take requests in turn: gaps of one are sums of as many as there are
+        found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, turns, burstiness=ranks)
         return (found[1], ranks, found[0]) if not isinstance(found, Infeasible) else found
     if load.kind == "open" and load.rate_per_s:
         requests = at_rate(requests, load.rate_per_s / ranks, rng)
@@ -159,6 +173,14 @@ def entry_s(case: Case, calibration: Calibration, tpot_s: float) -> float:
     return request_s(case.engine, case.load.prompt_tokens, calibration) + looks * max(tpot_s, 0.0)
 
 
+def _completed(outcome: Outcome, rate_per_s: float) -> float:
+    """Requests a second until the last is done, of a server that is asked at a rate for ten minutes or more."""
+    asked_s = float(outcome.arrived_s.max())
+    after_s = float(outcome.finished_s.max()) - asked_s
+    whole_s = max(asked_s, MLPERF_S)
+    return rate_per_s * whole_s / (whole_s + after_s)
+
+
 def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     """The figures that the row's benchmark would print."""
     found = run(case, calibration)
@@ -170,7 +192,7 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
     if rate and best_layout(case)[0].attention_dp > 1:
         kept *= calibration["mlperf.ranks_ratio"]
-    per_s = kept * rate * float(outcome.output_tokens.mean()) if rate else tokens / span
+    per_s = kept * _completed(outcome, rate) * tokens / len(outcome.output_tokens) if rate else tokens / span
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0
     outside_s = entry_s(case, calibration, mean_s)

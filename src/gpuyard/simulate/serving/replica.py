@@ -120,6 +120,7 @@ def fill(
             break
         if policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0:
             _admit(req, times, rep, r, need, real[r, state.CLOCK])
+            times[state.FIRST, i] = real[r, state.CLOCK]
             begin_decode(req, rep, real, keys, items, phase, policy, r, i)
             continue
         left = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
@@ -139,13 +140,15 @@ def fill(
 
 
 @compiled
-def decode_run(row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float) -> tuple[int, float]:
+def decode_run(
+    row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float, most: int
+) -> tuple[int, float]:
     """Steps that can be jumped over at once because nothing but lengths changes, and the seconds of one of them.
 
-    Ends at the first finish, where a block may lack, and at `until` (at least one step is made).
+    Ends at the first finish, where a block may lack, after `most` steps and at `until` (at least one step is made).
     """
     seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
-    steps = keys[r, 0] - rep[r, state.ITERATION]
+    steps = min(keys[r, 0] - rep[r, state.ITERATION], most)
     if policy[r, state.RESERVES] == 0:
         steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * policy[r, state.BLOCK]))
     count = float(seqs)

@@ -23,12 +23,16 @@ def highest_rate(
     tpot_limit_s: float,
     rng: np.random.Generator,
     router: Router = "least-outstanding",
+    burstiness: float = 1.0,
 ) -> tuple[float, Outcome] | Infeasible:
-    """Requests a second at which 99 % of first tokens and of times a token stay below their limits, and that run."""
+    """Requests a second at which 99 % of first tokens and of times a token stay below their limits, and that run.
+
+    burstiness: of gaps between arrivals, as of `at_rate`.
+    """
     everything = simulate(requests, pool, router=router, timeline=False)
     if isinstance(everything, Infeasible):
         return everything
-    gaps = at_rate(requests, 1.0, rng)
+    gaps = at_rate(requests, 1.0, rng, burstiness)
     most = ABOVE * requests.count / float(everything.finished_s.max())
     low, high, best = 0.0, most, everything
     for _ in range(STEPS):

@@ -64,7 +64,8 @@ def simulate(
     count, widest = len(policy), int(policy[:, state.MAX_SEQS].max())
     req, times = _tables(requests)
     rep = np.zeros((count, state.REPLICA_INTS), dtype=np.int64)
-    rep[:, (state.WAIT_HEAD, state.WAIT_TAIL, state.FILL_HEAD, state.FILL_TAIL)] = state.NONE
+    heads = (state.WAIT_HEAD, state.WAIT_TAIL, state.FILL_HEAD, state.FILL_TAIL, state.LATE_HEAD, state.LATE_TAIL)
+    rep[:, heads] = state.NONE
     rep[:, state.FREE] = policy[:, state.CAPACITY]
     heap = np.zeros((2, count, widest + 1), dtype=np.int64)
     phase = np.zeros((count, int(policy[:, state.BLOCK].max())), dtype=np.int64)
@@ -99,6 +100,7 @@ def _policy(pool: Pool, role: int) -> list[int]:
         state.CHUNKS: int(engine.chunks),
         state.RESERVES: int(engine.reserves),
         state.ROLE: role,
+        state.LAG: 2 if engine.overlaps else 1,
     }
     return [cells[column] for column in range(state.POLICY_INTS)]
 

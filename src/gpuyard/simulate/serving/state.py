@@ -26,8 +26,9 @@ Reals = npt.NDArray[np.float64]
     PREEMPTIONS,
     REPLICA,
     ARRIVE_ENTRY, FIRST_ENTRY, FINISH_ENTRY,  # timeline entries
+    DUE,  # steps of its replica after which it is there
     REQUEST_INTS,
-) = range(15)  # fmt: skip
+) = range(16)  # fmt: skip
 ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(6)  # of a request (first index of `times`)
 
 # Of a replica (second index of `rep`)
@@ -37,14 +38,18 @@ ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(6)  # of a reque
     DECODING, ITERATION,  # sequences that decode; decode steps so far
     FREE,  # cache blocks
     ADMITTED,  # sequences so far
+    LATE_HEAD, LATE_TAIL, LATE,  # requests on their way from users
+    MADE,  # steps so far
     REPLICA_INTS,
-) = range(11)  # fmt: skip
+) = range(15)  # fmt: skip
 CLOCK, CONTEXT, REPLICA_REALS = range(3)  # of a replica: time, cached tokens of its decoding sequences
 
 # Of a replica's policy (second index of `policy`)
 (
-    MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE, POLICY_INTS,
-) = range(10)  # fmt: skip
+    MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE,
+    LAG,  # steps that begin before a user's next request is there
+    POLICY_INTS,
+) = range(11)  # fmt: skip
 BOTH, PREFILL, DECODE = 0, 1, 2  # roles
 
 # Of a timeline entry (second index of `line`)
@@ -87,6 +92,29 @@ def pop_wait(req: Ints, rep: Ints, r: int) -> int:
         rep[r, WAIT_TAIL] = NONE
     rep[r, WAITING] -= 1
     return int(i)
+
+
+@compiled
+def push_late(req: Ints, rep: Ints, r: int, i: int, lag: int) -> None:
+    """Puts a request on its way to a replica: it is there when `lag` more steps have begun."""
+    req[NEXT, i], req[DUE, i] = NONE, rep[r, MADE] + lag
+    if rep[r, LATE_HEAD] == NONE:
+        rep[r, LATE_HEAD] = i
+    else:
+        req[NEXT, rep[r, LATE_TAIL]] = i
+    rep[r, LATE_TAIL] = i
+    rep[r, LATE] += 1
+
+
+@compiled
+def land(req: Ints, rep: Ints, r: int) -> None:
+    """Puts requests that are there by now into the queue; all of them where a replica has nothing else to do."""
+    idle = rep[r, WAITING] + rep[r, FILLING] + rep[r, DECODING] == 0
+    while rep[r, LATE] > 0 and (idle or req[DUE, rep[r, LATE_HEAD]] <= rep[r, MADE]):
+        i = rep[r, LATE_HEAD]
+        rep[r, LATE_HEAD] = req[NEXT, i]
+        rep[r, LATE] -= 1
+        push_wait(req, rep, r, i)
 
 
 @compiled
