@@ -27,7 +27,6 @@ CHIP = {
     "gemm": (0.15, 0.08, 0.05),
     "stream": (0.1, 0.06, 0.03),
     "expert_stream": (0.2, 0.1, 0.06),
-    "expanded": (0.5, 0.2, 0.1),
     "experts": (0.4, 0.2, 0.15),
     "kv": (0.15, 0.08, 0.05),
     "kv_rate": (0.6, 0.25, 0.15),
@@ -69,7 +68,7 @@ def effects_of(name: str, spread: float) -> tuple[Effect, ...]:
     if name.startswith(KEPT):
         return ()
     owner, _, what = name.partition(".")
-    families = {engine.name: engine.family for engine in read_engines()}
+    families = {engine.name: engine.runtime for engine in read_engines()}
     levels: tuple[tuple[str, float], ...] = ((name, spread),)
     if owner in ALONE:
         levels = ((name, ALONE[owner]),)

@@ -23,7 +23,7 @@ SOFT = np.array([0.06, 0.12, 0.12])  # log error beyond which a row counts less 
 FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
 # their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
 BOLD = 1.0  # most that an effect moves in a round
-RENEW = 4  # rounds after which slopes of coefficients are taken again
+RENEW = 8  # rounds after which slopes of coefficients are taken again
 LEAST = 0.02  # an effect that is smaller is none
 ENOUGH = 2e-4  # of the loss: the fit ends when a round gains less
 
