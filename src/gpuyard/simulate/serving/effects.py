@@ -43,7 +43,7 @@ ENGINE = {
     "layer_us": (0.8, 0.5, 0.5),
     "eager_layer_us": (0.5, 0.3, 0.2),
     "eager_expert_us": (0.7, 0.4, 0.3),
-    "reduce": (0.0, 0.3, 0.3),
+    "reduce": (0.0, 0.7, 0.3),
     "host_us": (0.8, 0.5, 0.5),
     "host_sequence_us": (0.8, 0.5, 0.5),
     "host_token_us": (0.5, 0.3, 0.3),
@@ -51,7 +51,7 @@ ENGINE = {
     "request_token_us": (0.8, 0.5, 0.4),
     "poll_steps": (0.8, 0.5, 0.4),
 }
-LINK = {"latency_us": (0.4, 0.3), "ratio": (0.2, 0.2)}
+LINK = {"latency_us": (0.2, 0.2), "ratio": (0.2, 0.2)}
 ALONE = {"apart": 1.0}  # a link of one table's runs
 
 
