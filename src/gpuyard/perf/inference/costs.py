@@ -15,7 +15,7 @@ from gpuyard.perf.inference.step import COLUMNS, Row
 __all__ = ["costs_row", "request_s"]
 
 LAYER_PASSES = 14.0  # of 2 bytes over the hidden state: two norms, two residuals, casts, rotary and cache writes
-REDUCE_HALF_BYTES = 4e6  # one-shot all-reduces give way to rings about here (TensorRT-LLM, vLLM: 2 to 16 MB)
+REDUCE_HALF_BYTES = 1e6  # one-shot all-reduces give way to two-shot ones and rings about here (0.25 to 8 MB)
 INDEX_RATIO = 132.0 / 656.0  # bytes of a token's index over those of its latent in fp8 (DeepSeek-V3.2 config)
 EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
@@ -210,7 +210,8 @@ class _Costs:
             grow = 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
             cells["reduce_floor"] = (count + small) * alpha * grow * self._era("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
-            cells["reduce_ramp"] = count * alpha * grow * self.constants["reduce.ramp"]
+            # a one-shot all-reduce reads what every other rank has
+            cells["reduce_ramp"] = count * alpha * (lay.tp - 1.0) / 3.0 * self.constants["reduce.ramp"]
             cells["reduce_half"] = REDUCE_HALF_BYTES / (2.0 * s.hidden)
         if lay.attention_dp > 1 and s.experts:
             act = FORMATS[self.precision.weights].activation_bytes
