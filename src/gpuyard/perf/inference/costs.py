@@ -154,7 +154,7 @@ class _Costs:
         }
 
     def _expert_kind(self) -> str:
-        """How experts' kernels read their weights: 4 bits expanded to 16 on the way, scaled by block, in fp4, or plain."""
+        """How kernels read experts: 4 bits expanded to 16 on the way, scaled by block, on fp4 cores, or plainly."""
         weights = self.precision.weights
         if weights == "mxfp4" and not self.chip.fp4_flop_per_s:
             return "mxfp4"

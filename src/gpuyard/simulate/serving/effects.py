@@ -1,8 +1,8 @@
 """How constants of the serving model share what runs teach: a constant is its prior times a few effects.
 
 A constant of a kind of chip has the effect of all chips, of its generation and a small one of its own; one of an engine
-has that of all engines, of its family and of its era; one of a link that of all links and its own. A chip, an engine or
-a release without runs so takes what its siblings showed. Spreads are of an effect's logarithm: how far it goes at
+has that of all engines, of its runtime and of its era; one of a link that of all links and its own. A chip, an engine
+or a release without runs so takes what its siblings showed. Spreads are of an effect's logarithm: how far it goes at
 little cost.
 """
 
@@ -37,7 +37,7 @@ CHIP = {
     "expert_layer_us": (0.8, 0.3, 0.15),
     "latent_layer_us": (0.8, 0.3, 0.15),
 }
-# spread of the effect of all engines, of a family, of an era; rates and latencies are chips' and links' already
+# spread of the effect of all engines, of a runtime, of an era; rates and latencies are chips' and links' already
 ENGINE = {
     "gemm": (0.0, 0.05, 0.05),
     "layer_us": (0.8, 0.5, 0.5),
@@ -68,13 +68,13 @@ def effects_of(name: str, spread: float) -> tuple[Effect, ...]:
     if name.startswith(KEPT):
         return ()
     owner, _, what = name.partition(".")
-    families = {engine.name: engine.runtime for engine in read_engines()}
+    runtimes = {engine.name: engine.runtime for engine in read_engines()}
     levels: tuple[tuple[str, float], ...] = ((name, spread),)
     if owner in ALONE:
         levels = ((name, ALONE[owner]),)
-    elif owner in families:
-        every, family, era = ENGINE[what]
-        levels = ((f"engines.{what}", every), (f"{families[owner]}-engines.{what}", family), (name, era))
+    elif owner in runtimes:
+        every, shared, own = ENGINE[what]
+        levels = ((f"engines.{what}", every), (f"{runtimes[owner]}-engines.{what}", shared), (name, own))
     elif owner in {variant.kernels for variant in read_variants()}:
         every, shared, own = CHIP[what.partition(".")[0]]
         levels = ((f"chips.{what}", every), (f"{GENERATIONS.get(owner, owner)}-chips.{what}", shared), (name, own))

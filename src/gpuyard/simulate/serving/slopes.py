@@ -99,7 +99,9 @@ class Runs:
                 name = self.names[place]
                 before = values[name]
                 values[name] = before * float(np.exp(NUDGE))
-                slopes[k] = (costs_row(*part, Calibration(values=values)) - row) / NUDGE / np.where(row == 0.0, 1.0, row)
+                slopes[k] = (
+                    (costs_row(*part, Calibration(values=values)) - row) / NUDGE / np.where(row == 0.0, 1.0, row)
+                )
                 values[name] = before
             found.append(slopes)
         return found
