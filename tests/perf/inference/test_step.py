@@ -103,3 +103,26 @@ def test_rows_have_a_number_in_every_column() -> None:
     assert row[COLUMNS.index("expert_spread")] == 8.0
     assert row[COLUMNS.index("exchange_floor")] > 0.0
     assert row[COLUMNS.index("reduce_floor")] == 0.0
+
+
+def test_norms_over_all_heads_cost_a_small_all_reduce_a_layer_between_ranks() -> None:
+    for tp, times in ((1, 0.0), (4, 1.5)):
+        case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp)
+        joint = replace(case, shape=replace(case.shape, joint_norms=True))
+        place = COLUMNS.index("reduce_floor")
+        assert joint.row()[place] == pytest.approx(times * case.row()[place])
+        others = np.delete(joint.row(), place)
+        assert others == pytest.approx(np.delete(case.row(), place))
+
+
+def test_large_all_reduces_grow_with_the_ranks_that_are_read() -> None:
+    place = COLUMNS.index("reduce_ramp")
+    ramps = [served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp).row()[place] for tp in (2, 4, 8)]
+    assert ramps[1] == pytest.approx(3.0 * ramps[0])
+    assert ramps[2] == pytest.approx(7.0 * ramps[0])
+
+
+def test_experts_that_are_expanded_on_the_way_read_less_of_the_bandwidth() -> None:
+    place = COLUMNS.index("expert_weights")
+    plain, small = (served("gpt-oss-120b", "h100-sxm", weights).row()[place] for weights in ("bf16", "int4-weights"))
+    assert 0.516 / 2.0 < small / plain < 1.0

@@ -15,8 +15,11 @@ from gpuyard.perf.inference.step import COLUMNS, Row
 __all__ = ["costs_row", "request_s"]
 
 LAYER_PASSES = 14.0  # of 2 bytes over the hidden state: two norms, two residuals, casts, rotary and cache writes
-REDUCE_HALF_BYTES = 4e6  # one-shot all-reduces give way to rings about here (TensorRT-LLM, vLLM: 2 to 16 MB)
+REDUCE_HALF_BYTES = 1e6  # one-shot all-reduces give way to two-shot ones and rings about here (0.25 to 8 MB)
 INDEX_RATIO = 132.0 / 656.0  # bytes of a token's index over those of its latent in fp8 (DeepSeek-V3.2 config)
+EXPANDED = ("int4", "mxfp4")
+STREAMS = (*EXPANDED, "block", "fp4")
+QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
 
@@ -132,9 +135,12 @@ class _Costs:
         size = s.matrices * s.hidden * s.expert_ffn / lay.expert_tp  # weights of one, on this rank
         share = s.experts_per_token / lay.tp  # of a token's experts that this rank computes, for each token of its own
         memory = self.chip.memory_bytes_per_s * self._constant("expert_stream")
+        kind = self._expert_kind()
+        if kind in STREAMS:
+            memory *= self.constants[f"expert_stream.{kind}"]
         rate, passes = self.rate_flop_per_s(weights, "experts"), self.constants["moe.passes"]
-        if weights == "int4-weights" or (weights == "mxfp4" and not self.chip.fp4_flop_per_s):
-            rate *= self._constant("expanded")  # to 16 bits, on the way
+        if kind in EXPANDED:  # to 16 bits, on the way
+            rate *= self.constants[f"expert_rate.{kind}"]
             passes *= self.constants["expanded.passes"]
         moved = share * (8.0 * s.hidden + 12.0 * s.expert_ffn / lay.expert_tp) * passes
         return {
@@ -146,6 +152,13 @@ class _Costs:
             "expert_weights": s.expert_layers * local * size * form.weight_bytes / memory,
             "expert_spread": float(lay.attention_dp),
         }
+
+    def _expert_kind(self) -> str:
+        """How kernels read experts: 4 bits expanded to 16 on the way, scaled by block, on fp4 cores, or plainly."""
+        weights = self.precision.weights
+        if weights == "mxfp4" and not self.chip.fp4_flop_per_s:
+            return "mxfp4"
+        return {"int4-weights": "int4", "fp8-block": "block", "nvfp4": "fp4", "mxfp4": "fp4"}.get(weights, "plain")
 
     def attention(self) -> dict[str, float]:
         """Prefill pairs, cached tokens, states of linear layers, element-wise passes."""
@@ -193,10 +206,12 @@ class _Costs:
         cells: dict[str, float] = {}
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
+            small = s.layers * s.joint_norms  # of a number a token
             grow = 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
-            cells["reduce_floor"] = count * alpha * grow * self._era("reduce")
+            cells["reduce_floor"] = (count + small) * alpha * grow * self._era("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
-            cells["reduce_ramp"] = count * alpha * grow * self.constants["reduce.ramp"]
+            # a one-shot all-reduce reads what every other rank has
+            cells["reduce_ramp"] = count * alpha * (lay.tp - 1.0) / 3.0 * self.constants["reduce.ramp"]
             cells["reduce_half"] = REDUCE_HALF_BYTES / (2.0 * s.hidden)
         if lay.attention_dp > 1 and s.experts:
             act = FORMATS[self.precision.weights].activation_bytes
@@ -214,12 +229,25 @@ class _Costs:
             return NETWORK_BYTES_PER_S
         return self.chip.link_bytes_per_s if link == self.chip.link else PCIE_BYTES_PER_S
 
+    def _expert_floor(self) -> float:
+        """Fixed time of an expert layer over that of plain formats."""
+        kind = self._expert_kind() if self.shape.experts else "plain"
+        return 1.0 if kind == "plain" else self.constants[f"expert_layer.{kind}"]
+
+    def _quantise_us(self) -> float:
+        """Microseconds a layer in which activations are brought to the format of its products."""
+        found = 0.0
+        for weights in (self.precision.projections, self.precision.weights):
+            if name := QUANTISES.get(weights):
+                found += 0.5 * self.constants[f"quantise.{name}_us"]
+        return found
+
     def fixed(self) -> dict[str, float]:
         """Kernels' fixed time, the host, the pipeline."""
         s = self.shape
-        layer = self._constant("layer_us") + self._era("layer_us")
+        layer = self._constant("layer_us") + self._era("layer_us") + self._quantise_us()
         kinds = (
-            s.expert_layers * self._constant("expert_layer_us")  # routing, sorting
+            s.expert_layers * self._constant("expert_layer_us") * self._expert_floor()  # routing, sorting
             + s.layers * self._constant("latent_layer_us") * (s.kv_rank > 0)  # more projections
             + s.layers * self.constants["sparse.layer_us"] * (s.sparse_tokens > 0)  # the indexer and its choice
         )

@@ -21,6 +21,7 @@ class Engine:
 
     name: str
     family: Annotated[str, Doc("engines that share a code base")]
+    runtime: Annotated[str, Doc("engines that share what runs a step; their overheads are alike")]
     engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
     version: Annotated[str, Doc("pattern over its version")] = ""
     memory: Annotated[Literal["free", "total", "static"], Doc("what memory_ratio is a share of")] = "total"

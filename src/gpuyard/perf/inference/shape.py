@@ -35,6 +35,7 @@ class Shape:
     rope_dim: float = 0.0
     nope_dim: float = 0.0
     sparse_tokens: float = 0.0  # tokens that sparse attention picks; 0: it reads all
+    joint_norms: bool = False  # queries and keys are normalised over all heads, so that ranks have to add up
 
     @property
     def full_layers(self) -> float:

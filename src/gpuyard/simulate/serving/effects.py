@@ -1,8 +1,8 @@
 """How constants of the serving model share what runs teach: a constant is its prior times a few effects.
 
 A constant of a kind of chip has the effect of all chips, of its generation and a small one of its own; one of an engine
-has that of all engines, of its family and of its era; one of a link that of all links and its own. A chip, an engine or
-a release without runs so takes what its siblings showed. Spreads are of an effect's logarithm: how far it goes at
+has that of all engines, of its runtime and of its era; one of a link that of all links and its own. A chip, an engine
+or a release without runs so takes what its siblings showed. Spreads are of an effect's logarithm: how far it goes at
 little cost.
 """
 
@@ -27,7 +27,6 @@ CHIP = {
     "gemm": (0.15, 0.08, 0.05),
     "stream": (0.1, 0.06, 0.03),
     "expert_stream": (0.2, 0.1, 0.06),
-    "expanded": (0.5, 0.2, 0.1),
     "experts": (0.4, 0.2, 0.15),
     "kv": (0.15, 0.08, 0.05),
     "kv_rate": (0.6, 0.25, 0.15),
@@ -38,13 +37,13 @@ CHIP = {
     "expert_layer_us": (0.8, 0.3, 0.15),
     "latent_layer_us": (0.8, 0.3, 0.15),
 }
-# spread of the effect of all engines, of a family, of an era; rates and latencies are chips' and links' already
+# spread of the effect of all engines, of a runtime, of an era; rates and latencies are chips' and links' already
 ENGINE = {
     "gemm": (0.0, 0.05, 0.05),
     "layer_us": (0.8, 0.5, 0.5),
     "eager_layer_us": (0.8, 0.5, 0.5),
     "eager_expert_us": (0.8, 0.5, 0.5),
-    "reduce": (0.0, 0.3, 0.3),
+    "reduce": (0.0, 0.7, 0.3),
     "host_us": (0.8, 0.5, 0.5),
     "host_sequence_us": (0.8, 0.5, 0.5),
     "host_token_us": (0.5, 0.3, 0.3),
@@ -52,7 +51,7 @@ ENGINE = {
     "request_token_us": (0.8, 0.5, 0.4),
     "poll_steps": (0.8, 0.5, 0.4),
 }
-LINK = {"latency_us": (0.4, 0.3), "ratio": (0.2, 0.2)}
+LINK = {"latency_us": (0.2, 0.2), "ratio": (0.2, 0.2)}
 ALONE = {"apart": 1.0}  # a link of one table's runs
 
 
@@ -69,13 +68,13 @@ def effects_of(name: str, spread: float) -> tuple[Effect, ...]:
     if name.startswith(KEPT):
         return ()
     owner, _, what = name.partition(".")
-    families = {engine.name: engine.family for engine in read_engines()}
+    runtimes = {engine.name: engine.runtime for engine in read_engines()}
     levels: tuple[tuple[str, float], ...] = ((name, spread),)
     if owner in ALONE:
         levels = ((name, ALONE[owner]),)
-    elif owner in families:
-        every, family, era = ENGINE[what]
-        levels = ((f"engines.{what}", every), (f"{families[owner]}-engines.{what}", family), (name, era))
+    elif owner in runtimes:
+        every, shared, own = ENGINE[what]
+        levels = ((f"engines.{what}", every), (f"{runtimes[owner]}-engines.{what}", shared), (name, own))
     elif owner in {variant.kernels for variant in read_variants()}:
         every, shared, own = CHIP[what.partition(".")[0]]
         levels = ((f"chips.{what}", every), (f"{GENERATIONS.get(owner, owner)}-chips.{what}", shared), (name, own))

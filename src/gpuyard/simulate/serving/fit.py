@@ -18,12 +18,11 @@ __all__ = ["Constant", "Fitted", "fit", "read_constants"]
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 WEIGHTS = np.array([1.0, 1.0, 0.5])  # of throughput, time a token, first token
-MLPERF_WEIGHT = 4.0  # of MLPerf Offline, whose machines and engines are those of its other scenarios too
 SOFT = np.array([0.06, 0.12, 0.12])  # log error beyond which a row counts less than by its square
 FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
 # their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
 BOLD = 1.0  # most that an effect moves in a round
-RENEW = 4  # rounds after which slopes of coefficients are taken again
+RENEW = 8  # rounds after which slopes of coefficients are taken again
 LEAST = 0.02  # an effect that is smaller is none
 ENOUGH = 2e-4  # of the loss: the fit ends when a round gains less
 
@@ -79,10 +78,9 @@ class _Problem:
         self.low, self.high = np.log([c.low for c in constants]), np.log([c.high for c in constants])
         self.tight = np.array([effect.spread for effect in self.effects]) ** -2.0
         target = np.log(measured[rows, :FIGURES])
-        counted = np.array([MLPERF_WEIGHT if runs.plans.cases[i].load.kind == "mlperf-offline" else 1.0 for i in rows])
         self.known = np.isfinite(target) & (WEIGHTS > 0)
         self.target = target[self.known]
-        spread = (counted[:, None] * WEIGHTS, SOFT, FAR)
+        spread = (WEIGHTS, SOFT, FAR)
         self.weight, self.soft, self.far = (np.broadcast_to(v, target.shape)[self.known] for v in spread)
         self.fresh: tuple[int, list[Reals]] = (-RENEW, [])
 

@@ -88,7 +88,10 @@ class Runs:
         return np.array([costs_row(*part, now) for part in self.parts])
 
     def row_slopes(self, point: Reals, rows: Reals) -> list[Reals]:
-        """Slopes of each kind's coefficients by the constants that it uses."""
+        """Slopes of the logarithms of each kind's coefficients by those of the constants that it uses.
+
+        Most coefficients are products of powers of constants, so these hardly change from point to point.
+        """
         values, found = dict(self.calibration(point).values), []
         for part, used, row in zip(self.parts, self.used, rows, strict=True):
             slopes = np.empty((len(used), len(COLUMNS)))
@@ -96,7 +99,9 @@ class Runs:
                 name = self.names[place]
                 before = values[name]
                 values[name] = before * float(np.exp(NUDGE))
-                slopes[k] = (costs_row(*part, Calibration(values=values)) - row) / NUDGE
+                slopes[k] = (
+                    (costs_row(*part, Calibration(values=values)) - row) / NUDGE / np.where(row == 0.0, 1.0, row)
+                )
                 values[name] = before
             found.append(slopes)
         return found
@@ -128,7 +133,7 @@ class Runs:
         kind = self.kind[which]
         for each in np.unique(kind):
             some = np.flatnonzero(kind == each)
-            found = np.einsum("kmc,uc->kum", weights[some], by_row[each])
+            found = np.einsum("kmc,uc->kum", weights[some] * rows[each], by_row[each], optimize=True)
             result[some[:, None], :, self.used[each][None, :]] = found
         entry, all_of_it = self.entry[which], np.arange(count)
         fixed, token, polls = np.exp(point)[entry].T
