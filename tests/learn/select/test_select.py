@@ -34,6 +34,7 @@ from gpuyard.learn.select import (
 )
 from gpuyard.learn.select.choose import broken
 from gpuyard.learn.select.search import Found
+from gpuyard.learn.select.space import train_spec
 from gpuyard.registry import Bundle, write_bundle
 
 CANDIDATES = (
@@ -66,11 +67,13 @@ def export(spec: TrainSpec, folder: Path) -> Path:
     return folder
 
 
-def found(spec: SelectSpec = SPEC, storage: Path | None = None, workers: int = 1) -> Found:
+def found(
+    spec: SelectSpec = SPEC, storage: Path | None = None, workers: int = 1, train: TrainSpec | None = None
+) -> Found:
     """A search; more than one worker means processes from the first job on."""
     measure = measures_of((spec.metric,), "classification")[0]
     with open_pool(workers, ("numpy",), patience_s=0.0) as pool:
-        return search(parts(), spec, read_candidates(spec.candidates), measure, pool, storage=storage)
+        return search(parts(), spec, read_candidates(spec.candidates), measure, pool, storage=storage, train=train)
 
 
 @functools.cache
@@ -237,6 +240,15 @@ def test_a_setting_is_fitted_once(tmp_path: Path) -> None:
     assert all(trial.reason.startswith("the same setting as trial ") for trial in repeated)
     assert (first.fits_count, first.fits_saved_count) == (6, 21)
     assert found(spec, storage=tmp_path / "a.db").trials == first.trials
+
+
+def test_what_is_trained_anyway_is_judged_to_the_end() -> None:
+    candidates = read_candidates(SPEC.candidates)
+    poor = train_spec(candidates[1], {"learning_rate": 0.001}, seed=SPEC.seed)
+    assert found().trials[1].state == "pruned"
+    trial = found(train=poor).trials[1]
+    assert [(pair.name, float(pair.value)) for pair in trial.parameters] == [("learning_rate", 0.001)]
+    assert trial.state == "complete"
 
 
 def test_a_metric_of_another_problem_is_refused() -> None:

@@ -99,6 +99,7 @@ class _Batch:
     study: Study
     pool: Pool
     candidates: tuple[Candidate, ...]
+    spared: frozenset[int] = frozenset()  # trials that are judged to the end: what is trained anyway
 
     def keep(self, found: FoldValue, fold: int) -> None:
         """Writes down a score as soon as it is there, so that a kill loses no fit that was done."""
@@ -163,7 +164,10 @@ def search(
     starts = tuple(start_of(candidate, train) for candidate in candidates)
     name = search_name(spec, parts, data, starts)
     with open_study(spec, candidates, higher=measure.higher, storage=storage, name=name, starts=starts) as study:
-        batch = _Batch(parts=parts, spec=spec, measure=measure, study=study, pool=pool, candidates=candidates)
+        spared = frozenset() if spec.search == "grid" else _trained_anyway(candidates, starts, train)
+        batch = _Batch(
+            parts=parts, spec=spec, measure=measure, study=study, pool=pool, candidates=candidates, spared=spared
+        )  # fmt: skip
         size = min(study.total, MOST_BATCH) if spec.search == "grid" else spec.batch
         for start in range(0, study.total, size):
             trials = [study.open(number) for number in range(start, min(start + size, study.total))]
@@ -182,6 +186,19 @@ def search(
         trials=tuple(_trial(item, candidates, outcome) for item in opened), fits_count=used,
         fits_saved_count=whole - used, fits_run_count=fits, test_over_train=ratio,
     )  # fmt: skip
+
+
+def _trained_anyway(
+    candidates: Sequence[Candidate], starts: Sequence[Sequence[tuple[str, Value]]], train: TrainSpec | None
+) -> frozenset[int]:
+    """The first trials that try the setting that is trained anyway: nothing worse than it should win."""
+    pairs = enumerate(zip(candidates, starts, strict=True))
+    return frozenset(
+        number
+        for number, (candidate, start) in pairs
+        if (own := getattr(train, candidate.trainer, None)) is not None
+        and getattr(train_spec(candidate, dict(start)), candidate.trainer) == own
+    )
 
 
 def _repeat(
@@ -243,6 +260,7 @@ def _stopped(
     past = [_mean(folds, fold) for folds in earlier.values() if len(folds) > fold]
     kept = going_on(running, past, rule=batch.spec.prune, higher=batch.measure.higher)
     field, word = [*running.values(), *past], "median" if batch.spec.prune == "median" else "better third"
+    kept = kept | batch.spared
     for trial in live:
         if trial.number in kept:
             continue
