@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trainer", action="append", metavar="NAME", help="only this trainer (repeat; default: all that are installed)"
     )
-    parser.add_argument("--quick", action="store_true", help="fewer shapes: a rougher profile in a third of the time")
+    parser.add_argument("--quick", action="store_true", help="fewer shapes: a rougher profile, sooner")
     add_json(parser)
 
 

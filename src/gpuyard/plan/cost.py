@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuyard.catalog import Catalog, Machine, Price
 from gpuyard.errors import one_of
@@ -14,7 +14,7 @@ from gpuyard.plan.exposure import Resilience, run_time
 from gpuyard.plan.option import Bill
 from gpuyard.workload import ConsumptionName, Where, may_be_had
 
-__all__ = ["HOST_VCPU_PER_CHIP", "bills", "energy_joules", "no_price_reason"]
+__all__ = ["HOST_VCPU_PER_CHIP", "YEAR_S", "bills", "energy_joules", "no_price_reason"]
 
 HOUR_S = 3600.0
 YEAR_S = 8760 * HOUR_S  # a month of a price list is 730 hours, a year twelve of them
@@ -153,17 +153,18 @@ def bills(
                     notes = [*_notes(offer, quote, licence_usd_per_hour)]
                     if useful_s is None and not quote.term_s:
                         notes += _commitments(offer, machine_count, licence_usd_per_hour)
-                    bill = _bill(offer, way, usd_per_hour, expected_s, billed_s, "; ".join(notes))
-                    found.append(replace(bill, term_s=quote.term_s))
+                    spans_s = expected_s, billed_s, quote.term_s
+                    found.append(_bill(offer, way, usd_per_hour, spans_s, "; ".join(notes)))
     if useful_s is None and not where.consumption:
         found = [bill for bill in found if not bill.term_s] or found
     return tuple(sorted(found, key=lambda bill: (bill.usd, bill.expected_s, list(WAYS).index(bill.way), bill.region)))
 
 
 def _bill(
-    offer: _Offer, way: ConsumptionName, usd_per_hour: float, expected_s: float, billed_s: float, note: str
+    offer: _Offer, way: ConsumptionName, usd_per_hour: float, times_s: tuple[float, float, float], note: str
 ) -> Bill:
-    """The offer for the whole cluster and the whole run."""
+    """The offer for the whole cluster and the whole run; times: expected, paid for, and committed to."""
+    expected_s, billed_s, term_s = times_s
     return Bill(
         way=way,
         region=offer.price.region,
@@ -174,6 +175,7 @@ def _bill(
         note=note,
         expected_s=expected_s,
         host_price=offer.host.name if offer.host else "",
+        term_s=term_s,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from gpuyard.plan import Bill, FrontierPoint, Option, Plan, Service, Spread
+from gpuyard.plan.cost import YEAR_S
 from gpuyard.report.page import html_table
 from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
@@ -14,8 +15,6 @@ from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 __all__ = [
     "frontier_section", "layout_of", "service_facts", "service_rows", "service_sections", "service_table", "way_words",
 ]  # fmt: skip
-
-YEAR_S = 8760 * 3600.0
 
 JOULES_PER_KWH = 3.6e6
 

@@ -11,7 +11,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn import TrainSpec
 from gpuyard.learn.select import SelectSpec, read_candidates
 from gpuyard.learn.select.prune import going_on
-from gpuyard.learn.select.space import grid_of, start_of, train_spec
+from gpuyard.learn.select.space import grid_of, train_spec, trained_values
 from gpuyard.learn.spec import Mlp
 
 SECTION = """
@@ -45,15 +45,16 @@ def test_a_search_begins_where_the_training_is_if_it_holds_it() -> None:
     spec = decode(read_yaml(SECTION, "w.yaml").root, SelectSpec, Keys.BARE)
     trees, network = read_candidates(spec.candidates)
     inside = train_spec(trees, {"rounds": 60, "leaves": 9, "learning_rate": 0.1}, seed=8)
-    assert dict(start_of(trees, inside)) == {"rounds": 60, "leaves": 9, "learning_rate": 0.1}
-    middle = dict(start_of(trees, None))
-    assert middle["rounds"] == 225
+    assert dict(trained_values(trees, inside) or ()) == {"rounds": 60, "leaves": 9, "learning_rate": 0.1}
+    assert trained_values(trees, None) is None
+    assert {span.name: span.middle for span in trees.spans}["rounds"] == 225  # where it begins then
+    assert {span.name: span.middle for span in network.spans} == {"hidden": 32}
     outside = train_spec(trees, {"rounds": 10, "leaves": 9, "learning_rate": 0.1})
-    assert dict(start_of(trees, outside)) == middle
-    assert dict(start_of(network, inside)) == {"hidden": 32}
+    assert trained_values(trees, outside) is None
+    assert trained_values(network, inside) is None
     other_epochs = TrainSpec(jax_mlp=Mlp(hidden=64, epochs=4))  # not what the candidate fixes
-    assert dict(start_of(network, other_epochs)) == {"hidden": 32}
-    assert dict(start_of(network, TrainSpec(jax_mlp=Mlp(hidden=64, epochs=3)))) == {"hidden": 64}
+    assert trained_values(network, other_epochs) is None
+    assert dict(trained_values(network, TrainSpec(jax_mlp=Mlp(hidden=64, epochs=3))) or ()) == {"hidden": 64}
 
 
 @pytest.mark.parametrize(

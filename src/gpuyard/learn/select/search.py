@@ -21,7 +21,7 @@ from gpuyard.learn.evaluate.parts import Parts
 from gpuyard.learn.evaluate.pool import Pool
 from gpuyard.learn.select.prune import going_on
 from gpuyard.learn.select.selection import State, Trial
-from gpuyard.learn.select.space import Candidate, Value, start_of, train_spec
+from gpuyard.learn.select.space import Candidate, Value, train_spec, trained_values
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.select.study import OpenTrial, Study, open_study
 from gpuyard.learn.spec import TrainSpec
@@ -82,7 +82,7 @@ def trial_value(job: TrialJob) -> FoldValue:
     return FoldValue(number=job.number, value=value, ratio=ratio)
 
 
-def search_name(spec: SelectSpec, parts: Parts, data: str, starts: object = ()) -> str:
+def search_name(spec: SelectSpec, parts: Parts, data: str, starts: object) -> str:
     """A name that is the same only for the same search on the same data: what may be resumed."""
     asked = dataclasses.replace(spec, finalists=1, limits=type(spec.limits)())  # those decide afterwards
     text = dump_json(asked) + data + f"{parts.key} {parts.count} {starts}"
@@ -161,10 +161,15 @@ def search(
     first: dict[tuple[int, tuple[tuple[str, Value], ...]], int] = {}  # the trial that tried a setting first
     ratios: list[float] = []
     fits = 0
-    starts = tuple(start_of(candidate, train) for candidate in candidates)
+    trained = [trained_values(candidate, train) for candidate in candidates]
+    starts = tuple(
+        tuple((span.name, span.middle) for span in candidate.spans) if own is None else own
+        for candidate, own in zip(candidates, trained, strict=True)
+    )
     name = search_name(spec, parts, data, starts)
     with open_study(spec, candidates, higher=measure.higher, storage=storage, name=name, starts=starts) as study:
-        spared = frozenset() if spec.search == "grid" else _trained_anyway(candidates, starts, train)
+        first_tried = spec.search != "grid"  # a grid begins at its own first point
+        spared = frozenset(number for number, own in enumerate(trained) if own is not None and first_tried)
         batch = _Batch(
             parts=parts, spec=spec, measure=measure, study=study, pool=pool, candidates=candidates, spared=spared
         )  # fmt: skip
@@ -186,19 +191,6 @@ def search(
         trials=tuple(_trial(item, candidates, outcome) for item in opened), fits_count=used,
         fits_saved_count=whole - used, fits_run_count=fits, test_over_train=ratio,
     )  # fmt: skip
-
-
-def _trained_anyway(
-    candidates: Sequence[Candidate], starts: Sequence[Sequence[tuple[str, Value]]], train: TrainSpec | None
-) -> frozenset[int]:
-    """The first trials that try the setting that is trained anyway: nothing worse than it should win."""
-    pairs = enumerate(zip(candidates, starts, strict=True))
-    return frozenset(
-        number
-        for number, (candidate, start) in pairs
-        if (own := getattr(train, candidate.trainer, None)) is not None
-        and getattr(train_spec(candidate, dict(start)), candidate.trainer) == own
-    )
 
 
 def _repeat(

@@ -15,7 +15,7 @@ from gpuyard.document.shape import Shape, fields_of, shape_of
 from gpuyard.errors import InputError, Problem, nearest, one_of
 from gpuyard.learn.spec import NAMES, TrainSpec
 
-__all__ = ["Candidate", "Span", "Value", "grid_of", "read_candidates", "start_of", "train_spec"]
+__all__ = ["Candidate", "Span", "Value", "grid_of", "read_candidates", "train_spec", "trained_values"]
 
 Value: typing.TypeAlias = "str | int | float | bool"
 SPAN_KEYS = ("from", "to", "of", "scale", "step")
@@ -203,17 +203,16 @@ def train_spec(
     return spec if seed is None or "seed" in shared else dataclasses.replace(spec, seed=seed)
 
 
-def start_of(candidate: Candidate, train: TrainSpec | None) -> tuple[tuple[str, Value], ...]:
-    """Where the search of a candidate begins: at the setting that is trained anyway, or in the middle."""
-    middle = tuple((span.name, span.middle) for span in candidate.spans)
+def trained_values(candidate: Candidate, train: TrainSpec | None) -> tuple[tuple[str, Value], ...] | None:
+    """The values that make the candidate the setting that is trained anyway; None if none of its do."""
     own = getattr(train, candidate.trainer, None)
     if own is None:
-        return middle
+        return None
     names = {field.key(Keys.BARE): field.name for field in fields_of(_record(candidate.trainer))}
     values = tuple((span.name, getattr(own, names[span.name])) for span in candidate.spans)
     inside = all(span.holds(value) for span, (_, value) in zip(candidate.spans, values, strict=True))
     same = inside and getattr(train_spec(candidate, dict(values)), candidate.trainer) == own
-    return values if same else middle
+    return values if same else None
 
 
 def grid_of(candidate: Candidate) -> Iterator[dict[str, Value]]:

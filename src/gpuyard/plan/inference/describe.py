@@ -85,8 +85,12 @@ class Deployed:
     def instance(self) -> Instance | None:
         """What it runs on where it scales to zero."""
         asked = self.workload.where.platform == "cloud-run"
-        by_request = asked or (bool(self.bills) and self.bills[0].price.startswith("serverless/"))
-        return instance_for(self.machine, self.workload.where) if by_request else None
+        return instance_for(self.machine, self.workload.where) if asked or self.is_serverless else None
+
+    @property
+    def is_serverless(self) -> bool:
+        """Whether the cheapest bill, which is the first, is of instances that come and go."""
+        return bool(self.bills) and self.bills[0].price.startswith("serverless/")
 
     @property
     def cold_ratio(self) -> float:
@@ -186,7 +190,7 @@ def service(found: Deployed, catalog: Catalog) -> Service:
             load.hit_ratio > 0.0,
         ),
         autoscaling=_autoscaling(found),
-        serverless=bool(cheapest and cheapest.price.startswith("serverless/")),
+        serverless=found.is_serverless,
         doubts=found.doubts,
     )
 

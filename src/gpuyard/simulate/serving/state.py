@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.compiled import compiled
+from gpuyard.compiled import compiled, compiled_within
 
 __all__ = ["Ints", "Reals"]
 
@@ -61,16 +61,22 @@ BOTH, PREFILL, DECODE = 0, 1, 2  # roles
 NONE = -1
 
 
+@compiled_within
+def _append(req: Ints, rep: Ints, r: int, i: int, head: int, tail: int, count: int) -> None:
+    """Puts a request at the end of one of a replica's queues, which its columns name."""
+    req[NEXT, i] = NONE
+    if rep[r, head] == NONE:
+        rep[r, head] = i
+    else:
+        req[NEXT, rep[r, tail]] = i
+    rep[r, tail] = i
+    rep[r, count] += 1
+
+
 @compiled
 def push_wait(req: Ints, rep: Ints, r: int, i: int) -> None:
     """Puts a request at the end of a replica's queue."""
-    req[NEXT, i] = NONE
-    if rep[r, WAIT_HEAD] == NONE:
-        rep[r, WAIT_HEAD] = i
-    else:
-        req[NEXT, rep[r, WAIT_TAIL]] = i
-    rep[r, WAIT_TAIL] = i
-    rep[r, WAITING] += 1
+    _append(req, rep, r, i, WAIT_HEAD, WAIT_TAIL, WAITING)
 
 
 @compiled
@@ -97,13 +103,8 @@ def pop_wait(req: Ints, rep: Ints, r: int) -> int:
 @compiled
 def push_late(req: Ints, rep: Ints, r: int, i: int, lag: int) -> None:
     """Puts a request on its way to a replica: it is there when `lag` more steps have begun."""
-    req[NEXT, i], req[DUE, i] = NONE, rep[r, MADE] + lag
-    if rep[r, LATE_HEAD] == NONE:
-        rep[r, LATE_HEAD] = i
-    else:
-        req[NEXT, rep[r, LATE_TAIL]] = i
-    rep[r, LATE_TAIL] = i
-    rep[r, LATE] += 1
+    req[DUE, i] = rep[r, MADE] + lag
+    _append(req, rep, r, i, LATE_HEAD, LATE_TAIL, LATE)
 
 
 @compiled
@@ -120,13 +121,7 @@ def land(req: Ints, rep: Ints, r: int) -> None:
 @compiled
 def push_fill(req: Ints, rep: Ints, r: int, i: int) -> None:
     """Puts an admitted request at the end of the prompts in progress."""
-    req[NEXT, i] = NONE
-    if rep[r, FILL_HEAD] == NONE:
-        rep[r, FILL_HEAD] = i
-    else:
-        req[NEXT, rep[r, FILL_TAIL]] = i
-    rep[r, FILL_TAIL] = i
-    rep[r, FILLING] += 1
+    _append(req, rep, r, i, FILL_HEAD, FILL_TAIL, FILLING)
 
 
 @compiled
