@@ -61,7 +61,7 @@ def _make(lab: Lab) -> None:
     fabric = lab.fabric
     host.batch("ip", (f"netns add {lab.namespace(device.name)}" for device in fabric.devices))
     for device in fabric.switches:
-        host.run(host.inside(lab.namespace(device.name), ["sysctl", "-qw", *SYSCTLS]))
+        host.run(host.inside(lab.namespace(device.name), [host.tool("sysctl"), "-qw", *SYSCTLS]))
     host.batch("ip", (_cable(lab, wire) for wire in lab.wires))
     for device in fabric.devices:
         space = lab.namespace(device.name)

@@ -13,7 +13,7 @@ from typing import cast
 from gpuyard.document import Plain
 from gpuyard.errors import RefusedError
 
-__all__ = ["FRR_DAEMONS", "asked", "batch", "inside", "is_root", "namespaces", "pids", "require", "run"]
+__all__ = ["FRR_DAEMONS", "asked", "batch", "inside", "is_root", "namespaces", "pids", "require", "run", "tool"]
 
 FRR_DAEMONS = Path("/usr/lib/frr")  # where Debian puts zebra, bgpd and bfdd
 SBIN = ("/usr/sbin", "/sbin")
@@ -21,6 +21,7 @@ _TOOLS = {
     "ip": "iproute2",
     "tc": "iproute2",
     "nsenter": "util-linux",
+    "sysctl": "procps",
     "vtysh": "frr",
 }
 
