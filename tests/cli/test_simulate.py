@@ -29,7 +29,7 @@ def test_services_are_planned(name: str, tmp_path: Path, capsys: pytest.CaptureF
     text = page.read_text(encoding="utf-8")
     assert "<svg" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
-    assert "Start one replica of the first" in text
+    assert "Start one replica of option 1" in text
     assert main(["plan", file, "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["options"][0]
     assert best["service"]["engine"]["command"]
@@ -99,12 +99,37 @@ def test_a_trace_in_place_of_the_traffic(capsys: pytest.CaptureFixture[str]) -> 
         (["--machine", "a3-ultra"], 'error: catalog: no row named "a3-ultra" under machines'),
         (["--rate", "fast"], 'error: --rate: "fast" is not a rate of events'),
         (["--rate", "0"], "error: --rate: it has to be above zero"),
+        (["--rate", "1e-12/s"], "error: --rate: fewer than one request in a day"),
         (["--trace", "no.csv"], "error: --trace: no such file: no.csv"),
+        (["--trace", "."], "error: --trace: . is a folder"),
+        (["--kv", "fp8"], "error: --kv: it needs a machine"),
+        (["--seed", "-1"], "error: --seed: -1 is below 0"),
+        (["--requests", "99999999999"], "error: --requests: 99,999,999,999 are more than it plays"),
+        (["--machine", "a3-ultragpu-8g", "--replicas", "1000000"], "error: --replicas: 1,000,000 are more than it"),
+        (["--machine", "g2-standard-4", "--tp", "8"], "error: --machine: g2-standard-4 has 1 chip, and no network"),
     ],
 )
 def test_wrong_flags(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "serving", CHAT, *words]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_formats_have_the_names_that_people_use(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, meant in (("fp16", "bf16"), ("int4", "int4-weights"), ("fp4", "nvfp4")):
+        words = [*NAMED[: NAMED.index("--weights")], "--weights", name, "--requests", "50", "--json"]
+        assert main(["simulate", "serving", CHAT, *words]) == 0
+        assert json.loads(capsys.readouterr().out)["weights"] == meant
+
+
+def test_a_run_has_error_bars_and_says_why_they_are_wide(capsys: pytest.CaptureFixture[str]) -> None:
+    bars = []
+    for machine in ("a3-ultragpu-8g", "ct6e-standard-8t"):
+        words = ["--machine", machine, "--tp", "8", "--requests", "50", "--json"]
+        assert main(["simulate", "serving", CHAT, *words]) == 0
+        bars.append(json.loads(capsys.readouterr().out))
+    for name in ("ttft", "tpot", "e2e"):
+        assert 0.0 < bars[0][name]["error_ratio"] < bars[1][name]["error_ratio"]
+    assert any("wide error bars" in note for note in bars[1]["notes"])
 
 
 def test_what_does_not_fit_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ Reals = npt.NDArray[np.float64]
 MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
 LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
 LIVES, LONGEST_REQUESTS = 8.0, 40_000  # as many as eight times those that are there at once, so that it settles
+LEAST_PER_S = 1e-5  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
 LOOK_S = 120.0  # of traffic, where that is within the bounds above
 WAIT = 0.1  # of an answer's time in the queue, at the end of a run: more, and the queue grows without end
 WARM_UP, COOL_DOWN = 0.2, 0.9  # requests between these shares of all are counted: the service starts and ends empty
@@ -93,6 +94,7 @@ def _first(requests: Requests, count: int) -> Requests:
 
 def _arriving(requests: Requests, rate: float, load: Load, rng: np.random.Generator) -> Requests:
     """The requests at a mean rate: at random, evenly, or each second's together at its start."""
+    rate = max(rate, LEAST_PER_S)
     if load.arrivals == "poisson":
         return at_rate(requests, rate, rng)
     even = np.arange(requests.count) / rate

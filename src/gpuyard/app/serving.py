@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,10 @@ from gpuyard.app.inference import events_of
 from gpuyard.app.traces import STRETCH, busiest, read_load
 from gpuyard.catalog import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.plan.inference import Load, Replica, Targets, targets_of
+from gpuyard.perf.inference import Interval, interval
+from gpuyard.perf.inference.interval import Metric
+from gpuyard.plan import Spread
+from gpuyard.plan.inference import Load, Quantiles, Replica, Targets, targets_of
 from gpuyard.plan.inference.configured import Named, configured, named_of
 from gpuyard.plan.inference.run import Curve, Limit, ServingRun, Track
 from gpuyard.plan.inference.search import plan_inference
@@ -24,7 +28,9 @@ from gpuyard.workload import Workload, own_catalogs, read_workload
 __all__ = ["Asked", "simulate_file", "simulate_option"]
 
 CURVE_POINTS, TRACK_POINTS = 101, 240
+LEAST_PER_S = 1.0 / 86_400.0
 RUN_REQUESTS, MOST_REQUESTS = 2000, 20_000  # of a simulation that is looked at, where nothing else is asked for
+METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
 LIVES = 5.0  # times as many requests as are there at once, so that the service settles
 
 
@@ -44,9 +50,15 @@ def simulate_file(path: Path, asked: Asked, layers: Sequence[Path] = ()) -> Serv
     catalog = load_catalog((*layers, *own_catalogs(path)))
     workload = read_workload(path, catalog)
     _check(workload)
-    if asked.trace is not None and not asked.trace.exists():
-        raise InputError.one("--trace", f"no such file: {asked.trace}", "check the path")
+    if asked.trace is not None and not asked.trace.is_file():
+        what = f"{asked.trace} is a folder" if asked.trace.is_dir() else f"no such file: {asked.trace}"
+        raise InputError.one(
+            "--trace", what, "give the CSV file inside it" if asked.trace.is_dir() else "check the path"
+        )
     load, trace = read_load(workload, asked.trace or path.parent)
+    if (asked.requests_per_s or load.requests_per_s or math.inf) < LEAST_PER_S and trace is None:
+        what, fix = "fewer than one request in a day: each finds the service idle", "give a higher rate, such as 1/h"
+        raise InputError.one("--rate" if asked.requests_per_s else "requirements.requests", what, fix)
     if asked.requests_per_s is not None:
         load, trace = replace(load, requests_per_s=asked.requests_per_s, users=None, arrivals="poisson"), None
     model = events_of(workload, trace, asked.seed)
@@ -95,7 +107,7 @@ def _run(
         outcome = _played(replica, named.replicas, load, model, int(min(LIVES * present, MOST_REQUESTS)))
         if isinstance(outcome, Infeasible):
             return outcome
-    return _told(workload, replica, named, outcome, model.seed)
+    return _told(workload, replica, named, outcome, load, model.seed)
 
 
 def _played(replica: Replica, replicas: int, load: Load, model: EventModel, count: int) -> Outcome | Infeasible:
@@ -104,9 +116,10 @@ def _played(replica: Replica, replicas: int, load: Load, model: EventModel, coun
     return simulate(requests, pool_of(replica, replicas), users=users, router="least-outstanding", timeline=True)
 
 
-def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, seed: int) -> ServingRun:
+def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, load: Load, seed: int) -> ServingRun:
     """The outcome as a value to print, plot and save."""
     summary, lay = outcome.summary(), replica.layout
+    bars = {metric: interval(metric, replica.chip, replica.engine) for metric in METRICS}
     return ServingRun(
         workload=workload.name,
         machine=named.machine,
@@ -125,14 +138,16 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         requests_per_s=summary.requests_per_s,
         output_tokens_per_s=summary.output_tokens_per_s,
         total_tokens_per_s=summary.total_tokens_per_s,
-        ttft=summary.ttft,
-        tpot=summary.tpot,
-        itl=summary.itl,
-        e2e=summary.e2e,
+        ttft=_spread(summary.ttft, bars["ttft"]),
+        tpot=_spread(summary.tpot, bars["tpot"]),
+        itl=_spread(summary.itl, bars["tpot"]),
+        e2e=_spread(summary.e2e, bars["e2e"]),
         queued=summary.queued,
         preemptions=summary.preemptions,
+        rate_error_ratio=bars["throughput"].ratio,
         targets=_limits(targets_of(workload.requirements)),
         broken=_broken(outcome, targets_of(workload.requirements)),
+        notes=(*load.notes, *dict.fromkeys(f"wide error bars: {bar.note}" for bar in bars.values() if bar.note)),
         curves=tuple(
             _curve(name, values)
             for name, values in (
@@ -143,6 +158,11 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         ),
         tracks=_tracks(outcome, replica),
     )
+
+
+def _spread(seen: Quantiles, bar: Interval) -> Spread:
+    """A latency with its error bar."""
+    return Spread(mean_s=seen.mean_s, p50_s=seen.p50_s, p90_s=seen.p90_s, p99_s=seen.p99_s, error_ratio=bar.ratio)
 
 
 def _limits(targets: Targets) -> tuple[Limit, ...]:

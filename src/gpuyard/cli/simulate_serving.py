@@ -18,6 +18,7 @@ from gpuyard.units import RATE, UnitError, parse
 __all__ = ["add_arguments", "run"]
 
 COUNTS = ("replicas", "tp", "pp", "ep", "attention_dp", "requests")
+MOST = {"replicas": 10_000, "requests": 10_000_000}  # what a minute and a few GB simulate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ep", type=int, default=1, metavar="N", help="chips that experts are spread over (default 1)")
     parser.add_argument("--attention-dp", type=int, default=1, metavar="N", help="copies of attention (default 1)")
     parser.add_argument("--weights", default="", metavar="FORMAT", help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …")
-    parser.add_argument("--kv", default="bf16", metavar="FORMAT", help="format of the cache: bf16, fp8 or int8")
+    parser.add_argument("--kv", default="", metavar="FORMAT", help="cache: bf16 (default), fp8 or int8")
     parser.add_argument("--engine", default="", metavar="NAME", help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream")
     parser.add_argument("--trace", type=Path, metavar="CSV", help="recorded requests, in place of the file's traffic")
     parser.add_argument("--rate", metavar="RATE", help="requests a second, in place of the file's, such as 30/s")
@@ -70,11 +71,16 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     for name in COUNTS:
         value = getattr(arguments, name)
         if value is not None and value < 1:
-            raise InputError.one(f"--{name.replace('_', '-')}", f"{value} is below 1", "write 1 or more")
+            raise InputError.one(_flag(name), f"{value} is below 1", "write 1 or more")
+        if value is not None and value > MOST.get(name, value):
+            raise InputError.one(_flag(name), f"{value:,} are more than it plays", f"write {MOST[name]:,} or fewer")
+    if arguments.seed < 0:
+        raise InputError.one("--seed", f"{arguments.seed} is below 0", "write 0 or more")
     shaped = [name for name in ("replicas", "tp", "pp", "ep", "attention_dp") if getattr(arguments, name) != 1]
-    if arguments.machine is None and (shaped or arguments.weights or arguments.engine):
-        flag = f"--{(shaped or ['weights' if arguments.weights else 'engine'])[0].replace('_', '-')}"
-        raise InputError.one(flag, "it needs a machine to be spread over", "add --machine, such as a3-ultragpu-8g")
+    shaped += [name for name in ("weights", "kv", "engine") if getattr(arguments, name)]
+    if arguments.machine is None and shaped:
+        fix = "add --machine, such as a3-ultragpu-8g"
+        raise InputError.one(_flag(shaped[0]), "it needs a machine to be spread over", fix)
     named = None
     if arguments.machine is not None:
         named = Named(
@@ -85,7 +91,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
             ep=arguments.ep,
             attention_dp=arguments.attention_dp,
             weights=arguments.weights,
-            kv=arguments.kv,
+            kv=arguments.kv or "bf16",
             engine=arguments.engine,
         )
     return Asked(
@@ -95,6 +101,11 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         requests_count=arguments.requests,
         seed=arguments.seed,
     )
+
+
+def _flag(name: str) -> str:
+    """An argument as it is written."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _rate(text: str | None) -> float | None:

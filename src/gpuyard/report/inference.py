@@ -211,7 +211,7 @@ def service_sections(plan: Plan, top: int, table: Table) -> list[str]:
     best = plan.options[0].service
     if best is not None:
         lines = escape("\n".join(best.engine.command))
-        sections.append(f"<h2>Start one replica of the first</h2><pre>{lines}</pre><p>{escape(best.engine.note)}</p>")
+        sections.append(f"<h2>Start one replica of option 1</h2><pre>{lines}</pre><p>{escape(best.engine.note)}</p>")
     return sections
 
 

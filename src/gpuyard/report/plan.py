@@ -11,7 +11,7 @@ from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.units import BYTES, BYTES_PER_S, COUNT, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
-__all__ = ["explain_option", "plan_page", "plan_sections", "plan_table"]
+__all__ = ["explain_option", "option_section", "plan_page", "plan_sections", "plan_table"]
 
 JOULES_PER_MWH = 3.6e9
 DAY_S = 86400.0
@@ -208,6 +208,11 @@ def _storage(option: Option) -> Table:
 def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
     """The plan as a self-contained page: the Pareto plot, where the time goes, the table, and `extra`."""
     return page(f"Plan: {plan.workload}", [*plan_sections(plan, top), *extra])
+
+
+def option_section(plan: Plan, number: int) -> str:
+    """One option of a service in words, as HTML."""
+    return f"<h2>Option {number} in full</h2>{html_table(service_facts(plan.options[number - 1]))}"
 
 
 def plan_sections(plan: Plan, top: int) -> list[str]:

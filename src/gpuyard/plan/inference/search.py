@@ -291,7 +291,7 @@ def _too_many(search: _Search, machine: Machine, needed: int, most: int) -> Miss
         family=machine.series,
         binding=binding,
         ratio=needed / most if most else math.inf,
-        what=f"the load needs {needed} × {machine.name}; {most} are allowed",
-        fix=f"allow {needed * machine.chip_count:g} chips of this kind, or lower the load",
+        what=f"the load needs {needed:,} × {machine.name}; {most:,} are allowed",
+        fix=f"allow {needed * machine.chip_count:,.10g} chips of this kind, or lower the load",
         fits=True,
     )
