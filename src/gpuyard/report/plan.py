@@ -54,7 +54,9 @@ def _plan_notes(plan: Plan, top: int, measure: str) -> tuple[str, ...]:
     front = f"* nothing is better in {measure}, cost and number of chips at once" if marked else ""
     doubted = any(option.service and option.service.doubts for option in plan.options[:top])
     doubt = "? a target may be missed: wide error bars, or cold starts; such options come last" if doubted else ""
-    return tuple(note for note in (front, doubt, _count(plan), *plan.notes, *rejected) if note)
+    apart = any(option.service and option.service.prefill for option in plan.options[:top])
+    pools = "a + b: a replicas read prompts and hand their caches to b that write" if apart else ""
+    return tuple(note for note in (front, doubt, pools, _count(plan), *plan.notes, *rejected) if note)
 
 
 def _rejected(plan: Plan) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from gpuyard.plan import Spread
 from gpuyard.plan.inference import Quantiles
 from gpuyard.plan.inference.run import ServingRun
 from gpuyard.report.curves import Line, distributions, tracks
+from gpuyard.report.inference import layout_words
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
 from gpuyard.report.table import Column, Table
@@ -27,13 +28,15 @@ def run_table(run: ServingRun) -> Table:
     kept = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
     if not run.targets:
         kept = "the file asks for no latency"
-    lay = (("TP", run.tp), ("PP", run.pp), ("EP", run.ep), ("DP", run.attention_dp))
-    layout = " ".join(f"{name}{degree}" for name, degree in lay if degree > 1) or "TP1"
+    layout = f"{run.replicas} × {layout_words(run.tp, run.pp, run.ep, run.attention_dp)}"
+    if run.prefill is not None:
+        pool = run.prefill
+        layout = f"{pool.replicas} × {layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} read, {layout} write,"
     return Table(
         columns=tuple(Column(heading=heading, numeric=heading != "latency") for heading in headings),
         rows=tuple((name, *_cells(values)) for name, values in rows),
         notes=(
-            f"{run.replicas} × {layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
+            f"{layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
             _rates(run),
             kept,
             "±: four of five predictions of published runs were within it",

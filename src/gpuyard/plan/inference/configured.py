@@ -13,12 +13,13 @@ from gpuyard.plan.inference.formats import native
 from gpuyard.plan.inference.grid import TooBig
 from gpuyard.plan.inference.layouts import joined
 from gpuyard.plan.inference.load import Load
+from gpuyard.plan.inference.pools import ENGINES, handing, hands_over
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
-from gpuyard.plan.inference.replica import Replica
+from gpuyard.plan.inference.replica import PromptPool, Replica
 from gpuyard.plan.option import Option
 from gpuyard.units import BYTES, show
 
-__all__ = ["Named", "configured", "named_of"]
+__all__ = ["Named", "Readers", "configured", "named_of", "read_apart"]
 
 # what people call formats: sixteen bits cost the same in either kind, four are those that engines load most
 ALSO = {
@@ -30,6 +31,16 @@ ALSO = {
     "gptq": "int4-weights",
     "fp4": "nvfp4",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """Replicas that read prompts for the others."""
+
+    replicas: int
+    tp: int = 1
+    ep: int = 1
+    attention_dp: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +57,14 @@ class Named:
     kv: str = "bf16"
     engine: str = ""  # empty: the one to prefer on the chip
     sequences: int = 0  # at once in one replica; 0: as the engine sets it
+    readers: Readers | None = None  # with them, the replicas only write
 
 
 def named_of(option: Option) -> Named:
     """The configuration of an option."""
     service = option.service
     assert service is not None, "callers ask for a service"
+    pool = service.prefill
     return Named(
         machine=option.cluster.machine,
         replicas=service.replicas - service.spare_replicas,
@@ -63,6 +76,9 @@ def named_of(option: Option) -> Named:
         kv=service.kv,
         engine=service.engine.name,
         sequences=service.most_sequences_count,
+        readers=Readers(replicas=pool.replicas, tp=pool.tp, ep=pool.ep, attention_dp=pool.attention_dp)
+        if pool
+        else None,
     )
 
 
@@ -105,6 +121,29 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
     return machine, Replica(
         chip=serving, engine=engine, precision=precision, layout=layout, room=held, limits=caps, row=row
     )  # fmt: skip
+
+
+def read_apart(
+    named: Named, writer: Replica, model: Model, load: Load, catalog: Catalog
+) -> PromptPool | Infeasible | None:
+    """The pool that reads prompts for the writers; None where they read themselves."""
+    readers = named.readers
+    if readers is None:
+        return None
+    shaped = replace(
+        named, tp=readers.tp, pp=1, ep=readers.ep, attention_dp=readers.attention_dp, sequences=0, readers=None
+    )  # fmt: skip
+    found = configured(shaped, model, load, catalog)
+    if isinstance(found, Infeasible):
+        return found
+    machine, reader = found
+    if not hands_over(machine):
+        what = f"{machine.name} has no RDMA network, or none of a known rate, to hand a cache over"
+        raise InputError.one("--prefill-replicas", what, "choose one with RoCE or InfiniBand, such as a3-ultragpu-8g")
+    if writer.engine.name not in ENGINES or named.pp > 1:
+        what = "pipelines are not read apart" if named.pp > 1 else f"{writer.engine.name} has no pools apart"
+        raise InputError.one("--prefill-replicas", what, "use vllm, sglang or tensorrt-llm without --pp")
+    return handing(machine, reader, writer, readers.replicas)
 
 
 def _room_fix(chips: float, model: Model, load: Load) -> str:

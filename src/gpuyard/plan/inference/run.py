@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpuyard.document import Doc
+from gpuyard.plan.inference.configured import Readers
 from gpuyard.plan.inference.replica import Quantiles
 from gpuyard.plan.service import Spread
 
@@ -50,6 +51,7 @@ class ServingRun:
     pp: int
     ep: int
     attention_dp: int
+    prefill: Annotated[Readers | None, Doc("replicas that read prompts, where `replicas` only write")] = None
     weights: str
     kv: str
     engine: str
