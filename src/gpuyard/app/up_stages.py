@@ -141,6 +141,8 @@ def _plan(work: Up) -> Outcome:
     cost = f", {show(best.usd, MONEY)}{' an hour' if endless else ''}" if best.usd is not None else ""
     lasts = "" if endless else f", {show(best.expected_s, DURATION)}"
     what = f"{best.cluster.machine_count} × {best.cluster.machine}{lasts}{cost}; {len(found.options)} options"
+    if best is not found.options[0]:
+        what += "; option 1 reads prompts apart, which is not deployed"
     return Outcome(name="plan", state="done", what=what, files=("plan.json",))
 
 
