@@ -17,6 +17,7 @@ __all__ = ["EventModel", "played", "pool_of"]
 
 Reals = npt.NDArray[np.float64]
 MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
+MOST_POOLED = 64  # of two pools together
 LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
 LIVES, LONGEST_REQUESTS = 8.0, 40_000  # as many as eight times those that are there at once, so that it settles
 LEAST_PER_S = 1e-5  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
@@ -33,15 +34,26 @@ class _Service:
     replicas: int
     prompts: PromptPool | None = None
 
-    def part(self) -> _Service:
-        """A part that stands for the whole: a few replicas; of pools apart, the least that keeps their proportion."""
+    def part(self) -> tuple[_Service, float]:
+        """A part that stands for the whole, and its share of the load: a few replicas.
+
+        Of pools apart, both in proportion; where they are many, the larger is rounded down, which is no better.
+        """
         if self.prompts is None:
-            return replace(self, replicas=min(self.replicas, MOST_REPLICAS))
-        folds = math.gcd(self.replicas, self.prompts.replicas)
-        while folds > 1 and (self.replicas + self.prompts.replicas) // folds < MOST_REPLICAS:
+            few = min(self.replicas, MOST_REPLICAS)
+            return replace(self, replicas=few), few / self.replicas
+        readers, writers = self.prompts.replicas, self.replicas
+        small, large = min(readers, writers), max(readers, writers)
+        folds = math.gcd(small, large)
+        while folds > 1 and (small + large) // folds < MOST_REPLICAS:
             folds = next(less for less in range(folds - 1, 0, -1) if folds % less == 0)
-        fewer = replace(self.prompts, replicas=self.prompts.replicas // folds)
-        return replace(self, replicas=self.replicas // folds, prompts=fewer)
+        least, most = small // folds, large // folds
+        if least + most > MOST_POOLED:
+            least = max(1, round(small * MOST_POOLED / (small + large)))
+            most = large * least // small
+        kept = (most, least) if readers >= writers else (least, most)
+        fewer = replace(self.prompts, replicas=kept[0])
+        return replace(self, replicas=kept[1], prompts=fewer), least / small
 
     def played(self, requests: Requests, users: int, *, timeline: bool) -> Outcome | Infeasible:
         """What happens to the requests."""
@@ -79,8 +91,7 @@ class EventModel:
     ) -> Latencies | Infeasible:
         """Latencies and rates of so many replicas under the load, behind a pool that reads where there is one."""
         whole = _Service(replica=replica, replicas=replicas, prompts=prompts)
-        shown = whole if self.trace is not None else whole.part()
-        share = shown.replicas / replicas
+        shown, share = (whole, 1.0) if self.trace is not None else whole.part()
         found = self._served(shown, share, load, 0)
         if self.trace is not None or load.requests_per_s is None or isinstance(found, Infeasible):
             return found

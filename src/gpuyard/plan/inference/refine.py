@@ -21,6 +21,7 @@ __all__ = ["Proven", "Simulated", "broken", "doubts", "refined", "refined_pair"]
 MOST_TRIES = 7
 GROW = 1.12
 PAIR_TRIES = 12  # a step adds to one of two pools
+CLOSE = 0.03  # of the machines: nearer to the fewest than the simulation can tell
 DOUBT_RATIO = 0.5  # an error bar no wider than this is taken as known
 SURE = 0.95  # a 99th percentile of a thousand requests is not known better than this
 
@@ -129,9 +130,13 @@ def refined(sized: Sized, model: Simulated, targets: Targets, most_machines: int
 
 
 def refined_pair(pair: Pair, model: Simulated, targets: Targets, most_machines: int) -> Proven | None:
-    """The fewest machines at which the simulation keeps every target with pools apart; None where none does."""
+    """The fewest machines at which the simulation keeps every target with pools apart; None where none does.
+
+    Grows the pool that is behind until it holds, then halves the way down to what does not.
+    """
     readers, writers = pair.prompts.replicas, pair.writers
     best: Proven | None = None
+    failed = 0
     for _ in range(PAIR_TRIES):
         count = machines_for_pair(pair.machine, pair.prompts.replica, readers, pair.writer, writers)
         if count > most_machines:
@@ -141,15 +146,17 @@ def refined_pair(pair: Pair, model: Simulated, targets: Targets, most_machines: 
         if isinstance(found, Infeasible):
             return None
         missed = broken(found, targets)
-        if missed and best:
-            return best
-        if missed:
+        if missed and best is None:
             more = _behind(pair, found, missed, model.load)
             readers += max(1, round(readers * (GROW - 1.0))) if more == "readers" else 0
             writers += max(1, round(writers * (GROW - 1.0))) if more == "writers" else 0
             continue
-        best = Proven(machine_count=count, replicas=writers, latencies=found, missed=(), prompts=prompts)
-        fewer = _fewer(pair, readers, writers, count)
+        if missed:
+            failed = count
+        else:
+            best = Proven(machine_count=count, replicas=writers, latencies=found, missed=(), prompts=prompts)
+        assert best is not None, "kept just now, or before"
+        fewer = _fewer(pair, best, failed)
         if fewer is None:
             return best
         readers, writers = fewer
@@ -170,13 +177,19 @@ def _behind(
     return "readers" if found.queued_s >= 0.5 * waited_s else "writers"
 
 
-def _fewer(pair: Pair, readers: int, writers: int, count: int) -> tuple[int, int] | None:
-    """The nearest smaller number of replicas that saves a machine: taken from the pool with more of them."""
+def _fewer(pair: Pair, best: Proven, failed: int) -> tuple[int, int] | None:
+    """Replicas on fewer machines than the best, half-way to those that failed; taken from the larger pool."""
+    assert best.prompts is not None, "of a pair"
+    readers, writers = best.prompts.replicas, best.replicas
+    aim = (best.machine_count + failed) // 2 if failed else math.floor(best.machine_count / GROW)
+    aim = min(aim, best.machine_count - 1)
+    if aim <= failed or best.machine_count - failed < CLOSE * best.machine_count:
+        return None
     while readers + writers > 2:
         if readers >= writers and readers > 1:
             readers -= 1
         elif writers > 1:
             writers -= 1
-        if machines_for_pair(pair.machine, pair.prompts.replica, readers, pair.writer, writers) < count:
+        if machines_for_pair(pair.machine, pair.prompts.replica, readers, pair.writer, writers) <= aim:
             return readers, writers
     return None
