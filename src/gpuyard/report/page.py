@@ -22,7 +22,7 @@ svg{width:100%;height:auto}.drawing{overflow-x:auto;max-width:70rem}.drawing svg
 p{max-width:70rem}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1rem;padding:0;font-size:.85rem}
 ul.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px}
-pre{white-space:pre-wrap}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}
 """
 
 
