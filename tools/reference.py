@@ -16,6 +16,7 @@ from pathlib import Path
 from gpuyard.app.catalog import KINDS, field_paths, row_type
 from gpuyard.catalog import load_catalog
 from gpuyard.cli.commands import COMMANDS
+from gpuyard.cli.simulate import SIMULATIONS, parser_of
 from gpuyard.document.shape import Shape
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
@@ -48,7 +49,10 @@ def cli() -> str:
             help_text,
             "```",
         ]
-        for name, inner in actions(parser).items():
+        inside = actions(parser)
+        if command.name == "simulate":
+            inside = {simulation.name: parser_of(simulation) for simulation in SIMULATIONS}
+        for name, inner in inside.items():
             parts += ["", f"### gpuyard {command.name} {name}", "", "```text", inner.format_help().rstrip(), "```"]
     return "\n".join(parts) + "\n"
 

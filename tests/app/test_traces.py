@@ -47,3 +47,16 @@ def test_a_trace_as_a_load(tmp_path: Path) -> None:
     assert load.new_tokens == pytest.approx(50.0)
     assert (trace.cached_tokens == 50).all()
     assert load.long_output_tokens == pytest.approx(12.0)
+
+
+def test_requests_beyond_the_context_are_told(tmp_path: Path) -> None:
+    lines = [
+        "arrived_at,num_prefill_tokens,num_decode_tokens",
+        *(f"{i},{9000 if i == 3 else 100},10" for i in range(9)),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
+    text = "task: inference\nmodel: llama-3-8b\ntraffic: {trace: t.csv}\n"
+    load, _ = read_load(parse_workload(text, "w.yaml", CATALOG), tmp_path)
+    assert any(
+        note.startswith("1 of the 9 requests are longer than the model's context of 8,192") for note in load.notes
+    )

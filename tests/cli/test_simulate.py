@@ -29,7 +29,7 @@ def test_services_are_planned(name: str, tmp_path: Path, capsys: pytest.CaptureF
     text = page.read_text(encoding="utf-8")
     assert "<svg" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
-    assert "Start one replica of the first" in text
+    assert "Start one replica of option 1" in text
     assert main(["plan", file, "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["options"][0]
     assert best["service"]["engine"]["command"]
@@ -99,12 +99,83 @@ def test_a_trace_in_place_of_the_traffic(capsys: pytest.CaptureFixture[str]) -> 
         (["--machine", "a3-ultra"], 'error: catalog: no row named "a3-ultra" under machines'),
         (["--rate", "fast"], 'error: --rate: "fast" is not a rate of events'),
         (["--rate", "0"], "error: --rate: it has to be above zero"),
+        (["--rate", "1e-12/s"], "error: --rate: fewer than one request in a day"),
         (["--trace", "no.csv"], "error: --trace: no such file: no.csv"),
+        (["--trace", "."], "error: --trace: . is a folder"),
+        (["--kv", "fp8"], "error: --kv: it needs a machine"),
+        (["--seed", "-1"], "error: --seed: -1 is below 0"),
+        (["--requests", "99999999999"], "error: --requests: 99,999,999,999 are more than it plays"),
+        (["--machine", "a3-ultragpu-8g", "--replicas", "1000000"], "error: --replicas: 1,000,000 are more than it"),
+        (
+            ["--machine", "a3-ultragpu-8g", "--tp", "8", "--prefill-tp", "4"],
+            "error: --prefill-tp: nothing says how many",
+        ),
+        (["--machine", "a3-highgpu-8g", "--tp", "8", "--prefill-replicas", "1"], "error: --prefill-replicas: a3-high"),
+        (["--prefill-replicas", "2"], "error: --prefill-replicas: it needs a machine"),
+        (["--machine", "g2-standard-4", "--tp", "8"], "error: --machine: g2-standard-4 has 1 chip, and no network"),
     ],
 )
 def test_wrong_flags(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "serving", CHAT, *words]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_prompts_read_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "run.html"
+    runs = []
+    for more in ([], ["--prefill-replicas", "1", "--prefill-tp", "4"]):
+        assert main(["simulate", "serving", CHAT, *NAMED, *more, "--html", str(page), "--json"]) == 0
+        runs.append(json.loads(capsys.readouterr().out))
+    together, apart = runs
+    assert apart["prefill"] == {"replicas": 1, "tp": 4, "ep": 1, "attention_dp": 1}
+    assert "prefill" not in together or together["prefill"] is None
+    assert apart["tpot"]["mean_s"] < together["tpot"]["mean_s"]  # no prompt stands before a token
+    assert apart["ttft"]["mean_s"] > together["ttft"]["mean_s"]  # a cache is handed over
+    assert apart["ttft"]["error_ratio"] > together["ttft"]["error_ratio"]
+    assert any("hand over" in note for note in apart["notes"])
+    assert max(next(track for track in apart["tracks"] if track["name"] == "cache used")["values"]) <= 1.0
+    assert "1 × TP4 read, 1 × TP8 write" in page.read_text(encoding="utf-8")
+
+
+def test_the_plan_tells_of_pools_and_they_are_not_deployed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, page = tmp_path / "w.yaml", tmp_path / "plan.html"
+    file.write_text(
+        "task: inference\nname: long\nmodel: llama-3.1-70b\ntraffic: {input: 8000, output: 300}\n"
+        "requirements: {requests: 50/s, ttft: 3s, tpot: 12ms}\nwhere: {machines: [a4-highgpu-8g]}\n",
+        encoding="utf-8",
+    )
+    assert main(["plan", str(file), "--json"]) == 0
+    options = json.loads(capsys.readouterr().out)["options"]
+    number = next(at for at, option in enumerate(options, start=1) if option["service"].get("prefill"))
+    pool = options[number - 1]["service"]["prefill"]
+    assert main(["plan", str(file), "--explain", str(number), "--html", str(page)]) == 0
+    told = capsys.readouterr().out
+    for line in (*pool["engine"]["command"], *options[number - 1]["service"]["engine"]["command"], pool["router"]):
+        assert line in told
+        assert line.partition("'")[0] in page.read_text(encoding="utf-8")
+    assert main(["plan", str(file)]) == 0
+    assert f"{pool['replicas']} + {options[number - 1]['service']['replicas']}" in capsys.readouterr().out
+    words = ["provision", str(file), "--on", "kubernetes", "-o", str(tmp_path / "deploy"), "--option", str(number)]
+    assert main(words) == 2
+    assert "pool that reads prompts apart" in capsys.readouterr().err
+
+
+def test_formats_have_the_names_that_people_use(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, meant in (("fp16", "bf16"), ("int4", "int4-weights"), ("fp4", "nvfp4")):
+        words = [*NAMED[: NAMED.index("--weights")], "--weights", name, "--requests", "50", "--json"]
+        assert main(["simulate", "serving", CHAT, *words]) == 0
+        assert json.loads(capsys.readouterr().out)["weights"] == meant
+
+
+def test_a_run_has_error_bars_and_says_why_they_are_wide(capsys: pytest.CaptureFixture[str]) -> None:
+    bars = []
+    for machine in ("a3-ultragpu-8g", "ct6e-standard-8t"):
+        words = ["--machine", machine, "--tp", "8", "--requests", "50", "--json"]
+        assert main(["simulate", "serving", CHAT, *words]) == 0
+        bars.append(json.loads(capsys.readouterr().out))
+    for name in ("ttft", "tpot", "e2e"):
+        assert 0.0 < bars[0][name]["error_ratio"] < bars[1][name]["error_ratio"]
+    assert any("wide error bars" in note for note in bars[1]["notes"])
 
 
 def test_what_does_not_fit_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuyard.catalog import load_catalog
 from gpuyard.errors import Infeasible
-from gpuyard.plan.engines import read_servers, servers_for, started
+from gpuyard.plan.engines import Role, read_servers, servers_for, started
 from gpuyard.plan.inference import Load
 from gpuyard.plan.inference.configured import Named, configured
+from gpuyard.plan.pool_router import router
 from gpuyard.plan.service import Engine
 
 CATALOG = load_catalog()
@@ -22,12 +28,13 @@ FLAGS = {
         "--quantization", "--kv-cache-dtype", "--max-num-seqs", "--max-num-batched-tokens", "--max-model-len",
         "--gpu-memory-utilization", "--enable-prefix-caching", "--nnodes", "--node-rank", "--master-addr", "--headless",
         "--data-parallel-size-local", "--data-parallel-address", "--data-parallel-start-rank", "--dtype",
-        "--distributed-executor-backend",
+        "--distributed-executor-backend", "--kv-transfer-config",
     },
     "sglang": {
         "--model-path", "--tp-size", "--pp-size", "--dp-size", "--enable-dp-attention", "--ep-size", "--quantization",
         "--kv-cache-dtype", "--max-running-requests", "--chunked-prefill-size", "--context-length",
         "--mem-fraction-static", "--nnodes", "--dist-init-addr", "--node-rank", "--dtype",
+        "--disaggregation-mode", "--disaggregation-transfer-backend",
     },
     "tensorrt-llm": {
         "--tp_size", "--pp_size", "--ep_size", "--max_batch_size", "--max_num_tokens", "--max_seq_len",
@@ -36,13 +43,13 @@ FLAGS = {
 }  # fmt: skip
 
 
-def engine(model: str = "llama-3-70b", machines: int = 1, **named: object) -> Engine:
+def engine(model: str = "llama-3-70b", machines: int = 1, role: Role = "both", **named: object) -> Engine:
     wanted = Named(**{"machine": "a3-ultragpu-8g", "tp": 8, "weights": "fp8", **named})  # type: ignore[arg-type]
     found = configured(wanted, CATALOG.model(model), LOAD, CATALOG)
     assert not isinstance(found, Infeasible), str(found)
     machine, replica = found
     chip = CATALOG.chip(machine.chip or "")
-    return started(replica, CATALOG.model(model), chip, 4000.0, machines, prefix_caching=True)
+    return started(replica, CATALOG.model(model), chip, 4000.0, machines, prefix_caching=True, role=role)
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm"])
@@ -102,3 +109,47 @@ def test_servers_by_chip() -> None:
     assert names("xeon-sapphire-rapids") == ["vllm-cpu"]
     for server in read_servers():
         assert server.source
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm"])
+def test_both_pools_are_told_to_hand_caches_over(name: str) -> None:
+    lines = {}
+    for role in ("prefill", "decode"):
+        (lines[role],) = engine(engine=name, kv="fp8", role=role).command  # type: ignore[arg-type]
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z_-]*", lines[role])) <= FLAGS[name]
+        assert "nixl" in lines[role].lower()
+    assert lines["prefill"] != lines["decode"]
+    assert engine(engine=name, kv="fp8").command[0] not in lines.values()
+
+
+def test_vllm_pools_say_their_role_in_json() -> None:
+    for role, word in (("prefill", "kv_producer"), ("decode", "kv_consumer")):
+        (line,) = engine(engine="vllm", role=role).command  # type: ignore[arg-type]
+        words = shlex.split(line)
+        told = json.loads(words[words.index("--kv-transfer-config") + 1])
+        assert told == {"kv_connector": "NixlConnector", "kv_role": word}
+
+
+def test_tensorrt_llm_pools_are_configured_in_yaml(tmp_path: Path) -> None:
+    for role in ("prefill", "decode"):
+        (line,) = engine(engine="tensorrt-llm", kv="fp8", role=role).command  # type: ignore[arg-type]
+        subprocess.run(["bash", "-c", line.partition(" && ")[0]], cwd=tmp_path, check=True)
+        told = yaml.safe_load((tmp_path / f"{role}.yaml").read_text(encoding="utf-8"))
+        assert told["cache_transceiver_config"] == {"backend": "NIXL", "max_tokens_in_buffer": 4096}
+        assert told["kv_cache_config"] == {"dtype": "fp8"}
+        assert ("disable_overlap_scheduler" in told) == (role == "prefill")
+
+
+def test_routers_know_every_replica(tmp_path: Path) -> None:
+    pools = {"PREFILL": "a:1 b:2", "DECODE": "c:3", "PATH": "/usr/bin:/bin"}
+    for name in ("vllm", "sglang"):
+        line = (
+            router(name, 2, 1).replace("python -m sglang_router.launch_router", "echo").replace("vllm-router", "echo")
+        )
+        told = subprocess.run(["bash", "-c", line], env=pools, capture_output=True, text=True, check=True).stdout
+        assert "--prefill http://a:1 --prefill http://b:2 --decode http://c:3" in told
+    line = router("tensorrt-llm", 2, 1).partition(" && ")[0]
+    subprocess.run(["bash", "-c", line], env=pools, cwd=tmp_path, check=True)
+    told = yaml.safe_load((tmp_path / "disagg.yaml").read_text(encoding="utf-8"))
+    assert told["context_servers"] == {"num_instances": 2, "urls": ["a:1", "b:2"]}
+    assert told["generation_servers"] == {"num_instances": 1, "urls": ["c:3"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,18 +10,72 @@ import numpy.typing as npt
 
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.quantiles import quantiles
-from gpuyard.plan.inference import VARIATION, Latencies, Load, Replica
-from gpuyard.simulate.serving import Outcome, Pool, Requests, at_rate, lognormal, simulate
+from gpuyard.plan.inference import VARIATION, Latencies, Load, PromptPool, Replica
+from gpuyard.simulate.serving import Outcome, Pool, Requests, Transfer, at_rate, lognormal, simulate
 
-__all__ = ["EventModel", "pool_of"]
+__all__ = ["EventModel", "played", "pool_of"]
 
 Reals = npt.NDArray[np.float64]
 MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
+MOST_POOLED = 64  # of two pools together
 LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
 LIVES, LONGEST_REQUESTS = 8.0, 40_000  # as many as eight times those that are there at once, so that it settles
+LEAST_PER_S = 1e-5  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
 LOOK_S = 120.0  # of traffic, where that is within the bounds above
 WAIT = 0.1  # of an answer's time in the queue, at the end of a run: more, and the queue grows without end
 WARM_UP, COOL_DOWN = 0.2, 0.9  # requests between these shares of all are counted: the service starts and ends empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Service:
+    """Replicas, and the pool that reads for them where they only write."""
+
+    replica: Replica
+    replicas: int
+    prompts: PromptPool | None = None
+
+    def part(self) -> tuple[_Service, float]:
+        """A part that stands for the whole, and its share of the load: a few replicas.
+
+        Of pools apart, both in proportion; where they are many, the larger is rounded down, which is no better.
+        """
+        if self.prompts is None:
+            few = min(self.replicas, MOST_REPLICAS)
+            return replace(self, replicas=few), few / self.replicas
+        readers, writers = self.prompts.replicas, self.replicas
+        small, large = min(readers, writers), max(readers, writers)
+        folds = math.gcd(small, large)
+        while folds > 1 and (small + large) // folds < MOST_REPLICAS:
+            folds = next(less for less in range(folds - 1, 0, -1) if folds % less == 0)
+        least, most = small // folds, large // folds
+        if least + most > MOST_POOLED:
+            least = max(1, round(small * MOST_POOLED / (small + large)))
+            most = large * least // small
+        kept = (most, least) if readers >= writers else (least, most)
+        fewer = replace(self.prompts, replicas=kept[0])
+        return replace(self, replicas=kept[1], prompts=fewer), least / small
+
+    def played(self, requests: Requests, users: int, *, timeline: bool) -> Outcome | Infeasible:
+        """What happens to the requests."""
+        return played(self.replica, self.replicas, self.prompts, requests, users, timeline=timeline)
+
+
+def played(
+    replica: Replica, replicas: int, prompts: PromptPool | None, requests: Requests, users: int, *, timeline: bool
+) -> Outcome | Infeasible:
+    """What happens to the requests in so many replicas, behind a pool that reads where there is one."""
+    pool = pool_of(replica, replicas)
+    if prompts is None:
+        return simulate(requests, pool, users=users, router="least-outstanding", timeline=timeline)
+    return simulate(
+        requests,
+        pool,
+        prefill=pool_of(prompts.replica, prompts.replicas),
+        transfer=Transfer(latency_s=prompts.handover_s, token_s=prompts.token_s),
+        users=users,
+        router="least-outstanding",
+        timeline=timeline,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,28 +86,31 @@ class EventModel:
     trace: Requests | None = None
     seed: int = 0
 
-    def serve(self, replica: Replica, replicas: int, load: Load) -> Latencies | Infeasible:
-        """Latencies and rates of so many replicas under the load."""
-        shown = replicas if self.trace is not None else min(replicas, MOST_REPLICAS)
-        found = self._served(replica, replicas, shown, load, 0)
+    def serve(
+        self, replica: Replica, replicas: int, load: Load, prompts: PromptPool | None = None
+    ) -> Latencies | Infeasible:
+        """Latencies and rates of so many replicas under the load, behind a pool that reads where there is one."""
+        whole = _Service(replica=replica, replicas=replicas, prompts=prompts)
+        shown, share = (whole, 1.0) if self.trace is not None else whole.part()
+        found = self._served(shown, share, load, 0)
         if self.trace is not None or load.requests_per_s is None or isinstance(found, Infeasible):
             return found
         rate = load.requests_per_s
-        present = rate * found.e2e.mean_s * shown / replicas  # requests in what is simulated (Little)
-        if found.keeps_up and LIVES * present > self.drawn(load, shown / replicas)[0].count:
-            found = self._served(replica, replicas, shown, load, int(min(LIVES * present, LONGEST_REQUESTS)))
+        present = rate * found.e2e.mean_s * share  # requests in what is simulated (Little)
+        if found.keeps_up and LIVES * present > self.drawn(load, share)[0].count:
+            found = self._served(shown, share, load, int(min(LIVES * present, LONGEST_REQUESTS)))
         if isinstance(found, Infeasible) or not found.keeps_up:
             return found
         # what comes is answered: the draw's own rate is chance
         return replace(found, requests_per_s=rate, output_tokens_per_s=rate * load.output_tokens)
 
-    def _served(self, replica: Replica, replicas: int, shown: int, load: Load, count: int) -> Latencies | Infeasible:
-        """One simulation of `shown` of the replicas, with so many requests; 0: as many as look enough."""
-        requests, users = self.drawn(load, shown / replicas, count)
-        outcome = simulate(requests, pool_of(replica, shown), users=users, router="least-outstanding", timeline=False)
+    def _served(self, shown: _Service, share: float, load: Load, count: int) -> Latencies | Infeasible:
+        """One simulation of a share of the service, with so many requests; 0: as many as look enough."""
+        requests, users = self.drawn(load, share, count)
+        outcome = shown.played(requests, users, timeline=False)
         if isinstance(outcome, Infeasible):
             return outcome
-        return _latencies(outcome, replicas / shown, shown * replica.ranks, whole=self.trace is not None)
+        return _latencies(outcome, shown, 1.0 / share, whole=self.trace is not None)
 
     def drawn(self, load: Load, share: float, count: int = 0) -> tuple[Requests, int]:
         """The requests of a share of the service, and its users (0: requests arrive by themselves)."""
@@ -93,6 +151,7 @@ def _first(requests: Requests, count: int) -> Requests:
 
 def _arriving(requests: Requests, rate: float, load: Load, rng: np.random.Generator) -> Requests:
     """The requests at a mean rate: at random, evenly, or each second's together at its start."""
+    rate = max(rate, LEAST_PER_S)
     if load.arrivals == "poisson":
         return at_rate(requests, rate, rng)
     even = np.arange(requests.count) / rate
@@ -110,7 +169,7 @@ def pool_of(replica: Replica, replicas: int) -> Pool:
     )
 
 
-def _latencies(outcome: Outcome, scale: float, ranks: int, whole: bool) -> Latencies:
+def _latencies(outcome: Outcome, shown: _Service, scale: float, whole: bool) -> Latencies:
     """What the middle of a run tells of a service that never stops; all of it where it is a recording."""
     count = len(outcome.arrived_s)
     counted = np.ones(count, dtype=bool)
@@ -125,21 +184,27 @@ def _latencies(outcome: Outcome, scale: float, ranks: int, whole: bool) -> Laten
     if whole:
         span = max(float(finished.max() - arrived.min()), 1e-9)
     rate = len(arrived) / span
-    busy = float((finished - outcome.admitted_s[counted]).mean())
+    apart = shown.prompts is not None
+    began = outcome.first_token_s if apart else outcome.admitted_s
+    busy = float((finished - began[counted]).mean())
     return Latencies(
         ttft=quantiles((outcome.first_token_s - outcome.arrived_s)[counted]),
         tpot=quantiles((outcome.finished_s - outcome.first_token_s)[several] / tokens),
         e2e=quantiles(finished - arrived),
         requests_per_s=rate * scale,
         output_tokens_per_s=rate * scale * float(outcome.output_tokens[counted].mean()),
-        batch_count=rate * busy / ranks,
+        batch_count=rate * busy / (shown.replicas * shown.replica.ranks),
         preemptions=int(outcome.preemptions.sum()),
-        keeps_up=_keeps_up(outcome),
+        queued_s=float((outcome.admitted_s - outcome.arrived_s)[counted].mean()),
+        keeps_up=_keeps_up(outcome, apart=apart),
     )
 
 
-def _keeps_up(outcome: Outcome) -> bool:
+def _keeps_up(outcome: Outcome, *, apart: bool) -> bool:
     """False when requests wait longer and longer: at the end the queue is a good part of an answer."""
-    last = np.argsort(outcome.arrived_s, kind="stable")[-max(1, len(outcome.arrived_s) // 5) :]
-    waited = (outcome.admitted_s - outcome.arrived_s)[last].mean()
+    order, fifth = np.argsort(outcome.arrived_s, kind="stable"), max(1, len(outcome.arrived_s) // 5)
+    last, early = order[-fifth:], order[fifth : 2 * fifth + 1]
+    waited = float((outcome.admitted_s - outcome.arrived_s)[last].mean())
+    if apart and len(early):  # the queue may also be before those that write
+        waited = max(waited, float(outcome.ttft_s[last].mean() - outcome.ttft_s[early].mean()))
     return bool(waited <= WAIT * (outcome.finished_s - outcome.arrived_s)[last].mean())

@@ -17,7 +17,7 @@ from gpuyard.plan.shortlist import Networks
 from gpuyard.plan.training import plan_training
 from gpuyard.workload import Workload, own_catalogs, read_workload
 
-__all__ = ["plan_file", "plan_workload"]
+__all__ = ["one_pool", "plan_file", "plan_workload"]
 
 
 def plan_file(
@@ -47,6 +47,12 @@ def plan_workload(
     if workload.task == "hpc":
         return plan_hpc(workload, catalog)
     return plan_service(workload, catalog, folder)
+
+
+def one_pool(plan: Plan) -> int | None:
+    """The number of the first option that can be deployed: services that read prompts apart are started by hand."""
+    numbers = enumerate(plan.options, start=1)
+    return next((number for number, option in numbers if option.service is None or not option.service.prefill), None)
 
 
 def _wired(workload: Workload, catalog: Catalog) -> Catalog:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.app.plan import plan_workload
+from gpuyard.app.plan import one_pool, plan_workload
 from gpuyard.blueprint import (
     Blueprint,
     Change,
@@ -23,6 +23,7 @@ from gpuyard.document import Settings as AnyKeys
 from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of
 from gpuyard.fabric import from_json
 from gpuyard.home import write_whole
+from gpuyard.plan import Plan
 from gpuyard.provision.apply.journal import check_none_stand
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment import (
@@ -130,9 +131,21 @@ def blueprint_of(path: Path, catalog: Catalog, choice: Choice) -> Blueprint | In
     plan = plan_workload(workload, catalog, choice.profile, path.parent)
     if isinstance(plan, Infeasible):
         return plan
+    _refuse_pools(plan, choice.option)
     fabric = from_json(_text(choice.fabric), str(choice.fabric)) if choice.fabric else None
     proofs = tuple(proof for file in choice.proofs for proof in _proofs(file))
     return make_blueprint(workload, plan, choice.option, catalog, way=choice.way, fabric=fabric, proofs=proofs)
+
+
+def _refuse_pools(plan: Plan, number: int) -> None:
+    """InputError for an option that reads prompts apart."""
+    service = plan.options[number - 1].service if 1 <= number <= len(plan.options) else None
+    if service is None or service.prefill is None:
+        return
+    other = one_pool(plan)
+    by_hand = f"start it with the lines of `gpuyard plan FILE --explain {number}`"
+    fix = f"use --option {other}, the first of one pool, or {by_hand}" if other else by_hand
+    raise InputError.one("--option", f"option {number} has a pool that reads prompts apart, which is not deployed", fix)
 
 
 def _text(path: Path) -> str:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from gpuyard.app.events import EventModel, Reals, pool_of
+from gpuyard.app.events import EventModel, Reals, played
 from gpuyard.app.inference import events_of
 from gpuyard.app.traces import STRETCH, busiest, read_load
 from gpuyard.catalog import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.plan.inference import Load, Replica, Targets, targets_of
-from gpuyard.plan.inference.configured import Named, configured, named_of
+from gpuyard.perf.inference import Interval, interval
+from gpuyard.perf.inference.interval import Metric
+from gpuyard.plan import Spread
+from gpuyard.plan.inference import Load, PromptPool, Quantiles, Replica, Targets, targets_of
+from gpuyard.plan.inference.configured import Named, configured, named_of, read_apart
+from gpuyard.plan.inference.pools import APART_RATIO, HANDOVER_S
 from gpuyard.plan.inference.run import Curve, Limit, ServingRun, Track
 from gpuyard.plan.inference.search import plan_inference
 from gpuyard.plan.option import Option
-from gpuyard.simulate.serving import Outcome, simulate
+from gpuyard.simulate.serving import Outcome
 from gpuyard.workload import Workload, own_catalogs, read_workload
 
 __all__ = ["Asked", "simulate_file", "simulate_option"]
 
 CURVE_POINTS, TRACK_POINTS = 101, 240
+LEAST_PER_S = 1.0 / 86_400.0
 RUN_REQUESTS, MOST_REQUESTS = 2000, 20_000  # of a simulation that is looked at, where nothing else is asked for
+METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
+CACHE = 2  # the row of it among the tracks
 LIVES = 5.0  # times as many requests as are there at once, so that the service settles
 
 
@@ -44,9 +52,15 @@ def simulate_file(path: Path, asked: Asked, layers: Sequence[Path] = ()) -> Serv
     catalog = load_catalog((*layers, *own_catalogs(path)))
     workload = read_workload(path, catalog)
     _check(workload)
-    if asked.trace is not None and not asked.trace.exists():
-        raise InputError.one("--trace", f"no such file: {asked.trace}", "check the path")
+    if asked.trace is not None and not asked.trace.is_file():
+        what = f"{asked.trace} is a folder" if asked.trace.is_dir() else f"no such file: {asked.trace}"
+        raise InputError.one(
+            "--trace", what, "give the CSV file inside it" if asked.trace.is_dir() else "check the path"
+        )
     load, trace = read_load(workload, asked.trace or path.parent)
+    if (asked.requests_per_s or load.requests_per_s or math.inf) < LEAST_PER_S and trace is None:
+        what, fix = "fewer than one request in a day: each finds the service idle", "give a higher rate, such as 1/h"
+        raise InputError.one("--rate" if asked.requests_per_s else "requirements.requests", what, fix)
     if asked.requests_per_s is not None:
         load, trace = replace(load, requests_per_s=asked.requests_per_s, users=None, arrivals="poisson"), None
     model = events_of(workload, trace, asked.seed)
@@ -87,26 +101,32 @@ def _run(
     if isinstance(found, Infeasible):
         return found
     _, replica = found
-    outcome = _played(replica, named.replicas, load, model, count)
+    prompts = read_apart(named, replica, workload.model, load, catalog)
+    if isinstance(prompts, Infeasible):
+        return prompts
+    outcome = _played(replica, named.replicas, prompts, load, model, count)
     if isinstance(outcome, Infeasible):
         return outcome
     present = (load.requests_per_s or 0.0) * float(outcome.e2e_s.mean())  # at once, by Little
     if not count and model.trace is None and LIVES * present > RUN_REQUESTS:
-        outcome = _played(replica, named.replicas, load, model, int(min(LIVES * present, MOST_REQUESTS)))
+        outcome = _played(replica, named.replicas, prompts, load, model, int(min(LIVES * present, MOST_REQUESTS)))
         if isinstance(outcome, Infeasible):
             return outcome
-    return _told(workload, replica, named, outcome, model.seed)
+    return _told(workload, replica, named, outcome, load, model.seed)
 
 
-def _played(replica: Replica, replicas: int, load: Load, model: EventModel, count: int) -> Outcome | Infeasible:
+def _played(
+    replica: Replica, replicas: int, prompts: PromptPool | None, load: Load, model: EventModel, count: int
+) -> Outcome | Infeasible:
     """So many requests through the replicas; 0: as many as look enough, or the whole trace."""
     requests, users = model.drawn(load, 1.0, count or (0 if model.trace is not None else RUN_REQUESTS))
-    return simulate(requests, pool_of(replica, replicas), users=users, router="least-outstanding", timeline=True)
+    return played(replica, replicas, prompts, requests, users, timeline=True)
 
 
-def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, seed: int) -> ServingRun:
+def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, load: Load, seed: int) -> ServingRun:
     """The outcome as a value to print, plot and save."""
     summary, lay = outcome.summary(), replica.layout
+    bars = {metric: _bar(metric, replica, named) for metric in METRICS}
     return ServingRun(
         workload=workload.name,
         machine=named.machine,
@@ -116,6 +136,7 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         pp=lay.pp,
         ep=lay.ep,
         attention_dp=lay.attention_dp,
+        prefill=named.readers,
         weights=replica.precision.weights,
         kv=replica.precision.kv,
         engine=replica.engine.name,
@@ -125,14 +146,16 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         requests_per_s=summary.requests_per_s,
         output_tokens_per_s=summary.output_tokens_per_s,
         total_tokens_per_s=summary.total_tokens_per_s,
-        ttft=summary.ttft,
-        tpot=summary.tpot,
-        itl=summary.itl,
-        e2e=summary.e2e,
+        ttft=_spread(summary.ttft, bars["ttft"]),
+        tpot=_spread(summary.tpot, bars["tpot"]),
+        itl=_spread(summary.itl, bars["tpot"]),
+        e2e=_spread(summary.e2e, bars["e2e"]),
         queued=summary.queued,
         preemptions=summary.preemptions,
+        rate_error_ratio=bars["throughput"].ratio,
         targets=_limits(targets_of(workload.requirements)),
         broken=_broken(outcome, targets_of(workload.requirements)),
+        notes=(*load.notes, *dict.fromkeys(f"wide error bars: {bar.note}" for bar in bars.values() if bar.note)),
         curves=tuple(
             _curve(name, values)
             for name, values in (
@@ -141,8 +164,22 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
                 ("whole answer", outcome.e2e_s),
             )
         ),
-        tracks=_tracks(outcome, replica),
+        tracks=_tracks(outcome, replica, named.replicas * replica.ranks),
     )
+
+
+def _bar(metric: Metric, replica: Replica, named: Named) -> Interval:
+    """The error bar of a figure, wider where prompts are read apart."""
+    known = interval(metric, replica.chip, replica.engine)
+    if named.readers is None or known.ratio >= APART_RATIO[metric]:
+        return known
+    note = f"prompts read apart: a cache takes 0.1 to 0.2 s to hand over in published runs, {HANDOVER_S:g} s here"
+    return Interval(ratio=APART_RATIO[metric], rows=known.rows, note=note)
+
+
+def _spread(seen: Quantiles, bar: Interval) -> Spread:
+    """A latency with its error bar."""
+    return Spread(mean_s=seen.mean_s, p50_s=seen.p50_s, p90_s=seen.p90_s, p99_s=seen.p99_s, error_ratio=bar.ratio)
 
 
 def _limits(targets: Targets) -> tuple[Limit, ...]:
@@ -168,8 +205,11 @@ def _curve(name: str, values: Reals) -> Curve:
     return Curve(name=name, seconds=tuple(seconds.tolist()), shares=tuple(shares.tolist()))
 
 
-def _tracks(outcome: Outcome, replica: Replica) -> tuple[Track, ...]:
-    """Queue, sequences at work and the cache's fill over time, summed (or averaged) over replicas."""
+def _tracks(outcome: Outcome, replica: Replica, writers: int) -> tuple[Track, ...]:
+    """Queue, sequences at work and the cache's fill over time, summed (or averaged) over replicas.
+
+    Those that only read prompts come first in a run; the cache is that of the last ones, which write.
+    """
     line = outcome.timeline
     if not len(line.at_s):
         return ()
@@ -179,9 +219,11 @@ def _tracks(outcome: Outcome, replica: Replica) -> tuple[Track, ...]:
     for rank in ranks:
         own = line.replica == rank
         index = np.searchsorted(line.at_s[own], at, side="right") - 1
+        writes = rank > int(ranks.max()) - writers
         for row, values in enumerate((line.queue, line.running, line.used_blocks)):
-            sums[row] += np.where(index >= 0, values[own][np.maximum(index, 0)], 0.0)
-    sums[2] /= max(len(ranks) * replica.room.blocks, 1)
+            if writes or row < CACHE:
+                sums[row] += np.where(index >= 0, values[own][np.maximum(index, 0)], 0.0)
+    sums[CACHE] /= max(writers * replica.room.blocks, 1)
     names = ("waiting", "running", "cache used")
     seconds = tuple(at.tolist())
     return tuple(

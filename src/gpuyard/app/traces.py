@@ -32,6 +32,7 @@ def read_load(workload: Workload, where: Path) -> tuple[Load, Requests | None]:
     notes = [f"{named.name}: {whole.count:,} requests"]
     if part.count < whole.count:
         notes.append(f"sized for the {part.count:,} that come fastest, {part.count / span:.3g}/s")
+    notes += _beyond(workload, whole)
     return (
         Load(
             requests_per_s=part.count / max(span, 1e-3),
@@ -45,6 +46,20 @@ def read_load(workload: Workload, where: Path) -> tuple[Load, Requests | None]:
         ),
         whole,
     )
+
+
+def _beyond(workload: Workload, trace: Requests) -> list[str]:
+    """A recording of another model may ask for more than this one reads: engines refuse such requests."""
+    shape = workload.model.transformer if workload.model else None
+    most = shape.max_context_tokens if shape else None
+    lengths = trace.prompt_tokens + trace.output_tokens
+    count = int((lengths > most).sum()) if most else 0
+    if not count:
+        return []
+    longer = f"longer than the model's context of {most:,} tokens (up to {int(lengths.max()):,})"
+    return [
+        f"{count:,} of the {trace.count:,} requests are {longer}: an engine refuses them, here they are served whole"
+    ]
 
 
 def busiest(requests: Requests, most: int) -> Requests:

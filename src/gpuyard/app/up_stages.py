@@ -15,7 +15,7 @@ from gpuyard.app.heat import fabric_heat
 from gpuyard.app.measure import PROFILE, measure_machine, read_profile, save_profile, trainers_here
 from gpuyard.app.outcome import outcomes
 from gpuyard.app.pipeline import read_stages
-from gpuyard.app.plan import plan_file
+from gpuyard.app.plan import one_pool, plan_file
 from gpuyard.app.predict import compare_training, foresee_serving, foresee_training
 from gpuyard.app.provision import Choice, provision_file
 from gpuyard.app.run import begin_run, continue_run, serve_again
@@ -31,7 +31,7 @@ from gpuyard.jobs import Ledger, Run
 from gpuyard.jobs.way import Outcome
 from gpuyard.learn import TrainResult, trainer_of
 from gpuyard.perf.local import Compared, Foreseen
-from gpuyard.plan import Plan
+from gpuyard.plan import Option, Plan
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.settings import Settings
 from gpuyard.serving import Endpoint, is_ready
@@ -136,17 +136,26 @@ def _plan(work: Up) -> Outcome:
     if isinstance(found, Infeasible):
         return _infeasible("plan", found)
     write_whole(work.file("plan.json"), dump_json(found))
-    best = found.options[0]
+    best = found.options[(one_pool(found) or 1) - 1]
     endless = work.workload.task in ("inference", "graphics") and best.expected_s == HOUR_S
     cost = f", {show(best.usd, MONEY)}{' an hour' if endless else ''}" if best.usd is not None else ""
     lasts = "" if endless else f", {show(best.expected_s, DURATION)}"
     what = f"{best.cluster.machine_count} × {best.cluster.machine}{lasts}{cost}; {len(found.options)} options"
+    if best is not found.options[0]:
+        what += "; option 1 reads prompts apart, which is not deployed"
     return Outcome(name="plan", state="done", what=what, files=("plan.json",))
+
+
+def _chosen(work: Up) -> tuple[int, Option]:
+    """The number of the option that is taken the whole way, and the option."""
+    plan = work.plan()
+    number = one_pool(plan) or 1
+    return number, plan.options[number - 1]
 
 
 def _fabric(work: Up) -> Outcome:
     """The network between the machines."""
-    catalog, cluster = load_catalog(work.layers), work.plan().options[0].cluster
+    catalog, cluster = load_catalog(work.layers), _chosen(work)[1].cluster
     machine = catalog.machine(cluster.machine)
     if cluster.machine_count < 2:
         return Outcome(name="fabric", state="skipped", what="one machine needs no fabric")
@@ -217,12 +226,15 @@ def _heat(work: Up, step: StepRun) -> tuple[str, ...]:
 
 def _provision(work: Up) -> Outcome:
     """Blueprint and artefacts for the platform that suits best."""
-    best = work.plan().options[0]
+    number, best = _chosen(work)
+    if best.service and best.service.prefill:
+        what = "prompts are read apart: start both pools by the lines of `gpuyard plan --explain 1`"
+        return Outcome(name="provision", state="skipped", what=what)
     wanted = work.workload.where.platform
     names = [wanted] if wanted else [row.platform for row in best.platforms if row.suits]
     fabric = work.file("fabric.json")
     proofs = tuple(work.file(name) for name in ("findings.json", "simulation.json") if work.file(name).exists())
-    choice = Choice(fabric=fabric if fabric.exists() else None, proofs=proofs)
+    choice = Choice(option=number, fabric=fabric if fabric.exists() else None, proofs=proofs)
     settings = Settings(owner=getpass.getuser(), made_s=float(int(time.time())))
     for name in names:
         found = provision_file(work.path, name, settings, work.file("deploy"), choice, work.layers)

@@ -16,7 +16,7 @@ from gpuyard.home import write_whole
 from gpuyard.plan import Plan
 from gpuyard.plan.shortlist import Networks
 from gpuyard.report import print_json, print_table, print_text
-from gpuyard.report.plan import explain_option, plan_page, plan_table
+from gpuyard.report.plan import explain_option, option_section, plan_page, plan_table
 from gpuyard.report.serving import run_sections
 
 __all__ = ["add_arguments", "run"]
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain is not None and not 1 <= arguments.explain <= len(found.options):
         raise InputError.one("--explain", f"there is no option {arguments.explain}", f"use 1 to {len(found.options)}")
     if arguments.html:
-        write_whole(arguments.html, plan_page(found, arguments.top, _simulated(found, arguments)))
+        write_whole(arguments.html, plan_page(found, arguments.top, _pictures(found, arguments)))
     if arguments.json:
         print_json(found)
     else:
@@ -81,13 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _simulated(plan: Plan, arguments: argparse.Namespace) -> list[str]:
-    """The option that is explained, or the first, under load: pictures for services that write tokens."""
-    chosen = plan.options[(arguments.explain or 1) - 1]
+def _pictures(plan: Plan, arguments: argparse.Namespace) -> list[str]:
+    """The option that is explained, or the first: in full, and under load for services that write tokens."""
+    number = arguments.explain or 1
+    chosen = plan.options[number - 1]
     if chosen.service is None or chosen.service.tpot is None:
         return []
     run = simulate_option(arguments.file, chosen, catalog_layers(arguments))
-    return [] if isinstance(run, Infeasible) else run_sections(run)
+    return [option_section(plan, number), *([] if isinstance(run, Infeasible) else run_sections(run))]
 
 
 def _print(plan: Plan, arguments: argparse.Namespace) -> None:

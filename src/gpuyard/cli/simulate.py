@@ -7,7 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-__all__ = ["SIMULATIONS", "Simulation", "add_arguments", "run"]
+__all__ = ["SIMULATIONS", "Simulation", "add_arguments", "parser_of", "run"]
 
 
 class _Module(Protocol):
@@ -60,12 +60,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the simulation that is named; the others are not loaded, so that it starts at once."""
     chosen = next(item for item in SIMULATIONS if item.name == arguments.what)
-    module = cast(_Module, importlib.import_module(chosen.module))
-    own: argparse.ArgumentParser = arguments.parser_class(
-        prog=f"gpuyard simulate {chosen.name}",
-        description=chosen.summary[0].upper() + chosen.summary[1:] + ".",
+    own = parser_of(chosen, arguments.parser_class)
+    return _module(chosen).run(own.parse_args(arguments.words))
+
+
+def parser_of(
+    simulation: Simulation, parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser
+) -> argparse.ArgumentParser:
+    """The arguments of one simulation."""
+    own = parser_class(
+        prog=f"gpuyard simulate {simulation.name}",
+        description=simulation.summary[0].upper() + simulation.summary[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.add_arguments(own)
-    return module.run(own.parse_args(arguments.words))
+    _module(simulation).add_arguments(own)
+    return own
+
+
+def _module(simulation: Simulation) -> _Module:
+    """The simulation's own module."""
+    return cast(_Module, importlib.import_module(simulation.module))

@@ -10,14 +10,17 @@ from gpuyard.cli.exits import EXIT_INFEASIBLE
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.home import write_whole
-from gpuyard.plan.inference.configured import Named
+from gpuyard.plan.inference.configured import Named, Readers
 from gpuyard.report import print_json, print_table, print_text
 from gpuyard.report.serving import run_page, run_table
 from gpuyard.units import RATE, UnitError, parse
 
 __all__ = ["add_arguments", "run"]
 
-COUNTS = ("replicas", "tp", "pp", "ep", "attention_dp", "requests")
+SHAPE = ("replicas", "tp", "pp", "ep", "attention_dp")
+APART = ("prefill_replicas", "prefill_tp", "prefill_ep", "prefill_attention_dp")
+COUNTS = (*SHAPE, *APART, "requests")
+MOST = {"replicas": 10_000, "prefill_replicas": 10_000, "requests": 10_000_000}  # what a minute and a few GB simulate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "without --machine the plan's best service is simulated\n\nexamples:\n"
         "  gpuyard simulate serving examples/inference.yaml\n"
-        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --replicas 2 --weights fp8"
+        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --replicas 2\n"
+        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --prefill-replicas 2"
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with task: inference")
     parser.add_argument("--machine", metavar="NAME", help="a machine of the catalog, in place of the plan's best")
@@ -34,8 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pp", type=int, default=1, metavar="N", help="stages of layers (default 1)")
     parser.add_argument("--ep", type=int, default=1, metavar="N", help="chips that experts are spread over (default 1)")
     parser.add_argument("--attention-dp", type=int, default=1, metavar="N", help="copies of attention (default 1)")
+    parser.add_argument("--prefill-replicas", type=int, metavar="N", help="more replicas, which read prompts alone")
+    parser.add_argument("--prefill-tp", type=int, metavar="N", help="chips that share its layers (default --tp)")
+    parser.add_argument("--prefill-ep", type=int, metavar="N", help="chips of its experts (default --ep)")
+    parser.add_argument(
+        "--prefill-attention-dp", type=int, metavar="N", help="its copies of attention (default --attention-dp)"
+    )
     parser.add_argument("--weights", default="", metavar="FORMAT", help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …")
-    parser.add_argument("--kv", default="bf16", metavar="FORMAT", help="format of the cache: bf16, fp8 or int8")
+    parser.add_argument("--kv", default="", metavar="FORMAT", help="cache: bf16 (default), fp8 or int8")
     parser.add_argument("--engine", default="", metavar="NAME", help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream")
     parser.add_argument("--trace", type=Path, metavar="CSV", help="recorded requests, in place of the file's traffic")
     parser.add_argument("--rate", metavar="RATE", help="requests a second, in place of the file's, such as 30/s")
@@ -70,11 +80,16 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     for name in COUNTS:
         value = getattr(arguments, name)
         if value is not None and value < 1:
-            raise InputError.one(f"--{name.replace('_', '-')}", f"{value} is below 1", "write 1 or more")
-    shaped = [name for name in ("replicas", "tp", "pp", "ep", "attention_dp") if getattr(arguments, name) != 1]
-    if arguments.machine is None and (shaped or arguments.weights or arguments.engine):
-        flag = f"--{(shaped or ['weights' if arguments.weights else 'engine'])[0].replace('_', '-')}"
-        raise InputError.one(flag, "it needs a machine to be spread over", "add --machine, such as a3-ultragpu-8g")
+            raise InputError.one(_flag(name), f"{value} is below 1", "write 1 or more")
+        if value is not None and value > MOST.get(name, value):
+            raise InputError.one(_flag(name), f"{value:,} are more than it plays", f"write {MOST[name]:,} or fewer")
+    if arguments.seed < 0:
+        raise InputError.one("--seed", f"{arguments.seed} is below 0", "write 0 or more")
+    shaped = [name for name in SHAPE if getattr(arguments, name) != 1]
+    shaped += [name for name in (*APART, "weights", "kv", "engine") if getattr(arguments, name)]
+    if arguments.machine is None and shaped:
+        fix = "add --machine, such as a3-ultragpu-8g"
+        raise InputError.one(_flag(shaped[0]), "it needs a machine to be spread over", fix)
     named = None
     if arguments.machine is not None:
         named = Named(
@@ -85,8 +100,9 @@ def _asked(arguments: argparse.Namespace) -> Asked:
             ep=arguments.ep,
             attention_dp=arguments.attention_dp,
             weights=arguments.weights,
-            kv=arguments.kv,
+            kv=arguments.kv or "bf16",
             engine=arguments.engine,
+            readers=_readers(arguments),
         )
     return Asked(
         named=named,
@@ -95,6 +111,26 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         requests_count=arguments.requests,
         seed=arguments.seed,
     )
+
+
+def _readers(arguments: argparse.Namespace) -> Readers | None:
+    """The replicas that read prompts, where there are any."""
+    if arguments.prefill_replicas is None:
+        alone = next((name for name in APART if getattr(arguments, name)), None)
+        if alone:
+            raise InputError.one(_flag(alone), "nothing says how many read prompts", "add --prefill-replicas")
+        return None
+    return Readers(
+        replicas=arguments.prefill_replicas,
+        tp=arguments.prefill_tp or arguments.tp,
+        ep=arguments.prefill_ep or arguments.ep,
+        attention_dp=arguments.prefill_attention_dp or arguments.attention_dp,
+    )
+
+
+def _flag(name: str) -> str:
+    """An argument as it is written."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _rate(text: str | None) -> float | None:

@@ -13,9 +13,9 @@ from gpuyard.plan.option import (
     StoragePick,
     Suitability,
 )
-from gpuyard.plan.service import Autoscaling, Engine, FrontierPoint, Service, Spread
+from gpuyard.plan.service import Autoscaling, Engine, FrontierPoint, PrefillPool, Service, Spread
 
 __all__ = [
-    "Arrangement", "Autoscaling", "Bill", "Cluster", "Engine", "FrontierPoint", "Option", "Part", "Plan", "Rejected",
-    "Service", "Spread", "StorageNeed", "StoragePick", "Suitability", "chip_of", "ruled_out",
+    "Arrangement", "Autoscaling", "Bill", "Cluster", "Engine", "FrontierPoint", "Option", "Part", "Plan",
+    "PrefillPool", "Rejected", "Service", "Spread", "StorageNeed", "StoragePick", "Suitability", "chip_of", "ruled_out",
 ]  # fmt: skip

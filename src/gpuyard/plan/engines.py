@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from gpuyard.catalog import Chip, Model
 from gpuyard.document import Keys, decode, read_file
@@ -16,6 +17,7 @@ from gpuyard.plan.service import Engine
 __all__ = ["Server", "read_servers", "server_of", "servers_for", "started"]
 
 HEAD = "$HEAD"  # the address of a replica's first machine
+Role = Literal["both", "prefill", "decode"]
 COMMAND_WIDTH = 8  # tokens of context are rounded up to a multiple of 2**this
 
 
@@ -86,12 +88,22 @@ class _Ask:
     machines: int
     hit: bool
     half: bool  # the chip has fp16 and no bf16
+    role: Role
 
 
 def started(
-    replica: Replica, model: Model, chip: Chip, context_tokens: float, machines: int, prefix_caching: bool
+    replica: Replica,
+    model: Model,
+    chip: Chip,
+    context_tokens: float,
+    machines: int,
+    prefix_caching: bool,
+    role: Role = "both",
 ) -> Engine:
-    """The engine with the command lines of one replica, one for each of its machines."""
+    """The engine with the command lines of one replica, one for each of its machines.
+
+    role: prefill and decode replicas hand caches over by NIXL.
+    """
     server = server_of(replica)
     step = 2**COMMAND_WIDTH
     longest = step * -(-int(context_tokens) // step)
@@ -104,6 +116,7 @@ def started(
         machines=machines,
         hit=prefix_caching,
         half=chip.dense.bf16_flop_per_s is None,
+        role=role,
     )  # fmt: skip
     return Engine(name=server.name, label=server.label, command=COMMANDS[server.name](ask), note=_note(replica, server))
 
@@ -129,7 +142,10 @@ def _vllm(ask: _Ask) -> tuple[str, ...]:
     """https://docs.vllm.ai: `vllm serve`."""
     replica, lay = ask.replica, ask.replica.layout
     quantised = {"fp8": "fp8", "nvfp4": "modelopt_fp4", "int4-weights": "awq_marlin"}.get(replica.precision.weights)
+    apart = ask.role != "both"  # https://docs.vllm.ai: features/nixl_connector_usage
+    kv_role = "kv_producer" if ask.role == "prefill" else "kv_consumer"
     words = [
+        *(["VLLM_NIXL_SIDE_CHANNEL_HOST=$ADDRESS"] if apart else []),
         f"vllm serve {ask.checkpoint}",
         f"--tensor-parallel-size {lay.tp}",
         *([f"--pipeline-parallel-size {lay.pp}"] if lay.pp > 1 else []),
@@ -143,6 +159,7 @@ def _vllm(ask: _Ask) -> tuple[str, ...]:
         f"--max-model-len {ask.context_tokens}",
         f"--gpu-memory-utilization {replica.engine.memory_ratio:g}",
         *(["--enable-prefix-caching"] if ask.hit else []),
+        *([f'--kv-transfer-config \'{{"kv_connector":"NixlConnector","kv_role":"{kv_role}"}}\''] if apart else []),
     ]
     line = " ".join(words)
     if ask.machines == 1:
@@ -174,6 +191,9 @@ def _sglang(ask: _Ask) -> tuple[str, ...]:
         f"--chunked-prefill-size {replica.limits.budget_tokens}",
         f"--context-length {ask.context_tokens}",
         f"--mem-fraction-static {replica.engine.memory_ratio:g}",
+        *(
+            [f"--disaggregation-mode {ask.role} --disaggregation-transfer-backend nixl"] if ask.role != "both" else []
+        ),  # https://docs.sglang.io: advanced_features/pd_disaggregation
     ]
     line = " ".join(words)
     if ask.machines == 1:
@@ -182,13 +202,20 @@ def _sglang(ask: _Ask) -> tuple[str, ...]:
     return tuple(f"{line} {joined} --node-rank {rank}" for rank in range(ask.machines))
 
 
+# https://nvidia.github.io/TensorRT-LLM: features/disagg-serving; the buffer holds the longest prompt
+_TRANSCEIVER = "cache_transceiver_config: {{backend: NIXL, max_tokens_in_buffer: {tokens}}}"
+
+
 def _tensorrt_llm(ask: _Ask) -> tuple[str, ...]:
     """https://nvidia.github.io/TensorRT-LLM: `trtllm-serve`; what has no flag goes into a YAML file."""
     replica, lay = ask.replica, ask.replica.layout
     extra = [
         *(["enable_attention_dp: true"] if lay.attention_dp > 1 else []),
         *(["kv_cache_config: {dtype: fp8}"] if replica.precision.kv == "fp8" else []),
+        *(["disable_overlap_scheduler: true"] if ask.role == "prefill" else []),
+        *([_TRANSCEIVER.format(tokens=ask.context_tokens)] if ask.role != "both" else []),
     ]
+    file = "extra.yaml" if ask.role == "both" else f"{ask.role}.yaml"
     words = [
         f"trtllm-serve {ask.checkpoint}",
         f"--tp_size {lay.tp * lay.attention_dp}",
@@ -198,7 +225,7 @@ def _tensorrt_llm(ask: _Ask) -> tuple[str, ...]:
         f"--max_num_tokens {replica.limits.budget_tokens}",
         f"--max_seq_len {ask.context_tokens}",
         f"--kv_cache_free_gpu_memory_fraction {replica.engine.memory_ratio:g}",
-        *(["--extra_llm_api_options extra.yaml"] if extra else []),
+        *([f"--extra_llm_api_options {file}"] if extra else []),
     ]
     line = " ".join(words)
     if ask.machines > 1:
@@ -206,7 +233,7 @@ def _tensorrt_llm(ask: _Ask) -> tuple[str, ...]:
     if not extra:
         return (line,)
     quoted = " ".join(f"'{entry}'" for entry in extra)
-    return (f"printf '%s\\n' {quoted} > extra.yaml && {line}",)
+    return (f"printf '%s\\n' {quoted} > {file} && {line}",)
 
 
 def _vllm_tpu(ask: _Ask) -> tuple[str, ...]:

@@ -204,9 +204,10 @@ def _option(bench: _Bench, catalog: Catalog) -> Option | Miss:
     replicas = max(1, math.ceil(rate / found.rate_per_s - 1e-9))
     count, most = math.ceil(replicas / bench.replicas_per_machine), most_machines(bench.workload.where, machine)
     if count > most:
-        what = f"the load needs {count} × {machine.name}; {most} are allowed"
-        fix = f"allow {count * max(machine.chip_count, 1):g} of this kind"
-        return Miss(family=machine.series, binding="where.max_chips", ratio=count / max(most, 1e-9), what=what, fix=fix)
+        what = f"the load needs {count:,} × {machine.name}; {most:,} are allowed"
+        fix = f"allow {count * max(machine.chip_count, 1):,.10g} of this kind, or lower the load"
+        over = count / max(most, 1e-9)
+        return Miss(family=machine.series, binding="where.max_chips", ratio=over, what=what, fix=fix, fits=True)
     small = bench.replicas_per_machine == 1 and machine.chip is not None
     offer = bid(
         bench.workload, machine, count, 1, rate, catalog, serverless_replicas=replicas if small else 0

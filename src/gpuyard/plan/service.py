@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gpuyard.document import Doc
 
-__all__ = ["Autoscaling", "Engine", "FrontierPoint", "Service", "Spread"]
+__all__ = ["Autoscaling", "Engine", "FrontierPoint", "PrefillPool", "Service", "Spread"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,23 @@ class Autoscaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillPool:
+    """Replicas that only read prompts and hand their caches to those that write."""
+
+    replicas: int
+    chips_per_replica: float
+    tp: int = 1
+    ep: int = 1
+    attention_dp: int = 1
+    most_sequences_count: Annotated[int, Doc("the most that the engine is told to run at once in one replica")]
+    budget_tokens: Annotated[int, Doc("the most tokens of one step")]
+    prompt_s: Annotated[float, Doc("to read a prompt of mean length alone")]
+    handover_s: Annotated[float, Doc("from there to its cache in a replica that writes")]
+    engine: Annotated[Engine, Doc("the command lines of one of these replicas")]
+    router: Annotated[str, Doc("the command line between clients and both pools")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """One way to serve the model at the load that was asked for."""
 
@@ -74,6 +91,7 @@ class Service:
     joules_per_token: Annotated[float | None, Doc("output token, or sample")] = None
     engine: Engine
     autoscaling: Autoscaling
+    prefill: Annotated[PrefillPool | None, Doc("replicas that read prompts, where `replicas` only write")] = None
     doubts: Annotated[tuple[str, ...], Doc("targets that may be missed at the far end of wide error bars")] = ()
     serverless: Annotated[bool, Doc("the cheapest bill is of instances that come and go with the traffic")] = False
 

@@ -13,15 +13,23 @@ from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
 __all__ = [
-    "frontier_section", "layout_of", "service_facts", "service_rows", "service_sections", "service_table", "way_words",
+    "frontier_section", "layout_of", "layout_words", "service_facts", "service_rows", "service_sections",
+    "service_table", "way_words",
 ]  # fmt: skip
 
 JOULES_PER_KWH = 3.6e6
 
 
 def layout_of(service: Service) -> str:
-    """The layout as engineers write it."""
-    names = (("TP", service.tp), ("PP", service.pp), ("EP", service.ep), ("DP", service.attention_dp))
+    """The layout as engineers write it; of pools apart those that read prompts first."""
+    written = layout_words(service.tp, service.pp, service.ep, service.attention_dp)
+    pool = service.prefill
+    return f"{layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} + {written}" if pool else written
+
+
+def layout_words(tp: int, pp: int, ep: int, attention_dp: int) -> str:
+    """The degrees above one."""
+    names = (("TP", tp), ("PP", pp), ("EP", ep), ("DP", attention_dp))
     return " ".join(f"{name}{degree}" for name, degree in names if degree > 1) or "TP1"
 
 
@@ -49,7 +57,7 @@ def service_rows(plan: Plan, top: int) -> tuple[tuple[Column, ...], tuple[tuple[
             str(number),
             option.cluster.machine,
             str(option.cluster.machine_count),
-            str(service.replicas),
+            f"{service.prefill.replicas} + {service.replicas}" if service.prefill else str(service.replicas),
             layout_of(service),
             service.weights,
             service.kv,
@@ -122,10 +130,9 @@ def service_facts(option: Option) -> Table:
     service, cluster = option.service, option.cluster
     assert service is not None, "callers ask for a service"
     chips = f" ({cluster.chip_count:g} × {cluster.chip})" if cluster.chip else ""
-    spare = f", {service.spare_replicas} of them spare" if service.spare_replicas else ""
     rows = [
         ("cluster", f"{cluster.machine_count} × {cluster.machine}{chips}"),
-        ("replicas", f"{service.replicas}{spare}" + (f", {layout_of(service)} each" if service.tpot else "")),
+        *_replicas(service),
         ("format", f"{service.weights} weights" + (f", {service.kv} cache" if service.kv else "")),
         ("batch", _batch(service)),
     ]
@@ -139,10 +146,35 @@ def service_facts(option: Option) -> Table:
     rows.append(
         ("engine", f"{service.engine.label}: {service.engine.note}" if service.engine.note else service.engine.label)
     )
-    rows += [("start" if at == 0 else "", line) for at, line in enumerate(service.engine.command)]
+    rows += _starts(service)
     rows += _scaling(service)
     rows += [("because", reason) for reason in option.reasons]
     return Table(columns=(Column(heading="option"), Column(heading="")), rows=tuple(rows))
+
+
+def _replicas(service: Service) -> list[tuple[str, str]]:
+    """How many there are, and of pools apart how a cache gets from one to the other."""
+    spare = f", {service.spare_replicas} of them spare" if service.spare_replicas else ""
+    pool = service.prefill
+    if pool is None:
+        return [("replicas", f"{service.replicas}{spare}" + (f", {layout_of(service)} each" if service.tpot else ""))]
+    reads, _, writes = layout_of(service).partition(" + ")
+    return [
+        ("reading", f"{pool.replicas} replicas, {reads} each: a prompt in {show(pool.prompt_s, DURATION)} alone"),
+        ("handing over", f"{show(pool.handover_s, DURATION)} of a prompt's cache, over the machines' RDMA network"),
+        ("writing", f"{service.replicas} replicas{spare}, {writes} each"),
+    ]
+
+
+def _starts(service: Service) -> list[tuple[str, str]]:
+    """The command lines: of a replica, or of one of each pool and the router."""
+    pool = service.prefill
+    name = "start" if pool is None else "start one that writes"
+    rows = [(name if at == 0 else "", line) for at, line in enumerate(service.engine.command)]
+    if pool is None:
+        return rows
+    read = [("start one that reads" if at == 0 else "", line) for at, line in enumerate(pool.engine.command)]
+    return [*read, *rows, ("start the router", pool.router), ("", pool.engine.note)]
 
 
 def _batch(service: Service) -> str:
@@ -210,8 +242,11 @@ def service_sections(plan: Plan, top: int, table: Table) -> list[str]:
     sections.append(f"<h2>Options</h2>{html_table(table)}")
     best = plan.options[0].service
     if best is not None:
-        lines = escape("\n".join(best.engine.command))
-        sections.append(f"<h2>Start one replica of the first</h2><pre>{lines}</pre><p>{escape(best.engine.note)}</p>")
+        pool = best.prefill
+        both = (*pool.engine.command, *best.engine.command, pool.router) if pool else best.engine.command
+        lines = escape("\n".join(both))
+        what = "one replica of each pool, and the router, of option 1" if pool else "one replica of option 1"
+        sections.append(f"<h2>Start {what}</h2><pre>{lines}</pre><p>{escape(best.engine.note)}</p>")
     return sections
 
 

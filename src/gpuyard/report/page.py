@@ -12,16 +12,17 @@ __all__ = ["html_table", "page", "titled"]
 LONG_CELL, WIDE_COLUMNS = 48, 10
 STYLE = """
 :root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent)}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:82rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
 td.number,th.number{text-align:right}.scroll{overflow-x:auto}td.long{white-space:normal;min-width:14rem}
 table.wide{font-size:.8rem}table.wide th,table.wide td{padding:.2rem .35rem}
-svg{width:100%;height:auto}
+svg{width:100%;height:auto}.drawing{overflow-x:auto;max-width:70rem}.drawing svg{min-width:38rem}
+p{max-width:70rem}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1rem;padding:0;font-size:.85rem}
 ul.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px}
-pre{white-space:pre-wrap}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}
 """
 
 

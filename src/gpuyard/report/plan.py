@@ -11,7 +11,7 @@ from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
 from gpuyard.units import BYTES, BYTES_PER_S, COUNT, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
-__all__ = ["explain_option", "plan_page", "plan_sections", "plan_table"]
+__all__ = ["explain_option", "option_section", "plan_page", "plan_sections", "plan_table"]
 
 JOULES_PER_MWH = 3.6e9
 DAY_S = 86400.0
@@ -54,7 +54,9 @@ def _plan_notes(plan: Plan, top: int, measure: str) -> tuple[str, ...]:
     front = f"* nothing is better in {measure}, cost and number of chips at once" if marked else ""
     doubted = any(option.service and option.service.doubts for option in plan.options[:top])
     doubt = "? a target may be missed: wide error bars, or cold starts; such options come last" if doubted else ""
-    return tuple(note for note in (front, doubt, _count(plan), *plan.notes, *rejected) if note)
+    apart = any(option.service and option.service.prefill for option in plan.options[:top])
+    pools = "a + b: a replicas read prompts and hand their caches to b that write" if apart else ""
+    return tuple(note for note in (front, doubt, pools, _count(plan), *plan.notes, *rejected) if note)
 
 
 def _rejected(plan: Plan) -> dict[str, list[str]]:
@@ -208,6 +210,11 @@ def _storage(option: Option) -> Table:
 def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
     """The plan as a self-contained page: the Pareto plot, where the time goes, the table, and `extra`."""
     return page(f"Plan: {plan.workload}", [*plan_sections(plan, top), *extra])
+
+
+def option_section(plan: Plan, number: int) -> str:
+    """One option of a service in words, as HTML."""
+    return f"<h2>Option {number} in full</h2>{html_table(service_facts(plan.options[number - 1]))}"
 
 
 def plan_sections(plan: Plan, top: int) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from gpuyard.plan import Spread
 from gpuyard.plan.inference import Quantiles
 from gpuyard.plan.inference.run import ServingRun
 from gpuyard.report.curves import Line, distributions, tracks
+from gpuyard.report.inference import layout_words
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
 from gpuyard.report.table import Column, Table
-from gpuyard.units import DURATION, TOKENS, show
+from gpuyard.units import DURATION, RATIO, TOKENS, show
 
 __all__ = ["run_page", "run_sections", "run_table"]
 
@@ -22,17 +24,23 @@ def run_table(run: ServingRun) -> Table:
         ("whole answer", run.e2e),
         ("in the queue", run.queued),
     )
-    headings = ("latency", "mean", "p50", "p90", "p99")
+    headings = ("latency", "mean", "p50", "p90", "p99", "±")
     kept = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
-    lay = (("TP", run.tp), ("PP", run.pp), ("EP", run.ep), ("DP", run.attention_dp))
-    layout = " ".join(f"{name}{degree}" for name, degree in lay if degree > 1) or "TP1"
+    if not run.targets:
+        kept = "the file asks for no latency"
+    layout = f"{run.replicas} × {layout_words(run.tp, run.pp, run.ep, run.attention_dp)}"
+    if run.prefill is not None:
+        pool = run.prefill
+        layout = f"{pool.replicas} × {layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} read, {layout} write,"
     return Table(
         columns=tuple(Column(heading=heading, numeric=heading != "latency") for heading in headings),
         rows=tuple((name, *_cells(values)) for name, values in rows),
         notes=(
-            f"{run.replicas} × {layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
+            f"{layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
             _rates(run),
             kept,
+            "±: four of five predictions of published runs were within it",
+            *run.notes,
         ),
     )
 
@@ -42,13 +50,15 @@ def _rates(run: ServingRun) -> str:
     return (
         f"{run.requests:,} requests in {show(run.duration_s, DURATION)}, seed {run.seed}: "
         f"{run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} tokens/s written, "
-        f"{show(run.total_tokens_per_s, TOKENS)} read and written, {run.preemptions} preemptions"
+        f"{show(run.total_tokens_per_s, TOKENS)} read and written (±{show(run.rate_error_ratio, RATIO, 2)}), "
+        f"{run.preemptions} preemptions"
     )
 
 
-def _cells(values: Quantiles) -> tuple[str, ...]:
-    """Mean and quantiles."""
-    return tuple(show(value, DURATION) for value in (values.mean_s, values.p50_s, values.p90_s, values.p99_s))
+def _cells(values: Spread | Quantiles) -> tuple[str, ...]:
+    """Mean and quantiles, with the error bar where there is one."""
+    told = tuple(show(value, DURATION) for value in (values.mean_s, values.p50_s, values.p90_s, values.p99_s))
+    return (*told, show(values.error_ratio, RATIO, 2) if isinstance(values, Spread) else "")
 
 
 def run_sections(run: ServingRun) -> list[str]:

@@ -99,8 +99,8 @@ def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
 def drawing(height: int, body: str) -> str:
     """The drawing's frame."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg" '
-        f'font-size="12" fill="currentColor">{body}</svg>'
+        f'<div class="drawing"><svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg" '
+        f'font-size="12" fill="currentColor">{body}</svg></div>'
     )
 
 

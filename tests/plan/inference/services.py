@@ -6,9 +6,10 @@ import numpy as np
 
 from gpuyard.catalog import load_catalog
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import steady_state
+from gpuyard.perf.inference import steady_state, step_time_s
 from gpuyard.plan import Option, Plan
-from gpuyard.plan.inference import Latencies, Load, Quantiles, Replica, load_of
+from gpuyard.plan.inference import Latencies, Load, PromptPool, Quantiles, Replica, load_of
+from gpuyard.plan.inference.pools import prompt_s
 from gpuyard.plan.inference.search import plan_inference
 from gpuyard.workload import Workload, parse_workload
 
@@ -39,8 +40,12 @@ class Steady:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
 
-    def serve(self, replica: Replica, replicas: int, load: Load) -> Latencies | Infeasible:
+    def serve(
+        self, replica: Replica, replicas: int, load: Load, prompts: PromptPool | None = None
+    ) -> Latencies | Infeasible:
         """What the closed form says where the load is shared out evenly."""
+        if prompts is not None:
+            return _apart(replica, replicas, load, prompts)
         self.asked.append((replica.chip.name, replicas))
         ranks = replicas * replica.ranks
         rate = (load.requests_per_s or 0.0) / ranks
@@ -68,6 +73,28 @@ class Steady:
             batch_count=float(grid[at]),
             keeps_up=keeps_up,
         )
+
+
+def _apart(writer: Replica, writers: int, load: Load, prompts: PromptPool) -> Latencies:
+    """Pools apart by the closed form: nobody waits, as long as both take what comes."""
+    rate = load.requests_per_s or 1.0
+    read_s = prompt_s(prompts.replica, load)
+    ttft, context = read_s + prompts.hand_over_s(load.input_tokens), load.input_tokens + 0.5 * load.output_tokens
+    for count in range(1, int(writer.held(load.total_tokens)) + 1):
+        tpot = step_time_s(writer.row, 0.0, 0.0, float(count), count * context, float(count))
+        if count * writers * writer.ranks / (tpot * load.output_tokens) >= rate:
+            break
+    enough = count * writers * writer.ranks / (tpot * load.output_tokens) >= rate
+    return Latencies(
+        ttft=_flat(ttft),
+        tpot=_flat(tpot),
+        e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
+        requests_per_s=rate,
+        output_tokens_per_s=rate * load.output_tokens,
+        batch_count=float(count),
+        keeps_up=enough and rate * read_s <= prompts.replicas * prompts.replica.ranks,
+        queued_s=0.0 if enough else 1.0,
+    )
 
 
 def _flat(value: float) -> Quantiles:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.perf.inference import ReplicaLayout, shape_of
-from gpuyard.plan.inference import Latencies, Load, Quantiles, Replica, Targets, load_of
+from gpuyard.plan.inference import Latencies, Load, PromptPool, Quantiles, Replica, Targets, load_of
 from gpuyard.plan.inference.configured import Named, configured
 from gpuyard.plan.inference.formats import formats, native
 from gpuyard.plan.inference.layouts import layouts, machines_of, replicas_in
@@ -124,7 +124,9 @@ class Needs:
         self.replicas = replicas
         self.asked: list[int] = []
 
-    def serve(self, replica: Replica, replicas: int, load: Load) -> Latencies | Infeasible:  # noqa: ARG002
+    def serve(
+        self, replica: Replica, replicas: int, load: Load, prompts: PromptPool | None = None  # noqa: ARG002
+    ) -> Latencies | Infeasible:  # fmt: skip
         """In time when there are enough."""
         self.asked.append(replicas)
         slow = 0.1 if replicas >= self.replicas else 10.0

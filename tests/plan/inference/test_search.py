@@ -227,7 +227,7 @@ def test_the_frontier_falls_along_each_chip() -> None:
         assert beaten != point.on_front or point in front
 
 
-@pytest.mark.parametrize("name", ["inference", "inference-trace"])
+@pytest.mark.parametrize("name", ["inference", "inference-trace", "inference-long"])
 def test_examples_are_planned_the_same_every_time(name: str) -> None:
     wanted = read_workload(EXAMPLES / f"{name}.yaml", CATALOG)
     first, second = (plan_service(wanted, CATALOG, EXAMPLES) for _ in range(2))

@@ -56,3 +56,16 @@ def test_all_wrong_lines_are_told() -> None:
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read_trace(tmp_path / "none.csv")
+
+
+def test_a_trace_beyond_any_clock_is_refused() -> None:
+    with pytest.raises(InputError, match=r"span 1e\+300 s"):
+        parse_trace("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n1e300,1,1\n", "t.csv")
+
+
+def test_a_trace_larger_than_a_workload_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.csv"
+    line = f"1.5,100,10,{'x' * 1000}\n"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens,note\n" + line * 17_000, encoding="utf-8")
+    assert path.stat().st_size > 16 << 20
+    assert read_trace(path).count == 17_000

@@ -11,13 +11,36 @@ from gpuyard.perf.inference.precision import FORMATS, KV_BYTES
 from gpuyard.plan.engines import servers_for
 from gpuyard.plan.inference.formats import native
 from gpuyard.plan.inference.grid import TooBig
+from gpuyard.plan.inference.layouts import joined
 from gpuyard.plan.inference.load import Load
+from gpuyard.plan.inference.pools import ENGINES, handing, hands_over
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
-from gpuyard.plan.inference.replica import Replica
+from gpuyard.plan.inference.replica import PromptPool, Replica
 from gpuyard.plan.option import Option
 from gpuyard.units import BYTES, show
 
-__all__ = ["Named", "configured", "named_of"]
+__all__ = ["Named", "Readers", "configured", "named_of", "read_apart"]
+
+# what people call formats: sixteen bits cost the same in either kind, four are those that engines load most
+ALSO = {
+    "fp16": "bf16",
+    "float16": "bf16",
+    "bfloat16": "bf16",
+    "int4": "int4-weights",
+    "awq": "int4-weights",
+    "gptq": "int4-weights",
+    "fp4": "nvfp4",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """Replicas that read prompts for the others."""
+
+    replicas: int
+    tp: int = 1
+    ep: int = 1
+    attention_dp: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +57,14 @@ class Named:
     kv: str = "bf16"
     engine: str = ""  # empty: the one to prefer on the chip
     sequences: int = 0  # at once in one replica; 0: as the engine sets it
+    readers: Readers | None = None  # with them, the replicas only write
 
 
 def named_of(option: Option) -> Named:
     """The configuration of an option."""
     service = option.service
     assert service is not None, "callers ask for a service"
+    pool = service.prefill
     return Named(
         machine=option.cluster.machine,
         replicas=service.replicas - service.spare_replicas,
@@ -51,6 +76,9 @@ def named_of(option: Option) -> Named:
         kv=service.kv,
         engine=service.engine.name,
         sequences=service.most_sequences_count,
+        readers=Readers(replicas=pool.replicas, tp=pool.tp, ep=pool.ep, attention_dp=pool.attention_dp)
+        if pool
+        else None,
     )
 
 
@@ -84,7 +112,7 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
             binding="memory",
             what=f"{model.label} in {precision.weights} on {layout.chips} × {chip.label} needs "
             f"{show(big.needed_bytes, BYTES)} of {show(big.memory_bytes, BYTES)} a chip",
-            fix=f"use at least {_next_power(layout.chips * big.ratio)} chips a replica, or fewer bits a weight",
+            fix=_room_fix(layout.chips * big.ratio, model, load),
         )
     caps = limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp)
     if named.sequences:
@@ -93,6 +121,37 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
     return machine, Replica(
         chip=serving, engine=engine, precision=precision, layout=layout, room=held, limits=caps, row=row
     )  # fmt: skip
+
+
+def read_apart(
+    named: Named, writer: Replica, model: Model, load: Load, catalog: Catalog
+) -> PromptPool | Infeasible | None:
+    """The pool that reads prompts for the writers; None where they read themselves."""
+    readers = named.readers
+    if readers is None:
+        return None
+    shaped = replace(
+        named, tp=readers.tp, pp=1, ep=readers.ep, attention_dp=readers.attention_dp, sequences=0, readers=None
+    )  # fmt: skip
+    found = configured(shaped, model, load, catalog)
+    if isinstance(found, Infeasible):
+        return found
+    machine, reader = found
+    if not hands_over(machine):
+        what = f"{machine.name} has no RDMA network, or none of a known rate, to hand a cache over"
+        raise InputError.one("--prefill-replicas", what, "choose one with RoCE or InfiniBand, such as a3-ultragpu-8g")
+    if writer.engine.name not in ENGINES or named.pp > 1:
+        what = "pipelines are not read apart" if named.pp > 1 else f"{writer.engine.name} has no pools apart"
+        raise InputError.one("--prefill-replicas", what, "use vllm, sglang or tensorrt-llm without --pp")
+    return handing(machine, reader, writer, readers.replicas)
+
+
+def _room_fix(chips: float, model: Model, load: Load) -> str:
+    """What would hold it: shorter requests where they are beyond the model, else more chips."""
+    most = model.transformer.max_context_tokens if model.transformer else None
+    if most and load.total_tokens > most:
+        return f"keep requests within the model's context of {most:,} tokens; these have {load.total_tokens:,.6g}"
+    return f"use at least {_next_power(chips):,} chips a replica, or fewer bits a weight"
 
 
 def _next_power(value: float) -> int:
@@ -106,7 +165,8 @@ def _next_power(value: float) -> int:
 def _precision(named: Named, model: Model) -> Precision:
     """The formats by name."""
     own = native(model)
-    weights = named.weights or (own.weights if own else "bf16")
+    asked = named.weights or (own.weights if own else "bf16")
+    weights = ALSO.get(asked, asked)
     if weights not in FORMATS:
         meant = nearest(weights, FORMATS)
         raise InputError.one("--weights", f'no format named "{weights}"', f"use {meant or ', '.join(FORMATS)}")
@@ -130,3 +190,11 @@ def _check(layout: ReplicaLayout, model: Model, machine: Machine) -> None:
         raise InputError.one("--ep", f"{layout.ep} does not divide the {shape.moe.experts} experts", "use a divisor")
     if machine.chip is not None and machine.chip_count < 1:
         raise InputError.one("--machine", f"{machine.name} has a share of a chip", "choose one with a whole chip")
+    chips = int(machine.chip_count) or 1
+    if layout.chips > chips and not joined(machine):
+        what = f"{machine.name} has {chips} chip{'s' if chips > 1 else ''}, and no network that a replica could span"
+        fix = f"use a machine with {layout.chips} chips a replica, or one with a fabric, such as a3-ultragpu-8g"
+        raise InputError.one("--machine", f"{what}; {layout.chips} are asked for", fix)
+    if (layout.chips > chips and layout.chips % chips) or (layout.chips <= chips and chips % layout.chips):
+        what = f"{layout.chips} chips a replica do not go evenly into the {chips} of {machine.name}"
+        raise InputError.one("--machine", what, "use a divisor or a multiple of them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuyard.catalog import Machine, Transformer
 from gpuyard.perf.inference import ReplicaLayout
 
-__all__ = ["layouts", "machines_of", "replicas_in"]
+__all__ = ["joined", "layouts", "machines_of", "replicas_in"]
 
 TP = (1, 2, 4, 8, 16)
 PP = (1, 2, 4, 8)
@@ -41,12 +41,16 @@ def replicas_in(layout: ReplicaLayout, machine: Machine) -> int:
     return chips // layout.chips
 
 
+def joined(machine: Machine) -> bool:
+    """True when machines of the type have a network that carries a replica, or a cache between replicas."""
+    return machine.multi_host and machine.network.technology in FABRICS
+
+
 def machines_of(layout: ReplicaLayout, machine: Machine) -> int:
     """Machines that one replica spans, 1 where it fits into one; 0 where it cannot be spread so."""
     chips = int(machine.chip_count) or 1
     if replicas_in(layout, machine):
         return 1
     whole = layout.chips > chips and layout.chips % chips == 0
-    joined = machine.multi_host and machine.network.technology in FABRICS
     inside = layout.tp <= max(chips, machine.scale_up_domain_count or 1)  # all-reduces stay on the scale-up link
-    return layout.chips // chips if whole and joined and inside else 0
+    return layout.chips // chips if whole and joined(machine) and inside else 0

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpuyard.document import Doc
+from gpuyard.plan.inference.configured import Readers
 from gpuyard.plan.inference.replica import Quantiles
+from gpuyard.plan.service import Spread
 
 __all__ = ["Curve", "Limit", "ServingRun", "Track"]
 
@@ -49,6 +51,7 @@ class ServingRun:
     pp: int
     ep: int
     attention_dp: int
+    prefill: Annotated[Readers | None, Doc("replicas that read prompts, where `replicas` only write")] = None
     weights: str
     kv: str
     engine: str
@@ -58,13 +61,15 @@ class ServingRun:
     requests_per_s: float
     output_tokens_per_s: float
     total_tokens_per_s: float
-    ttft: Quantiles
-    tpot: Quantiles
-    itl: Annotated[Quantiles, Doc("between two tokens of an answer, over all tokens")]
-    e2e: Quantiles
+    ttft: Spread
+    tpot: Spread
+    itl: Annotated[Spread, Doc("between two tokens of an answer, over all tokens")]
+    e2e: Spread
     queued: Annotated[Quantiles, Doc("from arrival to admission")]
     preemptions: int
+    rate_error_ratio: Annotated[float, Doc("of rates: four in five predictions are within this")]
     targets: Annotated[tuple[Limit, ...], Doc("latencies that the file asks for")] = ()
     broken: Annotated[tuple[str, ...], Doc("targets of the file that are not kept")] = ()
+    notes: Annotated[tuple[str, ...], Doc("of the traffic, and why error bars are wide")] = ()
     curves: tuple[Curve, ...] = ()
     tracks: tuple[Track, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuyard.catalog import Catalog, Chip, Machine, Model
 from gpuyard.errors import Infeasible
@@ -20,8 +20,9 @@ from gpuyard.plan.inference.frontier import frontier
 from gpuyard.plan.inference.grid import ChipGrid, grid_of, replicas_of
 from gpuyard.plan.inference.layouts import layouts, machines_of
 from gpuyard.plan.inference.load import Load, Targets, targets_of
+from gpuyard.plan.inference.pools import Pair, pairs
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
-from gpuyard.plan.inference.refine import Proven, Simulated, doubts, refined
+from gpuyard.plan.inference.refine import Proven, Simulated, doubts, refined, refined_pair
 from gpuyard.plan.inference.replica import ServingModel
 from gpuyard.plan.inference.serverless import instance_for
 from gpuyard.plan.inference.sizing import Sized, sized
@@ -33,6 +34,7 @@ from gpuyard.workload import Where, Workload
 __all__ = ["plan_inference"]
 
 SHORTLIST = 4  # replicas of a machine type that are simulated
+PAIRS = 2  # pairs of pools of a machine type that are simulated
 ALIKE = 0.1  # latencies closer than this are the same, as predictions go: then the server to prefer decides
 NARROW = ("int4-weights", "nvfp4")  # mxfp4 is how some models are published
 LARGEST_CHIPS = 4096  # of one service, where the file sets no limit
@@ -79,9 +81,7 @@ def plan_inference(workload: Workload, catalog: Catalog, load: Load, model: Serv
     grids = _grids(search, machines)
     options: list[Option] = []
     for machine in machines:
-        found = _option(search, machine, grids[_key(machine)])
-        if found is not None:
-            options.append(found)
+        options += [option(found, catalog) for found in _ways(search, machine, grids[_key(machine)])]
     known = list(grids.values())
     return concluded(
         workload,
@@ -177,10 +177,25 @@ def _grid(search: _Search, chip: Chip, machines: Sequence[Machine]) -> ChipGrid:
     return grid_of(chip, kept, big, search.load)
 
 
-def _option(search: _Search, machine: Machine, grid: ChipGrid) -> Option | None:
-    """The cheapest service on a machine type; what stands in the way goes to `misses`."""
+def _ways(search: _Search, machine: Machine, grid: ChipGrid) -> Iterator[Deployed]:
+    """The cheapest service on a machine type, and one with prompts read apart where that is cheaper or alone keeps
+    the targets; what stands in the way goes to `misses`."""
     most, own = _most(search, machine), _placed(grid, machine)
-    against = too_big(own, machine) or too_slow(own, machine, search.load, search.targets, search.shape, most)
+    big = too_big(own, machine)
+    if big is not None:
+        search.misses.append(big)
+        return
+    best = _together(search, machine, own, most)
+    if best is not None:
+        yield best
+    apart = _apart(search, machine, own, most, best)
+    if apart is not None:
+        yield apart
+
+
+def _together(search: _Search, machine: Machine, own: ChipGrid, most: int) -> Deployed | None:
+    """The cheapest service whose replicas read and write."""
+    against = too_slow(own, machine, search.load, search.targets, search.shape, most)
     if against is not None:
         search.misses.append(against)
         return None
@@ -194,7 +209,42 @@ def _option(search: _Search, machine: Machine, grid: ChipGrid) -> Option | None:
             continue
         if best is None or found.rank < best.rank:
             best = found
-    return option(best, search.catalog) if best else None
+    return best
+
+
+def _apart(search: _Search, machine: Machine, own: ChipGrid, most: int, best: Deployed | None) -> Deployed | None:
+    """The service of two pools that takes fewer machines than the best without, or keeps targets where none does."""
+    fewest = most if best is None else min(most, best.proven.machine_count - 1)
+    if fewest < 1:
+        return None
+    found: Deployed | None = None
+    for pair in pairs(own, machine, search.load, search.targets)[:PAIRS]:
+        if pair.machine_count > fewest:
+            break
+        proven = refined_pair(pair, search.simulated, search.targets, fewest)
+        if proven is None:
+            continue
+        billed = _billed(search, _written(pair), proven, most)
+        if isinstance(billed, Deployed) and (found is None or billed.rank[1:] < found.rank[1:]):
+            found = billed
+            fewest = proven.machine_count - 1
+    if found is None or (best is not None and found.rank[1:] >= best.rank[1:]):
+        return None
+    return replace(found, instead_of=f"{best.machine_count} × {machine.name}" if best else "")
+
+
+def _written(pair: Pair) -> Sized:
+    """The pool that writes, as the one of the service."""
+    return Sized(
+        machine=pair.machine,
+        replica=pair.writer,
+        sequences=pair.sequences,
+        tpot_s=pair.tpot_s,
+        ttft_s=pair.ttft_s,
+        e2e_s=pair.e2e_s,
+        capacity=1.0 / pair.e2e_s,
+        machine_count=pair.machine_count,
+    )
 
 
 def _placed(grid: ChipGrid, machine: Machine) -> ChipGrid:
@@ -243,12 +293,15 @@ def _deployed(search: _Search, candidate: Sized, most: int) -> Deployed | Miss:
 def _billed(search: _Search, candidate: Sized, proven: Proven, most: int) -> Deployed | Miss:
     """Spares and bills of a proven number of machines, against the file's limits."""
     machine, span = candidate.machine, machines_of(candidate.replica.layout, candidate.machine)
+    alone = candidate.replica.layout.chips == 1 and proven.prompts is None
+    if proven.prompts is not None:
+        span = max(span, machines_of(proven.prompts.replica.layout, machine))
     chip = _chip(machine, search.catalog)
     assert chip is not None, "ruled out before"
     rate = search.load.requests_per_s or proven.latencies.requests_per_s
     offer = bid(
         search.workload, machine, proven.machine_count, span, rate, search.catalog,
-        serverless_replicas=proven.replicas if candidate.replica.layout.chips == 1 else 0,
+        serverless_replicas=proven.replicas if alone else 0,
     )  # fmt: skip
     if offer is None or offer.machine_count > most:
         wanted = offer.machine_count if offer else proven.machine_count + 1
@@ -291,7 +344,7 @@ def _too_many(search: _Search, machine: Machine, needed: int, most: int) -> Miss
         family=machine.series,
         binding=binding,
         ratio=needed / most if most else math.inf,
-        what=f"the load needs {needed} × {machine.name}; {most} are allowed",
-        fix=f"allow {needed * machine.chip_count:g} chips of this kind, or lower the load",
+        what=f"the load needs {needed:,} × {machine.name}; {most:,} are allowed",
+        fix=f"allow {needed * machine.chip_count:,.10g} chips of this kind, or lower the load",
         fits=True,
     )

@@ -14,7 +14,7 @@ from gpuyard.plan.inference.layouts import machines_of, replicas_in
 from gpuyard.plan.inference.load import Load, Targets
 from gpuyard.plan.inference.replica import Replica
 
-__all__ = ["Sized", "machines_for", "replicas_on", "sized"]
+__all__ = ["Sized", "limited", "machines_for", "replicas_on", "sized"]
 
 SPARE_SEQUENCES = 1.5  # what the engine may run at once over what the load needs on average: room for a burst
 
@@ -67,7 +67,7 @@ def sized(grid: ChipGrid, machine: Machine, load: Load, targets: Targets) -> Ite
         tpot_s, ttft_s = float(grid.tpot_s[index, at]), float(grid.ttft_s[index, at])
         yield Sized(
             machine=machine,
-            replica=_limited(replica, most),
+            replica=limited(replica, most),
             sequences=most,
             tpot_s=tpot_s,
             ttft_s=ttft_s,
@@ -77,7 +77,7 @@ def sized(grid: ChipGrid, machine: Machine, load: Load, targets: Targets) -> Ite
         )
 
 
-def _limited(replica: Replica, sequences: float) -> Replica:
+def limited(replica: Replica, sequences: float) -> Replica:
     """The replica with its engine told how many sequences to run at once: more would break the targets."""
     most = 8 * math.ceil(SPARE_SEQUENCES * sequences / 8.0)
     return replace(replica, limits=replace(replica.limits, sequences=min(replica.limits.sequences, most)))

@@ -23,6 +23,7 @@ from gpuyard.units import BYTES, DURATION, show
 
 __all__ = ["first_reason", "missed_under_load", "reading_s", "shape_words", "too_big", "too_slow"]
 
+FOUR_BITS_HELP = 1.7  # times too big in eight bits: what four take away, with their scales
 WORDS = {
     "ttft": "the first token takes {value} on average; {limit} are asked for",
     "tpot": "a token takes {value} on average; {limit} are asked for",
@@ -92,7 +93,8 @@ def too_big(grid: ChipGrid, machine: Machine) -> Miss | None:
 def _room_fix(leanest: TooBig) -> str:
     """What would hold it."""
     chips = leanest.layout.chips * 2 ** math.ceil(math.log2(max(leanest.ratio, 1.0) + 1e-9) + 1e-9)
-    narrower = "" if leanest.precision.weights in ("int4-weights", "nvfp4", "mxfp4") else ", or precision: fp4"
+    helps = leanest.precision.weights not in ("int4-weights", "nvfp4", "mxfp4") and leanest.ratio < FOUR_BITS_HELP
+    narrower = ", or precision: fp4" if helps else ""
     return f"allow machines with about {chips} such chips or with more memory a chip{narrower}"
 
 

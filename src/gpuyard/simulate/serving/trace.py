@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuyard.document import read_text
 from gpuyard.errors import InputError, Problem
@@ -15,14 +17,17 @@ from gpuyard.simulate.serving.load import Requests
 
 __all__ = ["COLUMNS", "parse_trace", "read_trace"]
 
+Reals = npt.NDArray[np.float64]
 COLUMNS = ("arrived_at", "num_prefill_tokens", "num_decode_tokens")
 HEADER = ",".join(COLUMNS)
 MOST_PROBLEMS = 20
+MOST_BYTES = 1 << 30  # some forty million requests
+MOST_SPAN_S = 1e9  # thirty years: beyond it, a float of seconds no longer tells a step of the engine
 
 
 def read_trace(path: Path) -> Requests:
     """The requests of a CSV file with the columns arrived_at (seconds), num_prefill_tokens and num_decode_tokens."""
-    return parse_trace(read_text(path), str(path))
+    return parse_trace(read_text(path, MOST_BYTES), str(path))
 
 
 def parse_trace(text: str, name: str) -> Requests:
@@ -34,6 +39,39 @@ def parse_trace(text: str, name: str) -> Requests:
         what = "the file is empty" if not header else f"no column {', '.join(missing)}"
         raise InputError.one(f"{name}:1", what, f'begin the file with the line "{HEADER}"')
     places = [header.index(column) for column in COLUMNS]
+    table = _numbers(text, places)
+    if table is None:
+        table = np.array(_told(lines, places, name))
+    if not len(table):
+        raise InputError.one(f"{name}:2", "the trace has no requests", "add a line for each request")
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    span_s = float(table[-1, 0] - table[0, 0])
+    if span_s > MOST_SPAN_S:
+        what = f"its requests span {span_s:.3g} s, more than the {MOST_SPAN_S:.0e} s that a run can tell apart"
+        raise InputError.one(name, what, "give arrived_at in seconds, not in milliseconds or nanoseconds")
+    return Requests(
+        arrived_s=table[:, 0] - table[0, 0],
+        prompt_tokens=table[:, 1].astype(np.int64),
+        output_tokens=table[:, 2].astype(np.int64),
+        cached_tokens=np.zeros(len(table), dtype=np.int64),
+    )
+
+
+def _numbers(text: str, places: list[int]) -> Reals | None:
+    """The three columns of text that is plain and right, ten times as fast as cell by cell; None for any other."""
+    if not text.partition("\n")[2].strip():
+        return None
+    try:
+        table = np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1, usecols=places, ndmin=2, comments=None)
+    except ValueError:
+        return None
+    tokens = table[:, 1:]
+    right = np.isfinite(table).all() and (table[:, 0] >= 0.0).all() and (tokens >= 1.0).all()
+    return table if len(table) and right and (tokens == np.floor(tokens)).all() else None
+
+
+def _told(lines: Iterable[list[str]], places: list[int], name: str) -> list[tuple[float, int, int]]:
+    """The requests line by line; InputError with the first lines that are wrong."""
     rows: list[tuple[float, int, int]] = []
     problems: list[Problem] = []
     for number, cells in enumerate(lines, start=2):
@@ -47,16 +85,7 @@ def parse_trace(text: str, name: str) -> Requests:
             rows.append(found)
     if problems:
         raise InputError(problems[:MOST_PROBLEMS])
-    if not rows:
-        raise InputError.one(f"{name}:2", "the trace has no requests", "add a line for each request")
-    rows.sort(key=lambda row: row[0])
-    table = np.array(rows)
-    return Requests(
-        arrived_s=table[:, 0] - table[0, 0],
-        prompt_tokens=table[:, 1].astype(np.int64),
-        output_tokens=table[:, 2].astype(np.int64),
-        cached_tokens=np.zeros(len(rows), dtype=np.int64),
-    )
+    return rows
 
 
 def _row(cells: list[str], places: list[int]) -> tuple[float, int, int] | str:
