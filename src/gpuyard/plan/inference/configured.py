@@ -15,7 +15,7 @@ from gpuyard.plan.inference.load import Load
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
 from gpuyard.plan.inference.replica import Replica
 from gpuyard.plan.option import Option
-from gpuyard.units import BYTES, show
+from gpuyard.units import MEMORY, show
 
 __all__ = ["Named", "configured", "named_of"]
 
@@ -83,7 +83,7 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
         return Infeasible(
             binding="memory",
             what=f"{model.label} in {precision.weights} on {layout.chips} × {chip.label} needs "
-            f"{show(big.needed_bytes, BYTES)} of {show(big.memory_bytes, BYTES)} a chip",
+            f"{show(big.needed_bytes, MEMORY)} of {show(big.memory_bytes, MEMORY)} a chip",
             fix=f"use at least {_next_power(layout.chips * big.ratio)} chips a replica, or fewer bits a weight",
         )
     caps = limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp)
