@@ -6,7 +6,7 @@ import difflib
 import typing
 from collections.abc import Iterator
 
-from gpuyard.catalog import Catalog, Region
+from gpuyard.catalog import Catalog
 from gpuyard.errors import one_of
 from gpuyard.workload.finding import Finding
 from gpuyard.workload.keys import entries
@@ -95,8 +95,8 @@ def is_place_named(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
         )
     if where.region is None:
         return
-    rows = (*catalog.regions, *catalog.prices)  # a price of your own tells of its region too
-    known = sorted({row.name if isinstance(row, Region) else row.region for row in rows if row.provider == "google"})
+    listed = {row.name for row in catalog.regions if row.provider == "google"}
+    known = sorted(listed | {row.region for row in catalog.prices if row.provider == "google"})
     in_zone = where.zone is not None and region_of(where.zone) == where.region
     close = difflib.get_close_matches(where.region, known, n=3, cutoff=0.8)
     if region_of(f"{where.region}-a") is None:
