@@ -21,7 +21,7 @@ from gpuyard.plan.inference.sizing import Sized
 from gpuyard.plan.option import Arrangement, Bill, Cluster, Option, Part
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.service import Autoscaling, Service, Spread
-from gpuyard.units import BITS_PER_S, BYTES, DURATION, PRICE_PER_HOUR, show
+from gpuyard.units import BYTES, DURATION, PRICE_PER_HOUR, show
 from gpuyard.workload import Workload
 
 __all__ = ["Deployed", "option"]
@@ -137,7 +137,7 @@ def option(found: Deployed, catalog: Catalog) -> Option:
         error_ratio=interval("e2e", replica.chip, replica.engine).ratio,
         bills=found.bills,
         platforms=suitability(found.workload, machine, count, catalog),
-        network=_network(machine),
+        network=machine.network.words,
         arrangement=Arrangement(tp=lay.tp, pp=lay.pp, ep=lay.ep, dp=found.replicas * lay.attention_dp),
         tokens_per_s=found.proven.latencies.output_tokens_per_s,
         energy_joules=energy_joules(machine, count, HOUR_S, catalog),
@@ -227,12 +227,6 @@ def _autoscaling(found: Deployed) -> Autoscaling:
 def _weights(found: Deployed) -> str:
     """What a replica loads before it answers."""
     return show(found.replica.room.weight_bytes * found.replica.layout.chips, BYTES)
-
-
-def _network(machine: Machine) -> str:
-    """What joins the machines."""
-    speed = machine.network.fabric_bits_per_s or machine.network.max_bits_per_s
-    return f"{machine.network.technology}, {show(speed, BITS_PER_S)} a machine" if speed else machine.network.technology
 
 
 def _reasons(found: Deployed, catalog: Catalog) -> tuple[str, ...]:
