@@ -33,6 +33,7 @@ LAP = 3  # steps between two readings of the clock; of steps that are long, one
 LONG_FLOP = 2e8  # of such a step
 LEAST_LAPS, TIMED_S = 5, 0.2  # of one training
 MOST_STEPS, BATCHES = 3000, 60  # more steps than are needed; batches in the data
+MOST_ROUNDS = 100  # of trees, as a training has: a hundred trees on, few rows hold nothing more to split
 SEED = 3
 SWEEPS = 3  # over all shapes
 LIMIT_S = 900.0
@@ -80,8 +81,8 @@ TRANSFORMERS = (
 )  # fmt: skip
 # Rows, features and leaves of boosted trees.
 TREES = (
-    (300, 20, 31), (500, 10, 15), (500, 100, 31), (1500, 40, 31), (5000, 20, 31), (5000, 200, 15), (20000, 10, 15),
-    (10000, 10, 127), (20000, 50, 63), (50000, 30, 31), (100000, 10, 31),
+    (80, 10, 31), (300, 20, 31), (500, 10, 15), (500, 100, 31), (1500, 40, 31), (5000, 20, 31), (5000, 200, 15),
+    (20000, 10, 15), (10000, 10, 127), (20000, 50, 63), (50000, 30, 31), (100000, 10, 31),
 )  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def _spec(shape: Shape, steps: int) -> TrainSpec:
     """The training of a shape."""
     lap, batch = _lap(shape), shape.batch
     if shape.trainer == "trees":
-        return TrainSpec(log_every=lap, trees=Trees(rounds=steps, leaves=shape.width))
+        return TrainSpec(log_every=lap, trees=Trees(rounds=min(steps, MOST_ROUNDS), leaves=shape.width))
     if shape.trainer == "jax_mlp":
         return TrainSpec(log_every=lap, jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=batch, steps=steps))
     if shape.trainer == "torch_mlp":
