@@ -1,7 +1,8 @@
-"""Near-duplicate texts: CPU time of gpuyard against the datasketch library on the same documents.
+"""Near-duplicate texts: CPU time of gpuyard against the datasketch library on the same documents; tokens of texts.
 
 python bench/text.py --datasketch PYTHON     PYTHON is an interpreter that has datasketch (pip install datasketch)
 python bench/text.py                         gpuyard alone
+python bench/text.py --tokens                tokens of the documents instead: plain bytes and a BPE of 8,192
 
 The documents are the docstrings of installed packages and copies of them in which one word in 500 to 20 is
 changed. Both take shingles of five words in lower case, 128 permutations and Jaccard 0.8, and keep the first of
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 PACKAGES = ("numpy", "scipy", "sklearn", "polars")
@@ -108,16 +110,43 @@ def measured(engine: str, file: Path) -> None:
     print(json.dumps({"cpu_s": time.process_time() - start, "dropped": dropped}))
 
 
+def tokens(copies: int) -> None:
+    """Prints the CPU time of encoding: bytes by their table and by the tokenizers library, and a trained BPE by it."""
+    from gpuyard.datasets.text import byte_coder, train_coder
+
+    texts, _ = corpus(copies)
+    size = sum(len(text.encode()) for text in texts)
+    plain = byte_coder()
+    coders = {
+        "bytes by their table": plain,
+        "bytes by tokenizers": replace(plain, byte_tokens=None),
+        "BPE of 8,192 by tokenizers": train_coder([texts[:2000]], 8192),
+    }
+    taken = {}
+    for name, coder in coders.items():
+        start = time.process_time()
+        for first in range(0, len(texts), 256):
+            coder.encoded(texts[first : first + 256])
+        taken[name] = time.process_time() - start
+        print(f"{name:<27} {taken[name]:8.2f} CPU s  {size / 1e6 / taken[name]:7.1f} MB/s")
+    ratio = taken["bytes by tokenizers"] / taken["bytes by their table"]
+    print(f"{size / 1e6:.1f} MB; the library takes {ratio:.0f} times the CPU time of the table")
+
+
 def main() -> None:
     """Runs the engines and compares them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasketch", metavar="PYTHON", help="an interpreter with datasketch")
     parser.add_argument("--copies", type=int, default=3, help="copies of every docstring")
+    parser.add_argument("--tokens", action="store_true", help="time the tokenizers instead")
     parser.add_argument("--engine", choices=sorted(ENGINES), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.engine:
         measured(arguments.engine, arguments.file)
+        return
+    if arguments.tokens:
+        tokens(arguments.copies)
         return
     texts, origin = corpus(arguments.copies)
     originals = origin.index(0, 1)

@@ -15,6 +15,7 @@ from gpuyard.units import (
     DURATION,
     FLOP_PER_S,
     LENGTH,
+    MEMORY,
     MONEY,
     POWER,
     PRICE_PER_HOUR,
@@ -112,6 +113,9 @@ def test_what_they_should_not(text: str, dimension: Dimension, what: str) -> Non
         (0.9, RATIO, "90%"),
         (0, BYTES, "0B"),
         (999.9996e9, BYTES, "1TB"),
+        (40960 * 2**20, MEMORY, "40GiB"),
+        (40960 * 2**20, BYTES, "42.9GB"),
+        (512 * 2**20, MEMORY, "512MiB"),
     ],
 )
 def test_what_is_shown(value: float, dimension: Dimension, text: str) -> None:

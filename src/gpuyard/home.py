@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,15 @@ class Home:
     def data(self) -> Path:
         """Prepared data, by the hash of what made it."""
         return self.path / "data"
+
+    def check_writable(self) -> None:
+        """Makes the folder; RefusedError if nothing can be written there, for work that takes long to say so first."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except OSError as error:
+            raise RefusedError(str(self.path), f"cannot be written: {error.strerror}", "name another --home") from error
 
     @contextlib.contextmanager
     def connect(self, room: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:

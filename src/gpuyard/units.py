@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
-    "BITS_PER_S", "BYTES", "BYTES_PER_S", "COUNT", "DIMENSIONS", "DURATION", "FLOP_PER_S", "LENGTH", "MONEY",
-    "POWER", "PRICE_PER_HOUR", "RATE", "RATIO", "TOKENS", "Dimension", "UnitError", "bits_from_bytes",
+    "BITS_PER_S", "BYTES", "BYTES_PER_S", "COUNT", "DIMENSIONS", "DURATION", "FLOP_PER_S", "LENGTH", "MEMORY",
+    "MONEY", "POWER", "PRICE_PER_HOUR", "RATE", "RATIO", "TOKENS", "Dimension", "UnitError", "bits_from_bytes",
     "bytes_from_bits", "parse", "show",
 ]  # fmt: skip
 
@@ -95,6 +95,8 @@ BYTES = Dimension(
     scales={prefix + "B": scale for prefix, scale in (_SI | _BINARY).items()} | {"bytes": 1.0},
     ladder=("PB", "TB", "GB", "MB", "kB"), base="B",
 )  # fmt: skip
+# Bytes of a chip as drivers and engines count them: nvidia-smi's 40960 MiB are 40 GiB, and 42.9 GB that no label says.
+MEMORY = replace(BYTES, ladder=("PiB", "TiB", "GiB", "MiB", "KiB"))
 BITS_PER_S = Dimension(
     name="link speed", suffix="_bits_per_s", examples="400Gbps or 3.2Tbps",
     scales=_BITS | {unit: bits_from_bytes(scale) for unit, scale in _OCTETS.items()},

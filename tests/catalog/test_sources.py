@@ -14,7 +14,7 @@ from gpuyard.catalog.load import OURS
 CATALOG = load_catalog()
 ROWS: list[Row] = [
     *CATALOG.chips, *CATALOG.machines, *CATALOG.platforms, *CATALOG.storage, *CATALOG.guidance, *CATALOG.graphics,
-    *CATALOG.interruptions,
+    *CATALOG.interruptions, *CATALOG.regions,
 ]  # fmt: skip
 SOURCES = {source.name: source for source in CATALOG.sources}
 

@@ -47,6 +47,30 @@ def test_the_section_of_a_workload_is_found(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
+    ("files", "what", "fix"),
+    [
+        (("workload.yaml", "README.md"), "is a folder with a workload file, not data", "name the file: {0}/workload.yaml"),
+        ((), "is a folder without files", "put data files there"),
+        (("a.csv", "b.parquet"), "several formats: csv, parquet", 'such as "{0}/**/*.csv"'),
+        (("a.csv.gz", "b.parquet"), "several formats: csv, parquet", 'such as "{0}/**/*.csv.gz"'),
+        (("a.bin",), "holds no file of a known format", "use .arrow"),
+        (("manifest.json", "train.parquet"), "holds data that was prepared already", "`gpuyard data show {0}`"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_is_not_data_says_what_to_name(
+    files: tuple[str, ...], what: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in files:
+        (folder / name).touch()
+    assert main(["data", "run", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert what in said
+    assert fix.format(folder) in said
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("source: sklearn:irs\n", 'did you mean "sklearn:iris"'),

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from gpuyard.cli import main
+from gpuyard.home import Home
 
 if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
     for needed in ("granian", "msgspec", "onnx", "onnxruntime", "polars"):
         pytest.importorskip(needed)
-from ..serving.cases import bundle
+from ..serving.cases import bundle, register
 
 
 def test_a_service_is_started_listed_and_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,6 +34,23 @@ def test_a_service_is_started_listed_and_stopped(tmp_path: Path, capsys: pytest.
         assert main(["serve", "--stop", "tiny", "--json", *home]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "stopped"
     assert not Path(f"/proc/{endpoint['pid']}").exists()
+
+
+def test_the_list_shows_a_canary_and_its_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = Home(path=tmp_path / "home")
+    register(home, "tiny", bundle(tmp_path / "one"))
+    register(home, "tiny", bundle(tmp_path / "two", bias=1.0), alias="challenger")
+    words = ["--home", str(home.path)]
+    canary = ["--canary", "tiny@challenger=10%"]
+    assert main(["serve", "tiny@champion", *canary, "--port", "0", "--detach", "--json", *words]) == 0
+    try:
+        assert json.loads(capsys.readouterr().out)["canaries"] == [{"model": "tiny/2", "share_ratio": 0.1}]
+        assert main(["serve", "--list", "--json", *words]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["canaries"] == [{"model": "tiny/2", "share_ratio": 0.1}]
+        assert main(["serve", "--list", *words]) == 0
+        assert "tiny/2 10%" in capsys.readouterr().out
+    finally:
+        assert main(["serve", "--stop", "tiny", *words]) == 0
 
 
 @pytest.mark.parametrize(

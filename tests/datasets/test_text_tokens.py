@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
 from gpuyard.datasets.columns import Column, Columns
 from gpuyard.datasets.text import byte_coder, open_coder, read_tokens, train_coder
@@ -44,6 +45,25 @@ def test_texts_come_back_as_they_were(trained: bool) -> None:
         assert coder.end_token not in tokens  # a text cannot end itself
     if trained:
         assert sum(map(len, coder.encoded(texts))) < 0.5 * sum(len(text.encode()) for text in texts)
+
+
+@given(st.text(max_size=40))
+@hypothesis_settings(max_examples=100)
+def test_the_table_of_bytes_gives_what_the_tokenizer_gives(text: str) -> None:
+    coder = byte_coder()
+    assert coder.byte_tokens is not None
+    encoding = coder.model.encode(text, add_special_tokens=False)
+    assert coder.encoded([text])[0].tolist() == encoding.ids
+
+
+def test_only_plain_bytes_have_a_table() -> None:
+    coder = byte_coder()
+    assert tokenizer_module.coder_of(coder.model.to_str()).byte_tokens == coder.byte_tokens  # as a run reads it back
+    trained = train_coder([documents()[:20]], 300)
+    assert trained.byte_tokens is None
+    lowered = tokenizer_module.coder_of(coder.model.to_str()).model
+    lowered.normalizer = normalizers.Lowercase()
+    assert tokenizer_module.coder_of(lowered.to_str()).byte_tokens is None
 
 
 def test_training_is_repeatable() -> None:
@@ -119,8 +139,9 @@ def test_the_step_writes_shards_with_its_tokenizer(tmp_path: Path) -> None:
 
 
 def test_a_large_vocabulary_takes_four_bytes(tmp_path: Path) -> None:
-    coder = byte_coder()
-    coder.model.add_tokens([f"word{number}" for number in range(1 << 16)])
+    model = byte_coder().model
+    model.add_tokens([f"word{number}" for number in range(1 << 16)])
+    coder = tokenizer_module.coder_of(model.to_str())
     facts = write_shard([["word65535 word0"]], coder, 2, tmp_path / "a.bin")
     assert facts.dtype == "uint32"
     assert coder.decoded(read_tokens([tmp_path / "a.bin"])[0]).startswith("word65535")

@@ -150,6 +150,13 @@ def test_a_price_that_nobody_publishes_rules_out_where_money_counts() -> None:
     assert isinstance(plan_graphics(with_budget, CATALOG), Infeasible)
 
 
+def test_a_chip_whose_driver_no_source_tells_is_no_workstation() -> None:
+    seats = "task: graphics\ngraphics: {use: virtual-workstation, sessions: 4, memory: 4GB}\n"
+    found = refused(seats + "where: {machines: [n1-*xp4]}\n")
+    assert "no source tells which driver for workstations still serves NVIDIA P4" in found.what
+    assert found.fix == "use G2, G4 or N1+T4"
+
+
 def test_a_share_of_a_gpu_is_no_workstation() -> None:
     seats = "task: graphics\ngraphics: {use: virtual-workstation, sessions: 4, memory: 8GB}\n"
     found = refused(seats + "where: {machines: [g4-standard-6, g4-standard-24]}\n")

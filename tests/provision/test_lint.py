@@ -76,6 +76,49 @@ def test_a_folder_gives_its_files_and_leaves_out_what_is_nothing(
     assert main(["lint", str(tmp_path / "empty")]) == 2
 
 
+@pytest.mark.parametrize("platform", ["slurm", "gke"])
+def test_what_provision_writes_is_linted_without_a_note(
+    platform: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload, folder = ROOT / "examples" / "finetuning-lora.yaml", tmp_path / "out"
+    words = ["--project", "p1-abcdef", "--zone", "us-central1-a", "-o", str(folder)]
+    assert main(["provision", str(workload), "--on", platform, *words]) == 0
+    capsys.readouterr()
+    assert main(["lint", str(folder), "--strict"]) == 0
+    assert "0 errors, 0 warnings, 0 notes" in capsys.readouterr().out
+    blueprint = folder / "blueprint.json"
+    blueprint.write_text(blueprint.read_text().replace('"number": 1', '"number": 2'))
+    assert main(["lint", str(folder)]) == 2
+    out = capsys.readouterr().out
+    assert "blueprint.json: its contents are not those of its hash" in out
+    assert "fix: make it again with `gpuyard provision`" in out
+
+
+@pytest.mark.parametrize(
+    "text", ["", "---\n", "# nothing yet\n", "apiVersion: v1\nkind: List\nitems: []\n"], ids=["blank", "mark", "remark", "list"]
+)  # fmt: skip
+def test_a_file_that_deploys_nothing_says_so(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.yaml"
+    path.write_text(text)
+    assert main(["lint", str(path)]) == 2
+    assert "holds nothing to deploy" in capsys.readouterr().err
+    assert main(["lint", str(tmp_path)]) == 0
+    assert "note: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["v1 Pod", "batch/v1 Job", "apps/v1 Deployment", "v1 ConfigMap"])
+def test_an_object_that_is_only_its_kind_is_refused(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version, name = kind.split()
+    path = tmp_path / "hollow.yaml"
+    path.write_text(f"apiVersion: {version}\nkind: {name}\n")
+    assert main(["lint", str(path)]) == 2
+    out = capsys.readouterr().out
+    assert "the object has no name" in out
+    assert ('"spec" is missing' in out) == (name in ("Pod", "Job", "Deployment"))
+
+
 def test_a_script_that_bash_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.sbatch"
     path.write_text("#!/bin/bash\n#SBATCH --time=1\nif true; then\n  echo\n")

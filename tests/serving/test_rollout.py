@@ -14,7 +14,7 @@ import pytest
 from gpuyard.errors import RefusedError
 from gpuyard.home import Home
 from gpuyard.registry import Registry
-from gpuyard.serving import CanarySpec, Endpoints, GuardSpec, Mount, Settings, deploy, folder_of
+from gpuyard.serving import Canary, CanarySpec, Endpoints, GuardSpec, Mount, Settings, deploy, folder_of
 
 from .cases import Load, ask, bundle, register, rows, serving, until
 
@@ -69,6 +69,7 @@ def test_models_are_loaded_and_left_on_order_by_all_workers(home: Home, tmp_path
         until(lambda: seen("") == {"2"})
         assert ask(f"{order}/unload", b"")[0] == 200
         until(lambda: seen("") == {404})
+        until(lambda: Endpoints(home=home).get("s").models == ())
         assert ask(f"{endpoint.url}/v2/health/ready")[0] == 503
 
 
@@ -91,8 +92,10 @@ def test_a_canary_gets_its_share_and_stays_while_it_does_well(home: Home, tmp_pa
     with serving(home, MOUNTS, canaries=(canary,)) as endpoint:
         versions = [ask(f"{endpoint.url}/v2/models/m/infer", BODY)[1]["model_version"] for _ in range(200)]  # type: ignore[index]
         assert versions.count("2") == 50
+        assert endpoint.canaries == (Canary(model="m/2", share_ratio=0.25),)
         Registry(home=home).alias("m", "champion", 2)  # promoted: it answers everything
         until(lambda: ask(f"{endpoint.url}/v2/models/m")[1]["versions"] == ["2"])  # type: ignore[index]
+        until(lambda: (now := Endpoints(home=home).get("s")).models == ("m/2",) and not now.canaries)
 
 
 def test_a_canary_that_fails_is_taken_back_and_no_client_sees_it(home: Home, tmp_path: Path) -> None:
@@ -102,6 +105,7 @@ def test_a_canary_that_fails_is_taken_back_and_no_client_sees_it(home: Home, tmp
         with Load(endpoint.url, "m", BODY) as load:
             until(lambda: ask(f"{endpoint.url}/v2/models/m")[1]["versions"] == ["1"])  # type: ignore[index]
             until(lambda: all(ask(f"{endpoint.url}/v2/models/m")[1]["versions"] == ["1"] for _ in range(20)))  # type: ignore[index]
+        until(lambda: not Endpoints(home=home).get("s").canaries)
         assert load.failures == []
         assert {status for status, _ in load.answers} == {200}
         assert set(load.versions()) == {"1"}

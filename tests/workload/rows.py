@@ -16,6 +16,7 @@ from gpuyard.catalog import (
     PlatformSupport,
     Price,
     Rates,
+    Region,
     Switch,
     Transformer,
 )  # fmt: skip
@@ -97,6 +98,10 @@ CATALOG = Catalog(
             name="qfx5240-64od", label="QFX5240-64OD", vendor="Juniper", port_count=64, port_bits_per_s=800e9,
             os=("junos",), roles=("leaf", "spine"), source=SOURCE, asic="tomahawk-5",
         ),
+    ),
+    regions=tuple(
+        Region(name=name, provider="google", source=SOURCE)
+        for name in ("europe-west4", "us-central1", "us-central2", "us-east5", "us-south1", "us-west4")
     ),
     prices=tuple(
         Price(

@@ -69,6 +69,7 @@ def test_rules_have_names_of_their_own() -> None:
         PRE + "where: {engine: slurm}",
         PRE + "where: {region: us-west4}",  # a region whose prices are not known is one all the same
         PRE + "where: {region: us-central2}",
+        PRE + "where: {zone: us-south1-ai1b}",
         PRE.replace("sequence: 8192", "sequence: 128k"),  # training may lengthen the context
         PRE + "training: {global_batch: 1}",
         FT + "training: {method: qlora, lora_rank: 4096}",
@@ -109,7 +110,11 @@ def test_what_is_right_passes(text: str) -> None:
         (FT.replace("llama-3-8b", "resnet-50") + "training: {method: lora, lora_rank: 4}", "training.method", "transformer"),
         (FT + "training: {global_batch: 60k}", "training.global_batch", "50000 samples"),
         (PRE.replace("15T", "15T, epochs: -1"), "data.epochs", "not above zero"),
-        (PRE + "where: {zone: us-centrl1-a}", "where.zone", 'use "us-central1"'),
+        (PRE + "where: {zone: us-centrl1-a}", "where.zone", "use us-central1 or us-central2, or"),
+        (PRE + "where: {region: us-centrall1}", "where.region", "use us-central1 or us-central2, or"),
+        (PRE + "where: {region: us-east6}", "where.region", "use us-east5"),
+        (PRE + "where: {region: mars-north1}", "where.region", "add [regions.mars-north1] to a catalog"),
+        (PRE + "where: {region: any}", "where.region", "like us-central1"),
         (PRE + "where: {region: Iowa}", "where.region", "like us-central1"),
         (PRE + "where: {region: us-central1-a}", "where.region", "not a region"),
         (PRE + "where: {machines: [g2-*], platform: slurm, exclude: [c3-*, g2-standard-96]}", "where.machines[0]", "excluded by g2-standard-96"),

@@ -45,7 +45,8 @@ def test_frameworks() -> None:
 @pytest.mark.parametrize(
     ("zone", "region"),
     [("us-central1-a", "us-central1"), ("northamerica-northeast2-c", "northamerica-northeast2"), ("us-central1", None),
-     ("", None), ("US-Central1-a", None), ("us-central1-ab", None)],
+     ("", None), ("US-Central1-a", None), ("us-central1-ab", None),
+     ("us-south1-ai1b", "us-south1"), ("us-south1-ai1", None)],
 )  # fmt: skip
 def test_a_zone_tells_its_region(zone: str, region: str | None) -> None:
     assert region_of(zone) == region

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,12 +21,12 @@ from gpuyard.learn.bundle import write_model
 from gpuyard.learn.spec import Mlp, Trees
 from gpuyard.learn.trainer import Training
 from gpuyard.learn.training_data import Loaded
+from gpuyard.measure import Tell, silent
 from gpuyard.perf.local import Served, ServingProbe, fit_serving
 from gpuyard.serving import Endpoint, Mount, Settings, deploy, folder_of, stop
 
 __all__ = ["measure_serving", "request_cost_s", "served_cost_s", "work_of"]
 
-Tell = Callable[[str], None]
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CONNECTIONS, ROUNDS, WARM_UP = 8, 250, 25
 # Features, width and layers of networks; features, rounds and leaves of trees.
@@ -47,7 +47,7 @@ def work_of(spec: TrainSpec, features: int, classes: int) -> tuple[float, float]
     return sum(2.0 * a * b for a, b in itertools.pairwise(widths)), 0.0
 
 
-def measure_serving(tell: Tell = lambda _: None) -> ServingProbe:
+def measure_serving(tell: Tell = silent) -> ServingProbe:
     """Serves a few models, each for a moment; gives the constants that their costs follow."""
     models: list[Served] = []
     for spec, features in _specs():

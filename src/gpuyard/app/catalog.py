@@ -58,6 +58,7 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"), ("speed", "port_bits_per_s"),
         ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
     ),
+    "regions": (("name", "name"), ("provider", "provider"), ("place", "place"), ("note", "note")),
     "prices": (
         ("provider", "provider"), ("region", "region"), ("machine", "machine"), ("on demand", "on_demand"),
         ("spot", "spot"), ("1 year", "committed_1y"), ("3 years", "committed_3y"), ("date", "date"),

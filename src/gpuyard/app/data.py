@@ -32,7 +32,9 @@ _PIPELINES = (".yaml", ".yml", ".toml")
 
 
 def read_data(path: Path, section: str = "data") -> DataSpec:
-    """The data section of a workload file, or of a file that holds it alone; a data file is its own source."""
+    """The data section of a workload file, or of a file that holds it alone; a file or folder of data is its source."""
+    if path.is_dir() and (files := sorted(file for file in path.iterdir() if file.suffix in _PIPELINES)):
+        raise InputError.one(str(path), "is a folder with a workload file, not data", f"name the file: {files[0]}")
     if path.suffix not in _PIPELINES:
         return DataSpec(source=str(path.resolve()))
     root = read_file(path).root
@@ -55,6 +57,9 @@ def run_data(
     memory_bytes: float = MEMORY_BYTES, progress: Callable[[Progress], None] = lambda _: None,
 ) -> Prepared:  # fmt: skip
     """Prepares the data that a file declares."""
+    if (path / "manifest.json").is_file():
+        fix = f"`gpuyard data show {path}` shows it; to prepare it anew, name the workload file or the source"
+        raise InputError.one(str(path), "holds data that was prepared already", fix)
     runner: Engine = RayEngine(address=address) if engine == "ray" else LocalEngine()
     return prepare(
         read_data(path), base=path.resolve().parent, out=out or data_folder(path), engine=runner,

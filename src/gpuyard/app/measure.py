@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from gpuyard.document import dump_json, load_json
 from gpuyard.errors import InputError, RefusedError
 from gpuyard.home import Home, write_whole
 from gpuyard.measure import (
+    Tell,
     accelerators,
     cache_rates,
     cores_count,
@@ -23,6 +24,7 @@ from gpuyard.measure import (
     process_rates,
     processor,
     product_rates,
+    silent,
     storage_rates,
     versions,
 )
@@ -32,7 +34,6 @@ from gpuyard.perf.local import LocalProfile, Rate, fit_probes
 __all__ = ["PROFILE", "measure_machine", "measure_rates", "read_profile", "save_profile", "trainers_here"]
 
 PROFILE = "machine.json"
-Tell = Callable[[str], None]
 
 
 def trainers_here() -> tuple[str, ...]:
@@ -47,13 +48,12 @@ def measure_machine(
     *,
     serving: bool = True,
     quick: bool = False,
-    tell: Tell = lambda _: None,
+    tell: Tell = silent,
 ) -> LocalProfile:
     """Rates of what the trainers use (all of it where none are named), short trainings, and the constants of both."""
     profile = measure_rates(folder, trainers, quick=quick, tell=tell)
     for trainer in trainers_here() if trainers is None else trainers:
-        tell(f"short trainings of {trainer}")
-        probes = probes_of(trainer, shapes_of(trainer, quick=quick))
+        probes = probes_of(trainer, shapes_of(trainer, quick=quick), tell=tell)
         fit = fit_probes(profile, trainer, probes)
         profile = replace(profile, probes=(*profile.probes, *probes), fits=(*profile.fits, fit))
     if serving and all(map(has, ("granian", "onnxruntime", "jax", "lightgbm"))):
@@ -62,7 +62,7 @@ def measure_machine(
 
 
 def measure_rates(
-    folder: Path, trainers: Sequence[str] | None = None, *, quick: bool = False, tell: Tell = lambda _: None
+    folder: Path, trainers: Sequence[str] | None = None, *, quick: bool = False, tell: Tell = silent
 ) -> LocalProfile:
     """The machine without trainings: rates of what the trainers use, of all of it where none are named."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,13 +79,14 @@ def measure_rates(
 def _rates(folder: Path, trainers: Sequence[str], tell: Tell, *, whole: bool) -> Iterator[Rate]:
     """The rates of the machine; storage and processes only of the whole of it."""
     used = {trainer.partition("_")[0] for trainer in trainers}
+    if whole:
+        tell("storage")
+        yield from storage_rates(folder)  # first: a folder without room is told before the minutes of the rest
     yield from product_rates(("numpy", "torch", "jax") if whole else tuple(used), tell)
     tell("memory")
     yield from memory_rates()
     yield from cache_rates(tuple(used), tell)
     if whole:
-        tell("storage")
-        yield from storage_rates(folder)
         tell("processes")
         yield from process_rates()
 

@@ -6,9 +6,11 @@ python -m gpuyard.app.probes OUT.json < SHAPES.json
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from gpuyard.home import write_whole
 from gpuyard.learn import Table, Tokens, TrainSpec, fit_data
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import Mlp, Network, TorchMlp, TorchNetwork, Trees
+from gpuyard.measure import Tell, silent
 from gpuyard.perf.local import Probe, Work, mlp_work, plain_bytes, transformer_work, trees_work
 
 __all__ = ["Shape", "probe", "probes_of", "shapes_of"]
@@ -30,9 +33,11 @@ LAP = 3  # steps between two readings of the clock; of steps that are long, one
 LONG_FLOP = 2e8  # of such a step
 LEAST_LAPS, TIMED_S = 5, 0.2  # of one training
 MOST_STEPS, BATCHES = 3000, 60  # more steps than are needed; batches in the data
+MOST_ROUNDS = 100  # of trees, as a training has: a hundred trees on, few rows hold nothing more to split
 SEED = 3
 SWEEPS = 3  # over all shapes
 LIMIT_S = 900.0
+TRIED = "tried\n"  # what the other process says after each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +81,8 @@ TRANSFORMERS = (
 )  # fmt: skip
 # Rows, features and leaves of boosted trees.
 TREES = (
-    (300, 20, 31), (500, 10, 15), (500, 100, 31), (1500, 40, 31), (5000, 20, 31), (5000, 200, 15), (20000, 10, 15),
-    (10000, 10, 127), (20000, 50, 63), (50000, 30, 31), (100000, 10, 31),
+    (80, 10, 31), (300, 20, 31), (500, 10, 15), (500, 100, 31), (1500, 40, 31), (5000, 20, 31), (5000, 200, 15),
+    (20000, 10, 15), (10000, 10, 127), (20000, 50, 63), (50000, 30, 31), (100000, 10, 31),
 )  # fmt: skip
 
 
@@ -143,7 +148,7 @@ def _spec(shape: Shape, steps: int) -> TrainSpec:
     """The training of a shape."""
     lap, batch = _lap(shape), shape.batch
     if shape.trainer == "trees":
-        return TrainSpec(log_every=lap, trees=Trees(rounds=steps, leaves=shape.width))
+        return TrainSpec(log_every=lap, trees=Trees(rounds=min(steps, MOST_ROUNDS), leaves=shape.width))
     if shape.trainer == "jax_mlp":
         return TrainSpec(log_every=lap, jax_mlp=Mlp(hidden=shape.width, layers=shape.layers, batch=batch, steps=steps))
     if shape.trainer == "torch_mlp":
@@ -154,20 +159,48 @@ def _spec(shape: Shape, steps: int) -> TrainSpec:
     return TrainSpec(log_every=lap, torch_transformer=TorchNetwork(shape=shape.transformer, batch=batch, steps=steps))
 
 
-def probes_of(trainer: str, shapes: Sequence[Shape] | None = None, sweeps: int = SWEEPS) -> tuple[Probe, ...]:
+def probes_of(
+    trainer: str, shapes: Sequence[Shape] | None = None, sweeps: int = SWEEPS, tell: Tell = silent
+) -> tuple[Probe, ...]:
     """The trainings of a trainer, tried in another process; the usual shapes where none are given."""
     asked = _Shapes(shapes=tuple(shapes if shapes is not None else shapes_of(trainer)), sweeps=sweeps)
     with tempfile.TemporaryDirectory(prefix="gpuyard-probes-") as folder:
-        out = Path(folder) / "probes.json"
-        words = [sys.executable, "-m", "gpuyard.app.probes", str(out)]
-        done = subprocess.run(
-            words, input=dump_json(asked), capture_output=True, text=True, check=False, timeout=LIMIT_S,
-            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
-        )  # fmt: skip
-        if done.returncode != 0 or not out.exists():
-            said = (done.stderr.strip().splitlines() or ["it ended at once"])[-1]
+        out, log = Path(folder) / "probes.json", Path(folder) / "log"
+        code = _tried(asked, trainer, out, log, tell)
+        if code != 0 or not out.exists():
+            said = (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it ended at once"])[-1]
             raise RefusedError(f"probes of {trainer}", said, "pip install 'gpuyard[run,jax,torch]'")
         return load_json(out.read_text(encoding="utf-8"), _Probes, str(out)).probes
+
+
+def _tried(asked: _Shapes, trainer: str, out: Path, log: Path, tell: Tell) -> int:
+    """Runs the other process, which says a line after every training; gives its exit code."""
+    total, done = len(asked.shapes) * asked.sweeps, 0
+    given = out.with_name("shapes.json")
+    given.write_text(dump_json(asked), encoding="utf-8")
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(out.parent), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    with given.open("rb") as shapes, log.open("wb") as noise:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpuyard.app.probes", str(out)], stdin=shapes, stdout=subprocess.PIPE, stderr=noise,
+            text=True, env={**os.environ, **cache},
+        )  # fmt: skip
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
+        try:
+            assert process.stdout is not None
+            tell(f"short trainings of {trainer}", done, total)
+            for line in process.stdout:
+                done += line == TRIED
+                tell(f"short trainings of {trainer}", done, total)
+            code = process.wait()
+        finally:
+            limit.cancel()
+            process.kill()
+            process.communicate()
+    if code == -signal.SIGKILL:
+        what = f"were killed: they took more than {LIMIT_S:g} s, or more memory than there is"
+        raise RefusedError(f"probes of {trainer}", what, "stop what else runs here, or add --quick")
+    return code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +223,20 @@ def main(words: list[str]) -> None:
     what else the machine does, and its neighbours, only makes a training slower, so the fastest sweep counts."""
     asked = load_json(sys.stdin.read(), _Shapes, "shapes")
     shapes = sorted(asked.shapes, key=lambda shape: plain_bytes(_work(shape)))
-    first = [probe(shape) for shape in shapes]
+    first = [_said(probe(shape)) for shape in shapes]
     times_s = [[each.step_s for each in first]]
-    times_s += [[probe(shape).step_s for shape in shapes] for _ in range(asked.sweeps - 1)]
+    times_s += [[_said(probe(shape)).step_s for shape in shapes] for _ in range(asked.sweeps - 1)]
     probes = tuple(
         replace(each, step_s=min(times)) for each, times in zip(first, zip(*times_s, strict=True), strict=True)
     )
     write_whole(Path(words[0]), dump_json(_Probes(probes=probes)))
+
+
+def _said(done: Probe) -> Probe:
+    """The probe, after its line for the process that waits."""
+    sys.stdout.write(TRIED)
+    sys.stdout.flush()
+    return done
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from gpuyard.catalog.machines import Consumption, Machine, Network, PlatformSupp
 from gpuyard.catalog.models import LatentAttention, MixtureOfExperts, Model, ModelKind, Transformer
 from gpuyard.catalog.platforms import Platform, PlatformName, Task
 from gpuyard.catalog.prices import Price
+from gpuyard.catalog.regions import Region
 from gpuyard.catalog.rows import Source
 from gpuyard.catalog.storage import Storage
 from gpuyard.catalog.switches import Asic, Headroom, HeadroomLookup, PauseResponse, Switch, SwitchOs
@@ -17,6 +18,7 @@ from gpuyard.catalog.switches import Asic, Headroom, HeadroomLookup, PauseRespon
 __all__ = [
     "Asic", "Catalog", "Chip", "ChipKind", "Consumption", "Framework", "GraphicsEngine", "Guidance", "Headroom",
     "HeadroomLookup", "Interruption", "LatentAttention", "Machine", "MixtureOfExperts", "Model", "ModelKind",
-    "Network", "PauseResponse", "Platform", "PlatformName", "PlatformSupport", "Price", "Provider", "Rates", "Row",
-    "ScaleUp", "Source", "Storage", "Switch", "SwitchOs", "Task", "Transformer", "find", "load_catalog", "read_config",
+    "Network", "PauseResponse", "Platform", "PlatformName", "PlatformSupport", "Price", "Provider", "Rates", "Region",
+    "Row", "ScaleUp", "Source", "Storage", "Switch", "SwitchOs", "Task", "Transformer", "find", "load_catalog",
+    "read_config",
 ]  # fmt: skip

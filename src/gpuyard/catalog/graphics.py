@@ -28,6 +28,9 @@ class GraphicsEngine:
     decode_frames_per_s: Annotated[float | None, RATE] = None
     vws: Annotated[Answer | None, Doc("whether Google rents it with a licence for virtual workstations")] = None
     vws_usd_per_hour: Annotated[HourlyPrice | None, Doc("that licence, for one GPU")] = None
+    vws_driver: Annotated[
+        str | None, Doc("the release of NVIDIA's vGPU software that serves it there; none: no source tells one")
+    ] = None
     display_count: Annotated[int | None, AtLeast(1), Doc("displays of one virtual workstation")] = None
     display_pixel_count: Annotated[int | None, AtLeast(1), Doc("pixels of all its displays together")] = None
     note: str = ""

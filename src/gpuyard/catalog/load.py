@@ -16,6 +16,7 @@ from gpuyard.catalog.models import Model
 from gpuyard.catalog.platforms import Platform
 from gpuyard.catalog.prices import Price
 from gpuyard.catalog.references import BrokenReference, broken_references
+from gpuyard.catalog.regions import Region
 from gpuyard.catalog.rows import Source
 from gpuyard.catalog.storage import Storage
 from gpuyard.catalog.switches import Asic, Switch
@@ -54,6 +55,7 @@ class Catalog:
     interruptions: tuple[Interruption, ...] = ()
     asics: tuple[Asic, ...] = ()
     switches: tuple[Switch, ...] = ()
+    regions: tuple[Region, ...] = ()
     prices: tuple[Price, ...] = ()
     models: tuple[Model, ...] = ()
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Bytes, LinkSpeed, SourceNames, Watts
 from gpuyard.document import AtLeast, Doc
-from gpuyard.units import BYTES, COUNT
+from gpuyard.units import BITS_PER_S, BYTES, COUNT, show
 
 __all__ = ["Answer", "Consumption", "Machine", "Network", "NetworkTechnology", "Offer", "PlatformSupport", "Provider"]
 
@@ -31,6 +31,12 @@ class Network:
     rail_count: Annotated[int | None, AtLeast(1)] = None
     mtu_bytes: Annotated[int | None, BYTES] = None
     vpc_layout: str = ""
+
+    @property
+    def words(self) -> str:
+        """The technology, and the speed of one machine where it is known."""
+        speed = self.fabric_bits_per_s or self.max_bits_per_s
+        return f"{self.technology}, {show(speed, BITS_PER_S)} a machine" if speed else self.technology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

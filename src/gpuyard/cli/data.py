@@ -23,7 +23,9 @@ __all__ = ["ACTIONS", "add_arguments", "run"]
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     """The arguments of `run`."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file, a data section alone, or a data file")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a workload file, a data section alone, or data: a file or folder"
+    )
     parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="where to (default .gpuyard/data/ beside FILE)")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where it runs (default local)")
     parser.add_argument(

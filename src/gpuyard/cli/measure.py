@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in known:
             raise InputError.one("--trainer", f'"{name}" cannot be tried here', f"use {', '.join(known)}")
     home = Home(path=arguments.home)
+    home.check_writable()
     profile = measure_machine(home.path, arguments.trainer, quick=arguments.quick, tell=print_doing)
     path = save_profile(profile, home)
     if arguments.json:

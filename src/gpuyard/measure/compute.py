@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from gpuyard.measure.progress import Tell, silent
 from gpuyard.measure.timing import timed
 from gpuyard.perf.local import Rate
 
@@ -39,9 +40,7 @@ def accelerators() -> tuple[str, ...]:
     return tuple(found)
 
 
-def product_rates(
-    frameworks: Sequence[str] = ("numpy", "torch", "jax"), told: Callable[[str], None] = lambda _: None
-) -> Iterator[Rate]:
+def product_rates(frameworks: Sequence[str] = ("numpy", "torch", "jax"), told: Tell = silent) -> Iterator[Rate]:
     """Square products of growing size, by framework, device and type; of frameworks that are installed."""
     for name, rates in (("numpy", _numpy), ("torch", _torch), ("jax", _jax)):
         if name in frameworks and has(name):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gpuyard.measure.compute import has
-from gpuyard.measure.timing import timed
+from gpuyard.measure.progress import Tell, silent
+from gpuyard.measure.timing import Timed, timed
 from gpuyard.perf.local import Product, ProductKind, Rate, Timing
 
 __all__ = ["cache_rates", "kinds_of", "layer_timings"]
@@ -34,9 +35,7 @@ def kinds_of(by: str, *, transformer: bool = True) -> tuple[ProductKind, ...]:
     return ("forward", "input", "weight", *(tokens if transformer else ()))
 
 
-def layer_timings(
-    trainers: Sequence[str], told: Callable[[str], None] = lambda _: None, *, quick: bool = False
-) -> Iterator[Timing]:
+def layer_timings(trainers: Sequence[str], told: Tell = silent, *, quick: bool = False) -> Iterator[Timing]:
     """The kinds of product that the trainers use, over a grid of shapes, by the frameworks that are installed."""
     for by, make in (("torch", _torch), ("jax", _jax)):
         used = [trainer for trainer in trainers if trainer.startswith(by)]
@@ -48,9 +47,12 @@ def layer_timings(
             for axes in ((TOKENS, WIDTHS, HEADS) if kind == "attention" else (ROWS, INPUTS, OUTPUTS),)
             for rows, inputs, outputs in itertools.product(*(_fewer(axis) if quick else axis for axis in axes))
         ]
-        told(f"{len(products)} products by {by}")
         calls = [make(product) for product in products]
-        sweeps = [[timed(call, BUDGET_S / SWEEPS) for call, _ in calls] for _ in range(SWEEPS)]
+        sweeps: list[list[Timed]] = [[] for _ in range(SWEEPS)]
+        for number, (sweep, (call, _)) in enumerate(itertools.product(sweeps, calls)):
+            told(f"products by {by}", number, SWEEPS * len(calls))
+            sweep.append(timed(call, BUDGET_S / SWEEPS))
+        told(f"products by {by}", SWEEPS * len(calls), SWEEPS * len(calls))
         for product, (_, rounds), times in zip(products, calls, zip(*sweeps, strict=True), strict=True):
             found = min(times, key=lambda each: each.median_s)
             yield Timing(
@@ -64,7 +66,7 @@ def _fewer(axis: tuple[int, ...]) -> tuple[int, ...]:
     return axis[::-2][::-1]
 
 
-def cache_rates(frameworks: Sequence[str], told: Callable[[str], None] = lambda _: None) -> Iterator[Rate]:
+def cache_rates(frameworks: Sequence[str], told: Tell = silent) -> Iterator[Rate]:
     """What a sum of two arrays into one of them moves in a second, from sizes that a cache holds to beyond them all."""
     for by, make in (("torch", _torch_sum), ("jax", _jax_sum)):
         if by in frameworks and has(by):

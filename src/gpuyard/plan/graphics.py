@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuyard.catalog import Catalog, Machine
 from gpuyard.errors import Infeasible
@@ -63,9 +63,17 @@ def plan_graphics(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         options,
         misses,
         searched_count=searched,
-        nothing=Infeasible(binding="where.machines", what="no machine here draws pixels", fix="allow G2, G4 or N1+T4"),
+        nothing=_nothing(misses),
         notes=NOTES[graphics.use],
     )
+
+
+def _nothing(misses: Sequence[Miss]) -> Infeasible:
+    """What is said where no number would release a machine: why the first of them cannot."""
+    if not misses:
+        return Infeasible(binding="where.machines", what="no machine here draws pixels", fix="allow G2, G4 or N1+T4")
+    first = misses[0]
+    return Infeasible(binding=first.binding, what=f"{first.family}: {first.what}", fix=first.fix)
 
 
 def _scene(workload: Workload, graphics: Graphics, machine: Machine, catalog: Catalog) -> Scene | Miss | None:

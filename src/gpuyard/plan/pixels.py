@@ -91,6 +91,9 @@ def _workstations(scene: Scene) -> Fit | Miss:
     own = scene.workload.where.provider == "onprem"
     if (engine.display_count is None) if own else engine.vws != "yes":
         return scene.no("graphics.use", f"{scene.chip.label} has no virtual workstations")
+    if not own and engine.vws_driver is None:
+        what = f"no source tells which driver for workstations still serves {scene.chip.label}"
+        return scene.no("catalog.graphics", what)
     if not own and scene.machine.vws_api_name is None:
         what = f"no source tells that {scene.machine.name} can be had as a virtual workstation"
         share = scene.share_ratio

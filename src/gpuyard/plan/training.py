@@ -46,7 +46,7 @@ from gpuyard.plan.option import Arrangement, Cluster, Option, Part, Plan, Reject
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.shortlist import SHORTLIST, Networks, one_way, timed_again
 from gpuyard.plan.storage import storage_need, storage_picks
-from gpuyard.units import BITS_PER_S, BYTES, DURATION, show
+from gpuyard.units import BYTES, DURATION, show
 from gpuyard.workload import Workload
 
 __all__ = ["Search", "option_case", "plan_training"]
@@ -311,7 +311,7 @@ def _option(search: Search, machine_count: int, found: Evaluated, catalog: Catal
         error_ratio=search.error_ratio,
         bills=verdict.bills,
         platforms=suitability(search.workload, row, machine_count, catalog),
-        network=_network(row),
+        network=row.network.words,
         arrangement=_arrangement(found.ways, best),
         steps_count=demand.steps_count,
         mfu_ratio=model_flop_per_token(search.case().arch) * tokens_per_s / (chips * peak),
@@ -366,12 +366,6 @@ def _parts(value: StepTime | Memory) -> tuple[Part, ...]:
         )
         for field in fields(value)
     )
-
-
-def _network(row: Machine) -> str:
-    """What joins the machines."""
-    speed = row.network.fabric_bits_per_s or row.network.max_bits_per_s
-    return f"{row.network.technology}, {show(speed, BITS_PER_S)} a machine" if speed else row.network.technology
 
 
 def _reasons(search: Search, catalog: Catalog) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from gpuyard.provision.recognise import read_parts
 from gpuyard.provision.validate.blueprint import blueprint_faults
 from gpuyard.provision.validate.google import google_faults
 from gpuyard.provision.validate.kubernetes import kubernetes_faults
+from gpuyard.provision.validate.records import record_faults
 from gpuyard.provision.validate.sbatch import sbatch_faults
 
 __all__ = ["Lint", "Linted", "lint"]
@@ -25,6 +26,7 @@ VALIDATORS: dict[Kind, Callable[[Part], Iterator[Finding]]] = {
     "google": google_faults,
     "blueprint": blueprint_faults,
     "sbatch": sbatch_faults,
+    "record": record_faults,
 }
 
 

@@ -10,13 +10,13 @@ from gpuyard.document import Document, Plain
 
 __all__ = ["Kind", "Part", "View", "duration_s"]
 
-Kind = Literal["kubernetes", "google", "blueprint", "sbatch"]
+Kind = Literal["kubernetes", "google", "blueprint", "sbatch", "record"]
 _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A Kubernetes object, the body of a Google request, a Toolkit blueprint or a batch script."""
+    """A Kubernetes object, the body of a Google request, a Toolkit blueprint, a batch script or a record of ours."""
 
     file: str
     number: int  # of the document in its file, from 1
@@ -27,7 +27,7 @@ class Part:
     prefix: str = ""  # the path of the body inside the document
     method: str = ""  # the Google method, where the file names it
     parameters: Plain = None  # the method's parameters, where the file gives them
-    text: str = ""  # of a script
+    text: str = ""  # of a script or a record
 
     @property
     def root(self) -> View:

@@ -1,4 +1,4 @@
-"""What a file is: Kubernetes objects, a Google request, a Toolkit blueprint or a batch script."""
+"""What a file is: Kubernetes objects, a Google request, a Toolkit blueprint, a batch script or a record of ours."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.finding import Finding
 from gpuyard.provision.part import Part
 from gpuyard.provision.validate.google import find_method, guess_schema, schema_named
+from gpuyard.provision.validate.records import RECORDS
 from gpuyard.provision.validate.sbatch import script_part
 
 __all__ = ["read_parts"]
@@ -30,6 +31,9 @@ def read_parts(artefact: Artefact, given: str = "") -> tuple[tuple[Part, ...], t
     parts = tuple(
         part for number, document in enumerate(documents, start=1) for part in _parts(artefact, document, number, given)
     )
+    if not parts:
+        fix = "write the objects, or leave the file out: a template that renders to nothing looks like this"
+        raise InputError.one(artefact.name, "holds nothing to deploy: no object stands in it", fix)
     what = "only the last one counts"
     return parts, tuple(
         Finding(rule="twice", severity="error", where=problem.where, what=f"{problem.what}: {what}", fix=problem.fix)
@@ -61,7 +65,9 @@ def _parts(artefact: Artefact, document: Document, number: int, given: str) -> I
     if not isinstance(body, dict):
         raise InputError.one(str(document.root.place), "not a mapping of keys", UNKNOWN_FIX)
     blank = Part(file=artefact.name, number=number, kind="google", type="", body=body, document=document)
-    if given:
+    if record := _record(body):
+        yield replace(blank, kind="record", type=record, body=None, text=artefact.text)
+    elif given:
         yield _google(blank, given)
     elif isinstance(body.get("apiVersion"), str) and isinstance(body.get("kind"), str):
         yield from _objects(blank, body, "")
@@ -78,6 +84,12 @@ def _parts(artefact: Artefact, document: Document, number: int, given: str) -> I
         yield replace(blank, type=guessed)
     else:
         raise InputError.one(str(document.root.place), "lint does not know what this is", UNKNOWN_FIX)
+
+
+def _record(body: dict[str, Plain]) -> str:
+    """Which of the files that gpuyard keeps for itself this is; an empty text if it is none."""
+    name, _, number = str(body.get("format", "")).rpartition("-")
+    return name if name in RECORDS and number.isdigit() else ""
 
 
 def _google(part: Part, given: str) -> Part:

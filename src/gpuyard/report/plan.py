@@ -9,7 +9,7 @@ from gpuyard.report.inference import service_facts, service_sections, service_ta
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis, Bar, Point, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Column, Table
-from gpuyard.units import BYTES, BYTES_PER_S, COUNT, DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
+from gpuyard.units import BYTES, BYTES_PER_S, COUNT, DURATION, MEMORY, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, show
 
 __all__ = ["explain_option", "option_section", "plan_page", "plan_sections", "plan_table"]
 
@@ -122,13 +122,16 @@ def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
     """One option in full, as tables."""
     option = plan.options[number - 1]
     trains, needs = option.arrangement is not None, option.storage_need
+    unit = (
+        MEMORY if option.service else BYTES
+    )  # serving fills what the driver shows, training what the data sheet prints
     return (
         service_facts(option) if option.service else _facts(option),
         _sum("step time" if trains else "time", option.step_parts, lambda value: show(value, DURATION, 4)),
         _sum(
             "memory of the fullest chip" if option.cluster.chip else "memory of a machine",
             option.memory_parts,
-            lambda value: show(value, BYTES, 4),
+            lambda value: show(value, unit, 4),
         ),
         *((_bills(option),) if option.bills else ()),
         _platforms(option),

@@ -36,10 +36,11 @@ def print_progress(done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def print_doing(text: str) -> None:
-    """What long work has come to, on standard error; silent when nobody looks."""
+def print_doing(text: str, done: int = 0, total: int = 0, /) -> None:
+    """What long work has come to, on standard error; what is counted rewrites its line. Silent when nobody looks."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"{text}\n")
+        line = f"\r\x1b[K{text}: {done} of {total}" if total else text
+        sys.stderr.write(line if done < total else f"{line}\n")
         sys.stderr.flush()
 
 

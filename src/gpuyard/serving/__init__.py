@@ -1,7 +1,7 @@
 """Deployment: models behind an inference server, swapped and tried out while it answers."""
 
 from gpuyard.serving.deploy import deploy, is_ready, stop
-from gpuyard.serving.endpoints import Endpoint, Endpoints
+from gpuyard.serving.endpoints import Canary, Endpoint, Endpoints
 from gpuyard.serving.server import folder_of, serve
 from gpuyard.serving.spec import (
     BatchSpec,
@@ -15,6 +15,6 @@ from gpuyard.serving.spec import (
 )
 
 __all__ = [
-    "BatchSpec", "CanarySpec", "DeploySpec", "Endpoint", "Endpoints", "GuardSpec", "LimitSpec", "Mount", "Settings",
-    "check_settings", "deploy", "folder_of", "is_ready", "serve", "stop",
+    "BatchSpec", "Canary", "CanarySpec", "DeploySpec", "Endpoint", "Endpoints", "GuardSpec", "LimitSpec", "Mount",
+    "Settings", "check_settings", "deploy", "folder_of", "is_ready", "serve", "stop",
 ]  # fmt: skip

@@ -48,7 +48,7 @@ def deploy(settings: Settings, *, within_s: float = 120.0) -> Endpoint:
             time.sleep(LOOK_S)
             own = next((item for item in endpoints.all() if item.pid == pid and item.state == "running"), None)
             if own is not None and is_ready(own.url):
-                return own
+                return endpoints.get(own.name)  # as its workers have noted it since
     except BaseException:
         _end(pid)
         raise

@@ -14,7 +14,7 @@ from gpuyard.errors import InputError, RefusedError, nearest
 from gpuyard.home import Home
 from gpuyard.serving.spec import Settings
 
-__all__ = ["TABLES", "Endpoint", "Endpoints", "State"]
+__all__ = ["TABLES", "Canary", "Endpoint", "Endpoints", "State"]
 
 State = Literal["running", "stopped", "lost"]
 TABLES = (
@@ -24,7 +24,16 @@ TABLES = (
         born TEXT NOT NULL, workers INTEGER NOT NULL, started_s REAL NOT NULL, ended_s REAL, folder TEXT NOT NULL
     )
     """,
+    "ALTER TABLE endpoints ADD COLUMN canaries TEXT NOT NULL DEFAULT ''",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """A version that answers a share of its model's requests."""
+
+    model: str  # NAME/VERSION
+    share_ratio: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +42,7 @@ class Endpoint:
 
     name: str
     models: tuple[str, ...]  # NAME/VERSION in use
+    canaries: tuple[Canary, ...] = ()  # beside them now; one that was taken back is not here
     url: str
     pid: int
     workers: int
@@ -59,15 +69,18 @@ class Endpoints:
                     f"stop it with `gpuyard serve --stop {settings.name}`, or give this one another --name",
                 )  # fmt: skip
             connection.execute(
-                "INSERT OR REPLACE INTO endpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                "INSERT OR REPLACE INTO endpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, '')",
                 (settings.name, " ".join(models), settings.host, settings.port, pid, _born(pid), settings.workers,
                  time.time(), settings.folder),
             )  # fmt: skip
 
-    def changed(self, name: str, models: tuple[str, ...]) -> None:
+    def changed(self, name: str, models: tuple[str, ...], canaries: tuple[Canary, ...]) -> None:
         """Notes what a server answers with now."""
+        beside = " ".join(f"{canary.model}={canary.share_ratio}" for canary in canaries)
         with self._connect() as connection:
-            connection.execute("UPDATE endpoints SET models = ? WHERE name = ?", (" ".join(models), name))
+            connection.execute(
+                "UPDATE endpoints SET models = ?, canaries = ? WHERE name = ?", (" ".join(models), beside, name)
+            )
 
     def ended(self, name: str) -> None:
         """Notes that the server of that name has stopped."""
@@ -110,11 +123,18 @@ def _state(row: sqlite3.Row) -> State:
     return "running" if row["born"] and _born(row["pid"]) == row["born"] else "lost"
 
 
+def _canary(text: str) -> Canary:
+    """NAME/VERSION=SHARE, as it is noted."""
+    model, _, share = text.rpartition("=")
+    return Canary(model=model, share_ratio=float(share))
+
+
 def _endpoint(row: sqlite3.Row) -> Endpoint:
     """The value of a row."""
     host = f"[{row['host']}]" if ":" in row["host"] else row["host"]
     return Endpoint(
-        name=row["name"], models=tuple(row["models"].split()), url=f"http://{host}:{row['port']}", pid=row["pid"],
-        workers=row["workers"], started_s=row["started_s"], ended_s=row["ended_s"], state=_state(row),
+        name=row["name"], models=tuple(row["models"].split()),
+        canaries=tuple(_canary(word) for word in row["canaries"].split()), url=f"http://{host}:{row['port']}",
+        pid=row["pid"], workers=row["workers"], started_s=row["started_s"], ended_s=row["ended_s"], state=_state(row),
         log=str(Path(row["folder"]).parent / "log"),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from gpuyard.home import Home
 from gpuyard.registry import TRANSFORM, WEIGHTS
 from gpuyard.serving.board import Board, Orders, Report
 from gpuyard.serving.completions import LanguageVersion
-from gpuyard.serving.endpoints import Endpoints
+from gpuyard.serving.endpoints import Canary, Endpoints
 from gpuyard.serving.guard import judge, since
 from gpuyard.serving.language import LanguageEngine
 from gpuyard.serving.meter import Reading, add_readings
@@ -83,6 +83,7 @@ class Fleet:
         self._told: set[str] = set()
         self._failed: set[str] = set()  # digests that could not be loaded; not tried again
         self._past: list[Reading] = []  # of versions that were replaced
+        self._noted: tuple[tuple[str, ...], tuple[Canary, ...]] | None = None  # in the ledger, by this worker
         self.slots: dict[str, Slot] = {}
         self.paths: dict[str, Slot | Version] = {}
         self.swaps = 0
@@ -98,6 +99,7 @@ class Fleet:
             await self._mount(mount, await self._in_loader(find_version, mount, self._home))
         await self._obey(self._board.orders())
         await self._follow_canaries()
+        await self._note()
         self.publish()
 
     async def load(self, name: str, reference: str) -> Found:
@@ -109,12 +111,14 @@ class Fleet:
         found: Found = await self._in_loader(find_version, mount, self._home)
         await self._mount(mount, found)
         await self._in_loader(self._board.order, lambda orders: orders.with_load(name, mount.reference))
+        await self._note()
         return found
 
     async def unload(self, name: str) -> None:
         """Leaves a model, in all workers."""
         await self._in_loader(self._board.order, lambda orders: orders.with_unload(name))
         self._leave(name)
+        await self._note()
 
     async def follow(self) -> None:
         """Looks once at what the mounts name now, and swaps what has changed."""
@@ -126,6 +130,7 @@ class Fleet:
                     self._told.add(str(error))
                     log.error("%s stays as it is: %s", mount.name, error)
         await self._follow_canaries()
+        await self._note()
 
     async def _follow(self, mount: Mount) -> None:
         """Swaps one model if its mount names another version now."""
@@ -144,6 +149,7 @@ class Fleet:
         if self._board.changed():
             await self._obey(await self._in_loader(self._board.orders))
         await self._judge()
+        await self._note()
         self.publish()
 
     def publish(self) -> None:
@@ -192,16 +198,24 @@ class Fleet:
                 self.swaps += 1
             self._route()
             log.info("%s: version %s answers", mount.name, found.version)
-            if slot is not None:
-                await self._note()
 
     async def _note(self) -> None:
-        """Writes to the ledger which versions are in use."""
-        models = tuple(_label(slot.active.found) for slot in self.slots.values())
+        """Writes to the ledger which versions answer, where that has changed."""
+        slots = tuple(self.slots.values())
+        models = tuple(_label(slot.active.found) for slot in slots)
+        canaries = tuple(
+            Canary(model=_label(slot.beside.version.found), share_ratio=slot.beside.spec.share_ratio)
+            for slot in slots if slot.beside is not None
+        )  # fmt: skip
+        if self._noted == (models, canaries):
+            return
         try:
-            await self._in_loader(Endpoints(home=self._home).changed, self._settings.name, models)
+            await self._in_loader(Endpoints(home=self._home).changed, self._settings.name, models, canaries)
+            self._noted = models, canaries
         except GpuyardError as error:  # a ledger that cannot be written must not stop a server
-            log.error("the ledger is behind: %s", error)
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                log.error("the ledger is behind: %s", error)
 
     async def _loaded(self, found: Found) -> Served:
         """The version, made in the loading thread and finished on the loop."""

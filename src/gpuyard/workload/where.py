@@ -17,7 +17,7 @@ PlatformChoice = Literal["compute-engine", "gke", "slurm", "vertex-ai", "cloud-r
 ConsumptionName = Literal["on-demand", "spot", "flex-start", "reservation"]
 EngineName = Literal["local", "ray", "slurm", "kubernetes"]
 
-_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
+_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(ai[0-9]+)?[a-z]")  # us-south1-ai1b is an AI zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from gpuyard.catalog import Transformer
 from gpuyard.errors import InputError
 from gpuyard.perf.local import (
+    Fit,
     LocalProfile,
     Probe,
     Rate,
@@ -141,6 +143,37 @@ def test_trees_read_the_smaller_half_of_the_rows_at_every_level() -> None:
 
 
 def test_trees_of_few_rows_have_fewer_leaves_and_bins() -> None:
-    few = trees_work(100, 10, 31)  # twenty rows a leaf, three a bin
-    assert (few.layers, few.optimizer_bytes) == (5, 5 * 10 * 33 * 16)
+    few = trees_work(100, 10, 31)  # twenty rows a leaf at least, three a bin
+    assert (few.layers, few.optimizer_bytes) == (4, 4 * 10 * 33 * 16)
     assert trees_work(100, 10, 31, min_rows=1).layers == 31
+    assert trees_work(30, 10, 31).layers == 1  # nothing can be split
+
+
+@pytest.mark.parametrize(("rows", "least"), [(455, 20), (2000, 10), (5000, 20)])
+def test_leaves_that_are_cut_anywhere_are_as_many_as_the_work_says(rows: int, least: int) -> None:
+    rng, trees, leaves = random.Random(1), 100, 0
+    for _ in range(trees):
+        whole = [float(rows)]
+        while whole:
+            size = whole.pop()
+            if size < 2 * least:
+                leaves += 1
+                continue
+            cut = rng.uniform(least, size - least)
+            whole += [cut, size - cut]
+    assert trees_work(rows, 1, rows, min_rows=least).layers == pytest.approx(leaves / trees, rel=0.02)
+
+
+def test_trees_take_no_less_time_a_value_where_a_cache_holds_them() -> None:
+    """Ten times the rows at one depth take ten times as long, whatever the caches' rates are."""
+    rates = tuple(
+        Rate(kind="memory", by="numpy", size=size, value=value, spread_ratio=0.0)
+        for size, value in ((1e5, 1e11), (1e9, 1e9))
+    )
+    fit = Fit(
+        trainer="trees", step_overhead_s=0.0, layer_overhead_s=0.0, product_ratio=0.0, activation_ratio=1.0,
+        optimizer_ratio=0.0, error_ratio=0.05, base_memory_bytes=0.0, memory_ratio=0.0,
+    )  # fmt: skip
+    machine = replace(PROFILE, rates=rates, fits=(fit,))
+    few, many = (predict_step(trees_work(rows, 10, 16), machine, "trees").step_s for rows in (1000, 10_000))
+    assert many == pytest.approx(10 * few)

@@ -155,8 +155,12 @@ def test_every_driver_comes_from_googles_bucket_and_every_fact_is_cited() -> Non
         assert driver.url.startswith(f"https://storage.googleapis.com/nvidia-drivers-us-public/GRID/vGPU{driver.name}/")
         assert driver.version in driver.url
         assert re.fullmatch(r"[0-9a-f]{64}", driver.sha256)
-    chips = {row.name: row for row in catalog().graphics}
-    assert all(chips[row.name].vws == "yes" for row in facts.chips)
+
+
+def test_the_plan_offers_the_desks_that_are_written_and_no_others() -> None:
+    drivers = {row.name: row.vws_driver for row in catalog().graphics if row.vws_driver}
+    assert drivers == {row.name: row.driver for row in read_workstation_facts().chips}
+    assert all(row.vws == "yes" for row in catalog().graphics if row.vws_driver)
 
 
 @pytest.mark.parametrize(("machine", "named"), [("g4-standard-12", "g4-standard-48"), ("n1-1xp4", "G2")])

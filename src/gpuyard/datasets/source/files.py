@@ -46,12 +46,14 @@ def find_files(source: str, read: ReadSpec, base: Path) -> Found:
         return Found(paths=tuple(paths), format=wanted if read.format != "tsv" else "tsv")
     known = [path for path in paths if formats[path]]
     if not known:
-        what = "holds no file of a known format" if paths else "no such file or folder"
+        what = "holds no file of a known format" if paths else "is a folder without files"
         fix = f"use {one_of(sorted(set(_FORMATS)), limit=20)}, or name it under read.format"
-        raise InputError.one(source, what, fix if paths else "check the path")
+        raise InputError.one(source, what, fix if paths else "put data files there, or name another path")
     kinds = sorted({formats[path] for path in known})
     if len(kinds) > 1:
-        raise InputError.one(source, f"holds files of several formats: {', '.join(kinds)}", "name one by a glob")
+        suffix = "".join(Path(known[0]).suffixes[-2 if Path(known[0]).suffix in _PACKED else -1 :])
+        fix = f'name those of one format by a glob, such as "{source.rstrip("/")}/**/*{suffix}"'
+        raise InputError.one(source, f"holds files of several formats: {', '.join(kinds)}", fix)
     return Found(paths=tuple(known), format=kinds[0])
 
 

@@ -105,20 +105,26 @@ class FillTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillGroup:
-    """Nulls of a column of numbers replaced by that of their group; a group that was never seen gets that of all."""
+class _Grouped:
+    """A column, and the groups of another that it is filled by."""
 
     column: str
     by: str
     texts: bool  # whether groups are texts or numbers
     groups: tuple[str, ...]
-    values: tuple[float, ...]
-    value: float
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The column and the groups."""
         return (self.column, self.by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillGroup(_Grouped):
+    """Nulls of a column of numbers replaced by that of their group; a group that was never seen gets that of all."""
+
+    values: tuple[float, ...]
+    value: float
 
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The filled column."""
@@ -144,20 +150,11 @@ class FillGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillGroupTexts:
+class FillGroupTexts(_Grouped):
     """Nulls of a column of texts replaced by that of their group; a group that was never seen gets that of all."""
 
-    column: str
-    by: str
-    texts: bool  # whether groups are texts or numbers
-    groups: tuple[str, ...]
     values: tuple[str, ...]
     value: str
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The column and the groups."""
-        return (self.column, self.by)
 
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The filled column."""

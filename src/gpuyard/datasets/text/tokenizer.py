@@ -32,6 +32,7 @@ class Coder:
     model: Tokenizer
     end_of_text: str
     end_token: int
+    byte_tokens: bytes | None = None  # the token of every byte, where every byte is one
 
     @property
     def vocabulary_count(self) -> int:
@@ -45,6 +46,9 @@ class Coder:
 
     def encoded(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint32]]:
         """The tokens of every text; a text that contains the mark for the end of a text has no end in it."""
+        if self.byte_tokens is not None:  # a table instead of a tokenizer that finds nothing to merge
+            runs = (text.encode().translate(self.byte_tokens) for text in texts)
+            return [np.frombuffer(run, dtype=np.uint8).astype(np.uint32) for run in runs]
         pieces = [_pieces(text) for text in texts]
         found = self.model.encode_batch_fast([piece for parts in pieces for piece in parts], add_special_tokens=False)
         tokens = iter([np.array(encoding.ids, dtype=np.uint32) for encoding in found])
@@ -155,4 +159,31 @@ def _ready(model: Tokenizer, end_of_text: str) -> Coder:
     model.no_padding()
     end_token = model.token_to_id(end_of_text)
     assert end_token is not None
-    return Coder(model=model, end_of_text=end_of_text, end_token=int(end_token))
+    return Coder(
+        model=model, end_of_text=end_of_text, end_token=int(end_token), byte_tokens=_byte_tokens(model, end_of_text)
+    )
+
+
+def _byte_tokens(model: Tokenizer, end_of_text: str) -> bytes | None:
+    """The token of every byte, if the model has no others but the end; None if it merges or changes anything."""
+    from tokenizers import models, pre_tokenizers
+
+    vocabulary = model.get_vocab(with_added_tokens=True)
+    letters = _letters()
+    plain = (
+        isinstance(model.model, models.BPE)
+        and model.normalizer is None
+        and isinstance(model.pre_tokenizer, pre_tokenizers.ByteLevel)
+        and not model.pre_tokenizer.add_prefix_space
+        and vocabulary.keys() == {*letters, end_of_text}
+    )
+    tokens = [vocabulary[letter] for letter in letters] if plain else [BYTES_COUNT]
+    return bytes(tokens) if max(tokens) < BYTES_COUNT else None
+
+
+def _letters() -> list[str]:
+    """The letter that byte-level tokenizers write for every byte: itself where it prints, else the next beyond them
+    (Radford et al. 2019, encoder.py of GPT-2)."""
+    printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(BYTES_COUNT) if byte not in printed]
+    return [chr(byte if byte in printed else BYTES_COUNT + hidden.index(byte)) for byte in range(BYTES_COUNT)]

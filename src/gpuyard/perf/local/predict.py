@@ -5,11 +5,15 @@
          + activation ratio x activations / memory rate of so many bytes  the caches', or beyond them
          + optimizer ratio x optimizer traffic / memory rate of so many bytes
 
+Trees add to histograms and search them value by value, at the pace of a core, which no cache quickens: their bytes are
+counted at one rate, that beyond the caches, whatever their number.
+
 The five constants of a trainer are fitted to short trainings of a few sizes (relative least squares, none below zero).
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,10 +70,12 @@ def _terms(work: Work, profile: LocalProfile, trainer: str) -> Reals:
     memory = [rate for rate in profile.rates if rate.kind == "memory" and rate.by == by]
     if not memory:
         raise InputError.one("machine profile", f"no memory rates by {by}", "gpuyard measure")
-    held = plain_bytes(work)
+    held, weights = plain_bytes(work), work.optimizer_bytes * 4 / ADAM_PASSES
+    if first not in FRAMEWORKS:
+        held = weights = math.inf
     return np.array([
         1.0, float(work.layers), product_s(work, profile, by), work.activation_bytes / rate_at(memory, held),
-        work.optimizer_bytes / rate_at(memory, work.optimizer_bytes * 4 / ADAM_PASSES),
+        work.optimizer_bytes / rate_at(memory, weights),
     ])  # fmt: skip
 
 

@@ -15,6 +15,7 @@ __all__ = ["Product", "ProductKind", "Work", "mlp_work", "transformer_work", "tr
 FLOAT_BYTES = 4
 BINS, BIN_BYTES = 255, 16  # of a feature's histogram in LightGBM: sums of gradients and of their squares, doubles
 BIN_ROWS = 3  # of the rows in a bin, at least (LightGBM's min_data_in_bin)
+PACKED_RATIO = 0.7476  # of the most leaves, where cuts fall anywhere (Rényi's parking constant, 1958)
 GATHER_BYTES = 12  # of a row in a leaf: its number, gradient and Hessian
 ROUND_BYTES = 36  # of a row in a round: score and label are read, score, gradient and Hessian written
 ADAM_PASSES = 7  # weights, gradient and two moments are read; weights and two moments are written (arXiv 1711.05101)
@@ -117,9 +118,10 @@ def trees_work(rows: int, features: int, leaves: int, outputs: int = 1, min_rows
     """One round of boosted trees: binned features, a byte each, are read at every level into histograms of leaves.
 
     Of two leaves the smaller is read and the other is the difference, so that every level reads half of the rows
-    (Ke et al. 2017, LightGBM).
+    (Ke et al. 2017, LightGBM). A leaf is cut while both sides keep `min_rows`: cars that park along a kerb until no gap
+    takes another.
     """
-    grown = max(2, min(leaves, rows // max(1, min_rows)))
+    grown = max(1, min(leaves, round(PACKED_RATIO * rows / max(1, min_rows))))
     levels = math.log2(grown)
     bins = min(BINS, max(2, rows // BIN_ROWS))
     read = rows * (1.0 + levels / 2) * (features + GATHER_BYTES)

@@ -17,7 +17,7 @@ from gpuyard.plan.inference.pools import ENGINES, handing, hands_over
 from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
 from gpuyard.plan.inference.replica import PromptPool, Replica
 from gpuyard.plan.option import Option
-from gpuyard.units import BYTES, show
+from gpuyard.units import MEMORY, show
 
 __all__ = ["Named", "Readers", "configured", "named_of", "read_apart"]
 
@@ -111,7 +111,7 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
         return Infeasible(
             binding="memory",
             what=f"{model.label} in {precision.weights} on {layout.chips} × {chip.label} needs "
-            f"{show(big.needed_bytes, BYTES)} of {show(big.memory_bytes, BYTES)} a chip",
+            f"{show(big.needed_bytes, MEMORY)} of {show(big.memory_bytes, MEMORY)} a chip",
             fix=_room_fix(layout.chips * big.ratio, model, load),
         )
     caps = limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp)

@@ -23,7 +23,7 @@ from gpuyard.plan.option import Arrangement, Bill, Cluster, Option, Part
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.pool_router import POOL_NOTE, router
 from gpuyard.plan.service import Autoscaling, Engine, PrefillPool, Service, Spread
-from gpuyard.units import BITS_PER_S, BYTES, DURATION, PRICE_PER_HOUR, show
+from gpuyard.units import BYTES, DURATION, PRICE_PER_HOUR, show
 from gpuyard.workload import Workload
 
 __all__ = ["Deployed", "option"]
@@ -146,7 +146,7 @@ def option(found: Deployed, catalog: Catalog) -> Option:
         error_ratio=found.error_ratio("e2e"),
         bills=found.bills,
         platforms=suitability(found.workload, machine, count, catalog),
-        network=_network(machine),
+        network=machine.network.words,
         arrangement=Arrangement(tp=lay.tp, pp=lay.pp, ep=lay.ep, dp=found.replicas * lay.attention_dp),
         tokens_per_s=found.proven.latencies.output_tokens_per_s,
         energy_joules=energy_joules(machine, count, HOUR_S, catalog),
@@ -261,12 +261,6 @@ def _autoscaling(found: Deployed) -> Autoscaling:
 def _weights(found: Deployed) -> str:
     """What a replica loads before it answers."""
     return show(found.replica.room.weight_bytes * found.replica.layout.chips, BYTES)
-
-
-def _network(machine: Machine) -> str:
-    """What joins the machines."""
-    speed = machine.network.fabric_bits_per_s or machine.network.max_bits_per_s
-    return f"{machine.network.technology}, {show(speed, BITS_PER_S)} a machine" if speed else machine.network.technology
 
 
 def _reasons(found: Deployed, catalog: Catalog) -> tuple[str, ...]:

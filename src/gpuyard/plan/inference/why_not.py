@@ -19,7 +19,7 @@ from gpuyard.plan.inference.replica import Replica
 from gpuyard.plan.inference.sizing import machines_for
 from gpuyard.plan.limits import Miss, raised
 from gpuyard.plan.option import Rejected
-from gpuyard.units import BYTES, DURATION, show
+from gpuyard.units import DURATION, MEMORY, show
 
 __all__ = ["first_reason", "missed_under_load", "reading_s", "shape_words", "too_big", "too_slow"]
 
@@ -78,7 +78,7 @@ def too_big(grid: ChipGrid, machine: Machine) -> Miss | None:
     if not tried:
         return None
     leanest = min(tried, key=lambda item: item.ratio)
-    needs, has = show(leanest.needed_bytes, BYTES), show(leanest.memory_bytes, BYTES)
+    needs, has = show(leanest.needed_bytes, MEMORY), show(leanest.memory_bytes, MEMORY)
     chips = leanest.layout.chips
     over = f"{chips} chips" if chips > 1 else "one chip"
     return Miss(

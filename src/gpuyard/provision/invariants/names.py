@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpuyard.provision.invariants.bundle import Bundle, Hit
 from gpuyard.provision.part import View
+from gpuyard.provision.schemas import library_of
 from gpuyard.provision.validate.schema import is_placeholder_name
 
 __all__ = ["names_are_short_and_plain"]
@@ -60,7 +61,7 @@ def _kubernetes(root: View, kind: str) -> Iterator[Hit]:
     """Names of objects, and the names that controllers make of them."""
     name = root.at("metadata", "name")
     named = name.is_set or root.at("metadata", "generateName").is_set
-    if root["spec"].is_set and not named:  # files of settings have neither
+    if not named and (root["spec"].is_set or library_of(kind)):  # files of settings have neither name nor spec
         yield Hit(view=root["metadata"], what="the object has no name", fix="add metadata.name")
     is_service = kind in ("v1 Service", "v1 Namespace")
     if kind.startswith(("rbac.", "apiregistration.", "apiextensions.")):

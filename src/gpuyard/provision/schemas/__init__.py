@@ -8,6 +8,7 @@ from gpuyard.provision.schemas.library import (
     Module,
     Origin,
     library,
+    library_of,
     toolkit_modules,
 )
 from gpuyard.provision.schemas.schema import CelRule, Schema, parse_schema
@@ -22,6 +23,7 @@ __all__ = [
     "Origin",
     "Schema",
     "library",
+    "library_of",
     "parse_schema",
     "toolkit_modules",
 ]

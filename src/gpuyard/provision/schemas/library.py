@@ -11,7 +11,10 @@ from pathlib import Path
 from gpuyard.document import Plain
 from gpuyard.provision.schemas.schema import Schema, parse_schema
 
-__all__ = ["GOOGLE_APIS", "KUBERNETES_LIBRARIES", "Library", "Method", "Module", "Origin", "library", "toolkit_modules"]
+__all__ = [
+    "GOOGLE_APIS", "KUBERNETES_LIBRARIES", "Library", "Method", "Module", "Origin", "library", "library_of",
+    "toolkit_modules",
+]  # fmt: skip
 
 DATA = Path(__file__).parent / "data"
 GOOGLE_APIS = (
@@ -96,6 +99,11 @@ def library(name: str) -> Library:
         raw=_mapping(data.get("defs")),
         parsed={},
     )
+
+
+def library_of(kind: str) -> Library | None:
+    """The library that describes a Kubernetes kind (`batch/v1 Job`); None where none is shipped."""
+    return next((library(name) for name in KUBERNETES_LIBRARIES if kind in library(name).kinds), None)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuyard.errors import nearest
 from gpuyard.provision.finding import Finding
 from gpuyard.provision.part import Part
-from gpuyard.provision.schemas import KUBERNETES_LIBRARIES, Library, library
+from gpuyard.provision.schemas import KUBERNETES_LIBRARIES, Library, Schema, library, library_of
 from gpuyard.provision.templates import pod_templates
 from gpuyard.provision.validate.schema import Fault, faults
 
@@ -33,17 +33,25 @@ RENAMED = {
 
 def kubernetes_faults(part: Part) -> Iterator[Finding]:
     """What is wrong with an object by its schema; a note where no schema of its kind is shipped."""
-    books = _library(part.type)
+    books = library_of(part.type)
     if books is None:
         yield _without_schema(part)
         return
     schema = books.schema(books.kinds[part.type])
     found = {fault.path: fault for fault in _pod_faults(part)} if books.name == "crds" else {}
+    found |= {fault.path: fault for fault in _spec_faults(part, schema, books)}
     found |= {fault.path: fault for fault in faults(part.body, schema, books)}
     for fault in found.values():
         fix = RENAMED.get((part.type, fault.path), fault.fix) if "no field" in fault.what else fault.fix
         where = part.place(fault.path)
         yield Finding(rule="schema", severity=fault.severity, where=where, what=fault.what, fix=fix)
+
+
+def _spec_faults(part: Part, schema: Schema, books: Library) -> Iterator[Fault]:
+    """A core object without the spec that it is for: its schema does not ask for it, the server does."""
+    spec = (schema.properties or {}).get("spec") if books.name == "kubernetes" else None
+    if spec is not None and books.resolved(spec).required and not part.root["spec"].is_set:
+        yield Fault(path="", what='"spec" is missing', fix="add spec")
 
 
 def _pod_faults(part: Part) -> Iterator[Fault]:
@@ -55,11 +63,6 @@ def _pod_faults(part: Part) -> Iterator[Fault]:
         for fault in faults(template["spec"].value, core.schema("io.k8s.api.core.v1.PodSpec"), core):
             if "is missing" not in fault.what:  # a controller may fill it in
                 yield replace(fault, path=f"{template.path}.spec.{fault.path}".rstrip("."))
-
-
-def _library(kind: str) -> Library | None:
-    """The library that describes a kind."""
-    return next((library(name) for name in KUBERNETES_LIBRARIES if kind in library(name).kinds), None)
 
 
 def _without_schema(part: Part) -> Finding:

@@ -83,7 +83,7 @@ def has_something_to_run(workload: Workload, _catalog: Catalog) -> Iterator[Find
 
 
 def is_place_named(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
-    """A zone or region that is not written like one, or a misspelt region; one without known prices is let pass."""
+    """A zone or region that is not written like one, or that there is none of; one without known prices is let pass."""
     where = workload.where
     if where.provider != "google":
         return
@@ -95,23 +95,20 @@ def is_place_named(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
         )
     if where.region is None:
         return
-    known = sorted({price.region for price in catalog.prices if price.provider == "google"})
-    meant = _misspelt(where.region, known)
-    if meant is not None or region_of(f"{where.region}-a") is None:
-        in_zone = where.zone is not None and region_of(where.zone) == where.region
-        yield Finding(
-            path="where.zone" if in_zone else "where.region",
-            what=f'"{where.region}" is not a region',
-            fix=f'use "{meant}"' if meant else "write it like us-central1",
+    listed = {row.name for row in catalog.regions if row.provider == "google"}
+    known = sorted(listed | {row.region for row in catalog.prices if row.provider == "google"})
+    in_zone = where.zone is not None and region_of(where.zone) == where.region
+    close = difflib.get_close_matches(where.region, known, n=3, cutoff=0.8)
+    if region_of(f"{where.region}-a") is None:
+        what, fix = "is not a region", "write it like us-central1"
+    elif where.region in known:
+        return
+    else:
+        what = "is not among the regions of Google Cloud that the catalog knows"
+        fix = (
+            f"{f'use {one_of(close)}, or ' if close else ''}add [regions.{where.region}] to a catalog file of your own"
         )
-
-
-def _misspelt(region: str, known: list[str]) -> str | None:
-    """The region that was meant: nearly the same letters. Regions with the same letters differ by their number."""
-    letters = {name.rstrip("0123456789"): name for name in known}
-    wanted = region.rstrip("0123456789")
-    close = difflib.get_close_matches(wanted, letters, n=1, cutoff=0.9)  # us-east and us-west are 0.86 alike
-    return letters[close[0]] if close and wanted not in letters else None
+    yield Finding(path="where.zone" if in_zone else "where.region", what=f'"{where.region}" {what}', fix=fix)
 
 
 def is_zone_in_region(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
