@@ -127,7 +127,7 @@ def test_a_published_config_has_the_catalogs_shape(name: str, tmp_path: Path) ->
     assert read
     assert row
     for field in ("layers", "hidden", "heads", "key_value_heads", "head_width", "vocab", "gated", "tied_embeddings",
-                  "max_context_tokens", "sliding_window_tokens", "full_attention_every", "moe", "mla"):  # fmt: skip
+                  "max_context_tokens", "sliding_window_tokens", "full_attention_every", "query_norms", "moe", "mla"):  # fmt: skip
         assert getattr(read, field) == getattr(row, field), field
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpuyard.catalog.models import LatentAttention, MixtureOfExperts, Model, ModelKind, Transformer
+from gpuyard.catalog.models import LatentAttention, MixtureOfExperts, Model, ModelKind, QueryNorms, Transformer
 from gpuyard.document import Mapping as Keyed
 from gpuyard.document import Node, Place, Scalar, read_json, read_text
 from gpuyard.errors import InputError, Problem, nearest, one_of
@@ -40,6 +40,7 @@ class Family:
     dense_layers: tuple[str, ...] = ()
     every: tuple[str, ...] = ()
     latent: bool = False  # multi-head latent attention
+    norms: QueryNorms = "none"
     gated: bool = True
     tied: bool = False  # unless tie_word_embeddings says otherwise
     learned_positions: bool = False
@@ -62,12 +63,12 @@ DEEPSEEK = Family(
     every=("moe_layer_freq",), latent=True,
 )  # fmt: skip
 GEMMA3 = Family(
-    tied=True, full_attention_every=6,
+    norms="head", tied=True, full_attention_every=6,
     defaults={"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
               "sliding_window": 4096, "max_position_embeddings": 131072},
 )  # fmt: skip
 LLAMA4 = Family(
-    ffn=("intermediate_size_mlp",), experts=("num_local_experts",), expert_ffn=("intermediate_size",),
+    norms="head", ffn=("intermediate_size_mlp",), experts=("num_local_experts",), expert_ffn=("intermediate_size",),
     every=("interleave_moe_layer_step",), always_shared=1, window=("attention_chunk_size",), full_attention_every=4,
 )  # fmt: skip
 FALCON = Family(
@@ -75,7 +76,8 @@ FALCON = Family(
     kv_heads=("num_kv_heads", "n_head_kv"), ffn=("ffn_hidden_size",), gated=False, tied=True, ffn_per_hidden=4,
     one_kv_head="multi_query", unless="new_decoder_architecture",
 )  # fmt: skip
-QWEN3_MOE = replace(LLAMA, experts=("num_experts",), every=("decoder_sparse_step",))
+QWEN3 = Family(norms="head")
+QWEN3_MOE = replace(QWEN3, experts=("num_experts",), every=("decoder_sparse_step",))
 FAMILIES: dict[str, Family] = {
     "bert": ENCODER,
     "bloom": Family(
@@ -105,7 +107,7 @@ FAMILIES: dict[str, Family] = {
     "llama": LLAMA,
     "llama4": replace(LLAMA4, inside="text_config"),
     "llama4_text": LLAMA4,
-    "minimax_m2": replace(LLAMA, experts=("num_local_experts",), expert_ffn=("intermediate_size",)),
+    "minimax_m2": Family(norms="layer", experts=("num_local_experts",), expert_ffn=("intermediate_size",)),
     "mistral": LLAMA,
     "mixtral": replace(LLAMA, experts=("num_local_experts",), expert_ffn=("intermediate_size",)),
     "mpt": Family(
@@ -114,7 +116,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "nemotron": replace(LLAMA, gated=False),
     "olmo": LLAMA,
-    "olmo2": LLAMA,
+    "olmo2": Family(norms="layer"),
     "opt": Family(ffn=("ffn_dim",), gated=False, tied=True, learned_positions=True, extra_positions=2),
     "phi": replace(LLAMA, gated=False),
     "phi3": LLAMA,
@@ -123,9 +125,9 @@ FAMILIES: dict[str, Family] = {
         LLAMA, experts=("num_experts",), shared_ffn=("shared_expert_intermediate_size",), always_shared=1,
         every=("decoder_sparse_step",),
     ),
-    "qwen3": LLAMA,
+    "qwen3": QWEN3,
     "qwen3_moe": QWEN3_MOE,
-    "qwen3_vl": replace(LLAMA, inside="text_config"),
+    "qwen3_vl": replace(QWEN3, inside="text_config"),
     "qwen3_vl_moe": replace(QWEN3_MOE, inside="text_config"),
     "roberta": ENCODER,
     "RefinedWeb": FALCON,
@@ -215,6 +217,7 @@ class _Reader:
             max_context_tokens=context,
             sliding_window_tokens=window,
             full_attention_every=self.full_attention_every() if window else None,
+            query_norms=family.norms,
             moe=moe,
             mla=mla,
         )

@@ -12,6 +12,7 @@ from gpuyard.units import COUNT, TOKENS
 __all__ = ["LatentAttention", "MixtureOfExperts", "Model", "ModelKind", "Transformer"]
 
 ModelKind = Literal["decoder", "encoder", "encoder-decoder", "vision", "recommender", "trees"]
+QueryNorms = Literal["none", "head", "layer"]
 Positive = Annotated[int, AtLeast(1)]
 
 
@@ -58,6 +59,9 @@ class Transformer:
     full_attention_every: Annotated[
         int | None, AtLeast(1), Doc("with a window: every n-th layer sees the whole context; left out: none does")
     ] = None
+    query_norms: Annotated[
+        QueryNorms, Doc("queries and keys are normalised, within each head or over all heads of a layer")
+    ] = "none"
     moe: MixtureOfExperts | None = None
     mla: LatentAttention | None = None
 
