@@ -141,5 +141,6 @@ def test_a_link_is_followed_and_a_pipe_takes_what_comes(tmp_path: Path) -> None:
     assert (tmp_path / "real.json").read_text() == "new"
     write_whole(Path("/dev/null"), "gone")
     assert Path("/dev/null").is_char_device()
-    with pytest.raises(RefusedError, match="Is a directory"):
+    with pytest.raises(RefusedError, match="Is a directory") as caught:
         write_whole(tmp_path, "text")
+    assert "name a file in it" in str(caught.value)

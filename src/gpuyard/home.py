@@ -213,6 +213,13 @@ def write_whole(path: Path, contents: bytes | str, *, durable: bool = True) -> N
         if name is not None:
             with contextlib.suppress(OSError):
                 name.unlink(missing_ok=True)
-        raise RefusedError(
-            str(path), f"cannot be written: {error.strerror}", "free disk space, or name another folder"
-        ) from error
+        raise RefusedError(str(path), f"cannot be written: {error.strerror}", _write_fix(error)) from error
+
+
+def _write_fix(error: OSError) -> str:
+    """What helps where a file cannot be written."""
+    if isinstance(error, IsADirectoryError):
+        return "name a file in it"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free disk space, or name another folder"
+    return "name a folder that you may write to"
