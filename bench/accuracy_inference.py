@@ -1,9 +1,9 @@
 """The errors of the serving model on published runs, as Markdown: `python bench/accuracy_inference.py [FILE.csv]`.
 
-Columns: fitted to all rows; with whole models (of one shape), chips or releases of an engine left out of the fit.
+Columns: fitted to all rows; with each model (of one shape), chip or release of an engine left out of the fit in turn.
 Without a file: the table in the folder that GPUYARD_PUBLISHED names, or the curated one of the tests.
 `--write` renews the table in docs/concepts/inference-model.md and the error bars in
-src/gpuyard/perf/inference/data/errors.toml. Some minutes of CPU time on the whole table.
+src/gpuyard/perf/inference/data/errors.toml. A quarter of an hour on two cores for the whole table.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ import csv
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuyard.catalog import load_catalog
-from gpuyard.perf.inference import Calibration, read_calibration
-from gpuyard.perf.inference.published import Case, Cases, read_cases
+from gpuyard.perf.inference import read_calibration
+from gpuyard.perf.inference.case import Case, Cases
+from gpuyard.perf.inference.interval import APART
+from gpuyard.perf.inference.published import read_cases
 from gpuyard.perf.score import Errors, errors
-from gpuyard.simulate.serving.holdout import HELD, Held, group_of, hold_out
-from gpuyard.simulate.serving.margins import with_margins
-from gpuyard.simulate.serving.schedules import Schedules, schedules
+from gpuyard.simulate.serving.holdout import HELD, Held, hold_out
 from gpuyard.simulate.serving.score import NAMES, measured, predictions
-from gpuyard.simulate.serving.slopes import Runs
 
 ROOT = Path(__file__).parent.parent
 CURATED = ROOT / "tests" / "accuracy" / "inference_runs.csv"
@@ -34,7 +35,7 @@ PAGE = ROOT / "docs" / "concepts" / "inference-model.md"
 BARS = ROOT / "src" / "gpuyard" / "perf" / "inference" / "data" / "errors.toml"
 COLUMNS = ("in sample", *(f"{name}s out" for name in HELD))
 LEAST_ROWS = 400  # to fit without some of them
-THIRD = 3  # every third server run that is left in gives the margins: a search each, and a median needs no more
+LEAST_RELEASES = 2  # beside a row's own, to tell how far it is from them
 Mask = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
 
@@ -48,35 +49,19 @@ def path(arguments: Sequence[str]) -> Path:
     return Path(folder) / "inference_runs.csv" if folder else CURATED
 
 
-def in_sample(cases: Sequence[Case], plans: Schedules, calibration: Calibration) -> Reals:
-    """Predictions of every case by the shipped constants; schedules that do not depend on time are not run again."""
-    result = np.full((len(cases), 4), np.nan)
-    own, rest = _split(cases, plans)
-    result[own] = plans.predict(calibration, np.arange(len(plans.cases)))
-    result[rest] = predictions([cases[i] for i in rest], calibration)
-    return result
+def column(held: Held | None, file: Path) -> Reals:
+    """Predictions of every case by the shipped constants, or by fits without its group."""
+    cases, calibration = read(file).cases, read_calibration()
+    if held is None:
+        return predictions(cases, calibration)
+    print(f"each {held} left out", file=sys.stderr, flush=True)
+    return hold_out(cases, calibration, held)
 
 
-def _split(cases: Sequence[Case], plans: Schedules) -> tuple[list[int], list[int]]:
-    """Places of the cases that have a schedule, in its order, and of the others."""
-    place = {case.row["id"]: i for i, case in enumerate(cases)}
-    own = [place[case.row["id"]] for case in plans.cases]
-    return own, sorted(set(range(len(cases))) - set(own))
-
-
-def held_out(cases: Sequence[Case], plans: Schedules, calibration: Calibration, by: Held) -> Reals:
-    """Predictions of every case by a fit without its group; runs in real time are simulated with that fit."""
-    truth = np.array([measured(case.row) for case in plans.cases])
-    planned, fits = hold_out(Runs(plans, calibration), truth, by)
-    result = np.full((len(cases), 4), np.nan)
-    own, rest = _split(cases, plans)
-    result[own] = planned
-    for k, (out, found) in enumerate(fits):
-        known = frozenset().union(*(groups for groups, _ in fits))
-        some = [i for i in rest if group_of(cases[i], by) in out or (not k and group_of(cases[i], by) not in known)]
-        others = [cases[i] for i in rest if cases[i].load.kind == "mlperf-server" and i not in set(some)]
-        result[some] = predictions([cases[i] for i in some], with_margins(others[::THIRD], found))
-    return result
+def read(file: Path) -> Cases:
+    """The runs of a table."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        return read_cases(csv.DictReader(lines), load_catalog())
 
 
 def groups(cases: Sequence[Case]) -> tuple[tuple[str, int, Mask], ...]:
@@ -125,15 +110,43 @@ def table(cases: Cases, columns: Sequence[Reals]) -> str:
         found = [errors(column[rows, k], truth[rows, k]) for column in columns]
         if found[0].rows:
             lines.append(f"| {name} | {found[0].rows} | {' | '.join(cell(each) for each in found)} |")
-    lines += ["", f"{len(cases.cases)} of {cases.rows} rows are supported."]
-    return "\n".join(lines) + "\n"
+    lines += ["", f"{len(cases.cases)} of {cases.rows} rows are supported.", between_releases(cases.cases)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def between_releases(cases: Sequence[Case]) -> str:
+    """How far a setting's offline throughput in one release is from the median of the others: no era is nearer."""
+    rates: dict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    for case in cases:
+        if case.load.kind == "offline":
+            load = case.load
+            key = (
+                case.row["model"],
+                case.chip.name,
+                case.precision,
+                case.layouts,
+                load.prompt_tokens,
+                load.output_tokens,
+            )
+            rates[key][case.row["engine_ver"]] = measured(case.row)[0]
+    far = []
+    for found in rates.values():
+        for release, rate in found.items():
+            others = [other for name, other in found.items() if name != release]
+            if len(others) >= LEAST_RELEASES:
+                far.append(abs(rate / float(np.median(others)) - 1.0))
+    if not far:
+        return ""
+    mean, median = 100 * float(np.mean(far)), 100 * float(np.median(far))
+    return f"The same offline setting differs between releases by {mean:.1f} ({median:.1f}): {len(far)} rows.\n"
 
 
 def bars(cases: Cases, predicted: Reals) -> str:
-    """The 80th percentile of the error by figure, engine family and kind of chip, as TOML."""
+    """The 80th percentile of the error by figure, engine family and kind of chip, as TOML; two pools are a kind."""
     truth = np.array([measured(case.row) for case in cases.cases])
     size = np.abs(np.log(np.maximum(predicted, 1e-9) / truth))
-    keys = np.array([f"{case.engine.family}|{case.chip.kernels}" for case in cases.cases])
+    kinds = [f"{case.engine.family}|{case.chip.kernels}" for case in cases.cases]
+    keys = np.array([APART if case.prefill else kind for case, kind in zip(cases.cases, kinds, strict=True)])
     lines = ["# Errors of predictions with whole models held out of the fit; written by bench/accuracy_inference.py.\n"]
     for k, name in enumerate(NAMES):
         for key in ("", *np.unique(keys)):
@@ -147,15 +160,12 @@ def bars(cases: Cases, predicted: Reals) -> str:
 
 def main() -> None:
     """Prints the table; with --write, renews the page and the error bars."""
-    with path(sys.argv[1:]).open(newline="", encoding="utf-8") as file:
-        cases = read_cases(csv.DictReader(file), load_catalog())
-    calibration = read_calibration()
-    plans = schedules(cases.cases, calibration)
-    columns = [in_sample(cases.cases, plans, calibration)]
-    if len(cases.cases) >= LEAST_ROWS:
-        for by in HELD:
-            print(f"{by}s left out", file=sys.stderr, flush=True)
-            columns.append(held_out(cases.cases, plans, calibration, by))
+    file = path(sys.argv[1:])
+    cases = read(file)
+    wanted = (None, *HELD) if len(cases.cases) >= LEAST_ROWS else (None,)
+    with ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+        longest = [pool.submit(column, held, file) for held in reversed(wanted)]  # there are more releases than models
+        columns = [each.result() for each in reversed(longest)]
     text = table(cases, columns)
     print(text)
     if "--write" in sys.argv:

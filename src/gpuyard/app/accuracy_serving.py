@@ -6,21 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from gpuyard.app.accuracy import read_rows
 from gpuyard.catalog import Catalog, Model, load_catalog
 from gpuyard.errors import InputError
 from gpuyard.perf.cells import shape_cells
-from gpuyard.perf.inference import Calibration, read_calibration
-from gpuyard.perf.inference.published import Case, read_cases
+from gpuyard.perf.inference import read_calibration
+from gpuyard.perf.inference.published import read_cases
 from gpuyard.perf.score import Told, unheard
 from gpuyard.simulate.serving import Score
-from gpuyard.simulate.serving.holdout import Held, group_of, hold_out
-from gpuyard.simulate.serving.schedules import schedules
-from gpuyard.simulate.serving.score import measured, predictions, scored
-from gpuyard.simulate.serving.slopes import Runs
+from gpuyard.simulate.serving.holdout import Held, hold_out
+from gpuyard.simulate.serving.score import predictions, scored
 
 __all__ = ["score_inference"]
 
@@ -43,26 +38,7 @@ def score_inference(
             str(path), f"{len(cases.cases)} runs are too few to fit without some of them",
             f"give {LEAST_ROWS} or more, of several models, chips and engines",
         )  # fmt: skip
-    return scored(cases, _held_out(cases.cases, calibration, held, told))
-
-
-def _held_out(cases: Sequence[Case], calibration: Calibration, by: Held, told: Told) -> npt.NDArray[np.float64]:
-    """Predictions of every run by a fit without its group; runs in real time are simulated with that fit."""
-    plans = schedules(cases, calibration)
-    truth = np.array([measured(case.row) for case in plans.cases])
-    planned, fits = hold_out(Runs(plans, calibration), truth, by, told=told)
-    place = {case.row["id"]: index for index, case in enumerate(plans.cases)}
-    result = np.full((len(cases), 4), np.nan)
-    rest: dict[int, list[int]] = {}
-    for index, case in enumerate(cases):
-        if case.row["id"] in place:
-            result[index] = planned[place[case.row["id"]]]
-            continue
-        name = group_of(case, by)
-        rest.setdefault(next((k for k, (out, _) in enumerate(fits) if name in out), 0), []).append(index)
-    for k, some in rest.items():
-        result[some] = predictions([cases[index] for index in some], fits[k][1])
-    return result
+    return scored(cases, hold_out(cases.cases, calibration, held, told))
 
 
 def _shaped(row: dict[str, str], catalog: Catalog) -> dict[str, str]:

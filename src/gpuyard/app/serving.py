@@ -19,7 +19,6 @@ from gpuyard.perf.inference.interval import Metric
 from gpuyard.plan import Spread
 from gpuyard.plan.inference import Load, PromptPool, Quantiles, Replica, Targets, targets_of
 from gpuyard.plan.inference.configured import Named, configured, named_of, read_apart
-from gpuyard.plan.inference.pools import APART_RATIO, HANDOVER_S
 from gpuyard.plan.inference.run import Curve, Limit, ServingRun, Track
 from gpuyard.plan.inference.search import plan_inference
 from gpuyard.plan.option import Option
@@ -170,11 +169,7 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
 
 def _bar(metric: Metric, replica: Replica, named: Named) -> Interval:
     """The error bar of a figure, wider where prompts are read apart."""
-    known = interval(metric, replica.chip, replica.engine)
-    if named.readers is None or known.ratio >= APART_RATIO[metric]:
-        return known
-    note = f"prompts read apart: a cache takes 0.1 to 0.2 s to hand over in published runs, {HANDOVER_S:g} s here"
-    return Interval(ratio=APART_RATIO[metric], rows=known.rows, note=note)
+    return interval(metric, replica.chip, replica.engine, named.readers is not None)
 
 
 def _spread(seen: Quantiles, bar: Interval) -> Spread:

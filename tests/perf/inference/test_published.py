@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuyard.catalog import load_catalog
+from gpuyard.perf.inference.case import Case, Cases
 from gpuyard.perf.inference.cells import Row, layout_of, pools_of
-from gpuyard.perf.inference.published import Case, Cases, read_cases
+from gpuyard.perf.inference.published import read_cases
 
 CATALOG = load_catalog()
 BASE = {
@@ -56,6 +57,10 @@ def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
         ({"tpot_ms_mean": "4"}, "faster than the memory"),
         ({"notes": "system DGX-H100_MaxQ"}, "power was capped"),
         (
+            {"chip": "GH200-120GB", "tp": "2", "n_chips": "2", "engine": "TensorRT-LLM", "engine_ver": "0.13.0"},
+            "superchips were joined",
+        ),
+        (
             {"scenario": "offline max-throughput", "out_tok_s_total": "200000", "input_len": "8192"},
             "faster than the memory",
         ),
@@ -83,6 +88,7 @@ def test_clients_that_choose_among_few_prompts_are_served_from_the_cache() -> No
     [
         ("TensorRT 9.3.0, CUDA 12.2", "2024-03", "trt-mlperf-4"),
         ("TensorRT 10.2.0, CUDA 12.4", "2024-08", "trt-mlperf"),
+        ("", "2025-09", "trt-mlperf-5"),
         ("", "2026-04", "trt-mlperf-6"),
     ],
 )
@@ -91,6 +97,40 @@ def test_mlperf_runs_are_of_their_round(version: str, date: str, era: str) -> No
         scenario="MLPerf Offline", model="Llama-2-70B", engine="TensorRT-LLM", engine_ver=version, date=date, tp=""
     )
     assert found.engine.name == era
+
+
+def test_deepseek_in_mlperf_was_the_pytorch_backends_from_the_start() -> None:
+    cells = {"scenario": "MLPerf Offline", "model": "DeepSeek-R1", "moe": DEEPSEEK, "layers": "61", "hidden": "7168",
+             "heads": "128", "ffn": "18432", "vocab": "129280", "chip": "B200-SXM-180GB", "n_chips": "8", "tp": "",
+             "engine": "TensorRT-LLM", "engine_ver": "", "weights_prec": "fp4"}  # fmt: skip
+    first, later = case(**cells, date="2025-09").engine, case(**cells, date="2026-04").engine
+    assert (first.runtime, later.runtime) == ("trt-torch", "trt-torch")
+    assert first.code != later.code
+
+
+def series(times: dict[int, str], **cells: str) -> Cases:
+    """Closed loops of one setting: users and their time a token."""
+    rows = [row(id=f"x-{users}", concurrency=str(users), tpot_ms_mean=token, **cells) for users, token in times.items()]
+    return read_cases(rows, CATALOG)
+
+
+def test_a_series_whose_tokens_come_sooner_with_more_users_is_set_aside() -> None:
+    assert not series({8: "20", 16: "16", 32: "24"}).unsupported  # a fifth sooner: noise
+    found = series({8: "20", 16: "60", 32: "30"})
+    assert [name for name, _ in found.unsupported] == ["x-16", "x-32", "x-8"]
+    assert "contradicts itself" in found.unsupported[0][1]
+    other = read_cases([row(id="x-1", tpot_ms_mean="60"), row(id="x-2", concurrency="128", tpot_ms_mean="30", tp="2",
+                                                              n_chips="2")], CATALOG)  # fmt: skip
+    assert not other.unsupported  # other chips: another series
+
+
+@pytest.mark.parametrize(("rates", "aside"), [(("83", "747", "741"), True), (("300", "747", "741"), False),
+                                              (("83", "747"), False), (("83", "741", "9"), False)])  # fmt: skip
+def test_a_figure_far_from_all_other_releases_is_a_misprint(rates: tuple[str, ...], aside: bool) -> None:
+    cells = {"engine": "TensorRT-LLM", "scenario": "offline max-throughput", "concurrency": "", "date": "2024-09-01"}
+    rows = [row(id=f"x-{k}", engine_ver=f"0.{11 + k}.0", out_tok_s_total=rate, **cells) for k, rate in enumerate(rates)]
+    found = read_cases(rows, CATALOG).unsupported
+    assert [name for name, why in found if "every other release" in why] == (["x-0"] if aside else [])
 
 
 def test_architectures_come_from_the_columns() -> None:

@@ -115,6 +115,25 @@ def test_norms_over_all_heads_cost_a_small_all_reduce_a_layer_between_ranks() ->
         assert others == pytest.approx(np.delete(case.row(), place))
 
 
+def test_norms_of_queries_and_keys_cost_kernels_and_launches() -> None:
+    case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=4)
+    normed = replace(case, shape=replace(case.shape, head_norms=True))
+    changed = {name for name, a, b in zip(COLUMNS, case.row(), normed.row(), strict=True) if a != b}
+    assert changed == {"layers", "eager"}
+    assert served("qwen3-32b", "h100-sxm", "bf16").shape.head_norms
+    assert served("minimax-m2.5", "h100-sxm", "bf16", tp=8).shape.joint_norms
+
+
+def test_a_decode_step_that_no_graph_replays_takes_as_long_as_its_launches() -> None:
+    case = served("llama-3.1-8b", "b200", "fp8", engine="vllm-v1")
+    plain = replace(case, engine=replace(case.engine, graphs=False))
+    launches = case.row()[COLUMNS.index("eager")]
+    assert step_time_s(plain.row(), 0.0, 0.0, 1.0, 1.0, 1.0) > launches
+    assert step_time_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0) < step_time_s(plain.row(), 0.0, 0.0, 1.0, 1.0, 1.0)
+    prompt = (512.0, 512.0**2, 8.0, 4096.0, 9.0)  # is launched by both
+    assert step_time_s(plain.row(), *prompt) == step_time_s(case.row(), *prompt)
+
+
 def test_large_all_reduces_grow_with_the_ranks_that_are_read() -> None:
     place = COLUMNS.index("reduce_ramp")
     ramps = [served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp).row()[place] for tp in (2, 4, 8)]

@@ -39,6 +39,15 @@ def test_siblings_share_effects() -> None:
     assert not effects_of("memory.driver_gb", 0.1)
 
 
+def test_engines_of_one_code_share_what_runs_on_the_device_and_not_their_front_ends() -> None:
+    bench, serve = (
+        {e.name for e in effects_of(f"{name}.eager_layer_us", 0.1)} for name in ("trt-torch", "trt-serve-rc")
+    )
+    assert bench == serve
+    bench, serve = ({e.name for e in effects_of(f"{name}.request_us", 0.1)} for name in ("trt-torch", "trt-serve-rc"))
+    assert bench != serve
+
+
 def test_shipped_constants_are_their_priors_times_their_effects() -> None:
     effects = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
     for constant in read_constants():
@@ -62,11 +71,20 @@ def test_slopes_are_what_a_small_change_does(runs: Runs) -> None:
     rows = runs.rows(point)
     figures, slopes = runs.slopes(point, which, runs.row_slopes(point, rows), rows)
     known = figures > 0
-    for name in ("hopper.kv", "trt-bench.host_us", "nvlink4.latency_us", "vllm-v1.request_us", "passes.ratio"):
+    for name in ("hopper.kv", "trt-bench.host_us", "nvlink4.latency_us", "vllm-v1.request_us", "vllm-v1.passes"):
         place, moved = runs.names.index(name), point.copy()
         moved[place] += 1e-4
         change = (np.log(runs.predict(moved, which)[known]) - np.log(figures[known])) / 1e-4
         assert slopes[:, :, place][known] == pytest.approx(change, abs=2e-3), name
+
+
+def test_a_fit_ends_within_the_bounds_of_constants(runs: Runs) -> None:
+    truth = np.array([measured(case.row) for case in runs.plans.cases])
+    truth[:, 0] *= 30.0  # faster than any chip
+    found = fit(runs, np.arange(len(truth)), truth, rounds=6).calibration
+    constants = [c for c in read_constants() if not c.name.startswith(KEPT)]
+    assert all(c.low * 0.999 <= found[c.name] <= c.high * 1.001 for c in constants)
+    assert any(found[c.name] == pytest.approx(c.high) for c in constants)
 
 
 def test_a_fit_gains_and_does_not_see_what_is_left_out(runs: Runs) -> None:

@@ -55,6 +55,8 @@ def shape_of_row(row: Row) -> Shape:
         shape = replace(shape, window_layers=layers / 2.0, window_tokens=float(found.group(1)))
     if "Llama-4" in row["model"]:  # three layers of four attend within chunks (its config.json)
         shape = replace(shape, window_layers=0.75 * layers, window_tokens=CHUNK_TOKENS)
+    if re.search(r"Qwen3|Llama-4|MiniMax-M2", row["model"]):  # their code in Transformers: q_norm, k_norm, qk_norm
+        shape = replace(shape, head_norms=True)
     if "MiniMax-M2" in row["model"]:  # its config.json: qk_norm_type per_layer
         shape = replace(shape, joint_norms=True)
     if "MLA" in words:

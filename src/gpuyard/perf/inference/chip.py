@@ -14,7 +14,7 @@ from gpuyard.units import BYTES, BYTES_PER_S, FLOP_PER_S
 
 __all__ = ["ServingChip", "Variant", "chip_named", "read_variants", "serving_chip"]
 
-Link = Literal["nvlink3", "nvlink4", "nvlink5", "pcie4", "pcie5", "bridge", "apart", "xgmi", "ici"]
+Link = Literal["nvlink3", "nvlink4", "nvlink5", "pcie4", "pcie5", "bridge", "xgmi", "ici"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,9 @@ INDEX_RATIO = 132.0 / 656.0  # bytes of a token's index over those of its latent
 EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
 QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
+NORM_LAUNCHES = (
+    0.25  # of a layer's: queries and keys are split off and normalised, three kernels more than about twelve
+)
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
 
@@ -193,7 +196,7 @@ class _Costs:
             "kv": far * cached,
             "window_kv": near * cached,
             "state": s.linear_layers * state,
-            "token": self.constants["passes.ratio"] * touched / (memory * self._constant("stream")),
+            "token": self._era("passes") * touched / (memory * self._constant("stream")),
         }
 
     def links(self) -> dict[str, float]:
@@ -249,12 +252,18 @@ class _Costs:
         kinds = (
             s.expert_layers * self._constant("expert_layer_us") * self._expert_floor()  # routing, sorting
             + s.layers * self._constant("latent_layer_us") * (s.kv_rank > 0)  # more projections
+            + s.layers * self.constants["norms.layer_us"] * s.head_norms
             + s.layers * self.constants["sparse.layer_us"] * (s.sparse_tokens > 0)  # the indexer and its choice
         )
         dp = self.layout.attention_dp
         return {
             "layers": 1e-6 * (s.layers * layer + kinds),
-            "eager": 1e-6 * (s.layers * self._era("eager_layer_us") + s.expert_layers * self._era("eager_expert_us")),
+            "eager": 1e-6
+            * (
+                s.layers * self._era("eager_layer_us") * (1.0 + NORM_LAUNCHES * s.head_norms)
+                + s.expert_layers * self._era("eager_expert_us")
+            ),
+            "replays": float(self.engine.graphs),
             "host": 1e-6 * self._era("host_us"),
             "host_sequence": 1e-6 * self._era("host_sequence_us"),
             "host_token": 1e-6 * self._era("host_token_us"),

@@ -22,7 +22,8 @@ class Engine:
     name: str
     family: Annotated[str, Doc("engines that share a code base")]
     runtime: Annotated[str, Doc("engines that share what runs a step; their overheads are alike")]
-    engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
+    code: Annotated[str, Doc("engines of one period of that runtime, whatever stands before it; empty: its own")] = ""
+    engine: Annotated[str, Doc("pattern over the engine's name in published runs")] = ""
     version: Annotated[str, Doc("pattern over its version")] = ""
     memory: Annotated[Literal["free", "total", "static"], Doc("what memory_ratio is a share of")] = "total"
     memory_ratio: Annotated[
@@ -35,6 +36,7 @@ class Engine:
     chunks: Annotated[bool, Doc("a prompt may be split over steps")] = True
     reserves: Annotated[bool, Doc("a sequence is admitted only with room for all its output")] = False
     tuned: Annotated[bool, Doc("sequence_count and budget_tokens follow from room in the cache (trtllm-bench)")] = False
+    graphs: Annotated[bool, Doc("decode steps are replayed from graphs; false: the host launches every kernel")] = True
     pads: Annotated[
         bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
     ] = False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
 
 from gpuyard.catalog import Catalog
+from gpuyard.perf.inference.case import Case, Cases, Load
 from gpuyard.perf.inference.cells import Row, layout_of, number, pools_of, precision_of, shape_of_row, whole
 from gpuyard.perf.inference.chip import ServingChip, chip_named
 from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine
@@ -15,71 +15,19 @@ from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import weight_bytes
 from gpuyard.perf.inference.precision import FORMATS, Precision
 from gpuyard.perf.inference.recipes import Run, apply_recipe, as_generated, recipe_of
-from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s, peak_share
+from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s
+from gpuyard.perf.inference.series import doubtful, with_hits
 from gpuyard.perf.inference.settings import apply_settings
 from gpuyard.perf.inference.shape import Shape
 
-__all__ = ["Case", "Cases", "Load", "Row", "read_cases"]
+__all__ = ["read_cases"]
 
-Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
-DRAFT_GAIN = 1.3  # from which the source's note on unflagged speculative (MTP) runs of DeepSeek explains a faster row
 DRIFT_TOKENS = 2  # of outputs in closed loops of one length: clients come back a step or two apart
-KERNEL_SHARE = 0.8  # of its peak, the most that products reach in measured kernel tables (the priors of `gemm`)
-HIT_RATIO = 0.8  # of prompts in the cache, in series that beat it: read off their times a token
 SHARED_RATIO = 0.9  # of prompts in the cache, where clients choose among few: 45 prompts of 500 requests are new
 TOO_LITTLE = ("layers", "hidden", "heads", "vocab")
+MLPERF_ROUNDS = (("2026", "trt-mlperf-6"), ("2025", "trt-mlperf-5"), ("", "trt-mlperf"))  # by date, newest first
 # requests of TensorRT-LLM's offline tables by input and output length, as perf-overview.md of 0.15 and later lists
 OFFLINE_REQUESTS = {(128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500, (128, 4096): 1500}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What the run's clients did."""
-
-    kind: Kind
-    requests: int  # of MLPerf: the samples, asked for again until ten minutes are over
-    prompt_tokens: float
-    output_tokens: float
-    users: int = 0  # of a closed loop, over all replicas
-    rate_per_s: float = 0.0  # of an open loop
-    low_ratio: float = 1.0  # lengths are uniform between this times the stated ones and those
-    variation: tuple[float, float] = (0.0, 0.0)  # of lognormal lengths
-    drift_tokens: int = 0  # by which outputs of one length differ
-    most_tokens: tuple[float, float] = (float("inf"), float("inf"))
-    hit_ratio: float = 0.0  # of the prompt, in the prefix cache
-    slots: int = 0  # sequences that the run lets in at once; 0: as the engine's
-    budget_tokens: int = 0
-    polls: bool = False  # clients wait for the engine's next look at its queue
-    wait_steps: float = 0.0  # beside that, where the engine was told to look only every so many steps
-    ttft_limit_s: float = 0.0  # of the 99th percentile (MLPerf Server)
-    tpot_limit_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One row."""
-
-    row: Row
-    shape: Shape
-    chip: ServingChip
-    precision: Precision
-    engine: Engine
-    layouts: tuple[tuple[ReplicaLayout, int], ...]  # choices; one where the row says
-    prefill: tuple[ReplicaLayout, int] | None
-    load: Load
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cases:
-    """The rows of a table that can be predicted, and why others cannot."""
-
-    cases: tuple[Case, ...]
-    unsupported: tuple[tuple[str, str], ...]
-
-    @property
-    def rows(self) -> int:
-        """All rows of the asked trust, repeats left out."""
-        return len(self.cases) + len(self.unsupported)
 
 
 def read_cases(rows: Iterable[Row], catalog: Catalog, trust: str = "AB") -> Cases:
@@ -97,9 +45,9 @@ def read_cases(rows: Iterable[Row], catalog: Catalog, trust: str = "AB") -> Case
             refused.append((row["id"], case))
         else:
             cases.append(case)
-    drafted = _speculative(cases)
-    refused.extend((name, "speculative decoding: faster than the same run without") for name in sorted(drafted))
-    kept = _with_hits([c for c in cases if c.row["id"] not in drafted])
+    doubted = doubtful(cases)
+    refused.extend(sorted(doubted.items()))
+    kept = with_hits([case for case in cases if case.row["id"] not in doubted])
     return Cases(cases=kept, unsupported=tuple(refused))
 
 
@@ -108,9 +56,11 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
     missing = [key for key in TOO_LITTLE if not row[key]]
     if missing:
         return "missing: " + ", ".join(missing)
-    chip = chip_named(_chip_name(row), catalog)
+    chip = chip_named(row["chip"], catalog)
     if chip is None:
         return f"no facts for chip {row['chip']}"
+    if _joined_somehow(row):
+        return "how the two superchips were joined is not stated"
     if "beam search" in row["notes"]:
         return "beam search"
     if "MTP speculative" in row["notes"]:
@@ -188,69 +138,15 @@ def _as_recipe(
     )
 
 
-def _speculative(cases: Iterable[Case]) -> set[str]:
-    """Rows of models that ship a draft layer which are much faster than another row of the same configuration."""
-    groups: dict[tuple[object, ...], list[tuple[float, str]]] = {}
-    for case in cases:
-        token = number(case.row, "tpot_ms_mean")
-        if case.load.kind != "closed" or case.prefill is not None or "DeepSeek" not in case.row["model"]:
-            continue
-        layout, load = case.layouts[0][0], case.load
-        key = (
-            case.chip, case.row["engine"], case.precision.weights, layout.chips, layout.attention_dp,
-            load.prompt_tokens, load.output_tokens, load.users,
-        )  # fmt: skip
-        if token == token:
-            groups.setdefault(key, []).append((token, case.row["id"]))
-    return {name for found in groups.values() for token, name in found if token * DRAFT_GAIN < max(found)[0]}
-
-
-def _with_hits(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Closed loops of a series whose fastest run needs more arithmetic than kernels reach: prompts came from a cache.
-
-    vLLM keeps prompts by default; a client that sends the same ones again is served from its cache.
-    """
-    found = [_series(case) if _beats_kernels(case) else None for case in cases]
-    repeated = {key for key in found if key is not None}
-    return tuple(
-        replace(case, load=replace(case.load, hit_ratio=HIT_RATIO)) if _series(case) in repeated else case
-        for case in cases
-    )
-
-
-def _series(case: Case) -> tuple[object, ...] | None:
-    """Runs of one client with one engine, model and chip; None where a prompt is no closed loop's."""
-    row = case.row
-    if case.load.kind != "closed" or case.prefill is not None:
-        return None
-    return row["model"], row["engine"], row["engine_ver"], row["date"], case.chip.name, case.precision
-
-
-def _beats_kernels(case: Case) -> bool:
-    """Whether a closed loop's rate of requests takes a greater share of the peak than any measured product does."""
-    token_s, first_s = number(case.row, "tpot_ms_mean") / 1e3, number(case.row, "ttft_ms_mean") / 1e3
-    if _series(case) is None or token_s != token_s or first_s != first_s:
-        return False
-    load, (layout, replicas) = case.load, case.layouts[0]
-    mean = 0.5 * (1.0 + load.low_ratio)
-    per_s = load.users / (first_s + mean * load.output_tokens * token_s)
-    tokens = mean * (load.prompt_tokens + load.output_tokens)
-    share = peak_share(case.shape, case.chip, case.precision, layout.chips * replicas, per_s, tokens)
-    return share > KERNEL_SHARE
-
-
-def _chip_name(row: Row) -> str:
-    """The chip, with what its rows show of how several are joined."""
-    pair = row["chip"].startswith("GH200") and row["tp"] == "2" and row["engine_ver"] in ("0.12.0", "0.13.0")
-    return "GH200-apart" if pair else row["chip"]
+def _joined_somehow(row: Row) -> bool:
+    """Pairs of superchips that were slower than one, and a fifth to a tenth of four (TensorRT-LLM 0.12 and 0.13)."""
+    return row["chip"].startswith("GH200") and row["tp"] == "2" and row["engine_ver"] in ("0.12.0", "0.13.0")
 
 
 def engine_of(row: Row) -> Engine | None:
     """The engine and era; a run without a version is of its date."""
     if row["scenario"].startswith("MLPerf"):
-        era = "trt-mlperf-4" if "TensorRT 9" in row["engine_ver"] else "trt-mlperf"
-        era = "trt-mlperf-6" if row["date"] >= "2026" else era
-        return find_engine("vllm-v1" if "vLLM" in row["engine"] else era)
+        return find_engine(_mlperf_engine(row))
     version = row["engine_ver"]
     if "gptManagerBenchmark" in row["notes"] and version < "0.14":
         return find_engine("trt-manager")
@@ -261,6 +157,16 @@ def engine_of(row: Row) -> Engine | None:
     if version.startswith("1.") and row["engine"] == "TensorRT-LLM" and row["scenario"] == "fixed concurrency":
         return find_engine("trt-serve-rc" if row["engine_ver"].startswith("1.0.0rc") else "trt-serve")
     return choose_engine(row["engine"], version)
+
+
+def _mlperf_engine(row: Row) -> str:
+    """The engine of a round of MLPerf; DeepSeek-R1 was first run by the PyTorch backend, in round 5.1."""
+    if "vLLM" in row["engine"]:
+        return "vllm-v1"
+    if "TensorRT 9" in row["engine_ver"]:
+        return "trt-mlperf-4"
+    era = next(name for since, name in MLPERF_ROUNDS if row["date"] >= since)
+    return f"{era}-torch" if era == "trt-mlperf-5" and row["model"].startswith("DeepSeek") else era
 
 
 def _choices(row: Row, shape: Shape) -> tuple[tuple[ReplicaLayout, int], ...]:

@@ -35,7 +35,8 @@ class Shape:
     rope_dim: float = 0.0
     nope_dim: float = 0.0
     sparse_tokens: float = 0.0  # tokens that sparse attention picks; 0: it reads all
-    joint_norms: bool = False  # queries and keys are normalised over all heads, so that ranks have to add up
+    head_norms: bool = False  # queries and keys are normalised
+    joint_norms: bool = False  # and that over all heads, so that ranks have to add up
 
     @property
     def full_layers(self) -> float:
@@ -116,6 +117,8 @@ def shape_of(model: Transformer) -> Shape:
         expert_ffn=moe.expert_ffn if moe else 0,
         shared_ffn=moe.shared_experts * (moe.shared_ffn or moe.expert_ffn) if moe else 0,
         expert_layers=model.expert_layers,
+        head_norms=model.query_norms != "none",
+        joint_norms=model.query_norms == "layer",
         q_rank=mla.q_rank if mla else 0,
         kv_rank=mla.kv_rank if mla else 0,
         rope_dim=mla.rope_dim if mla else 0,

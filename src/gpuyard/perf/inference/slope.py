@@ -27,6 +27,7 @@ from gpuyard.perf.inference.step import (
     REDUCE_HALF,
     REDUCE_RAMP,
     REDUCE_TOKEN,
+    REPLAYS,
     STAGES,
     STATE,
     STATE_CHUNK_TOKENS,
@@ -114,7 +115,7 @@ def step_slopes(
     device = wide * scale + decode + row[LAYERS]
     for cell in (TOKEN, STATE, REDUCE_FLOOR, REDUCE_TOKEN, REDUCE_RAMP, EXCHANGE_FLOOR, EXCHANGE_TOKEN):
         device += row[cell] * slope[cell]
-    if prefill_tokens > 0.0:  # the host launches each kernel of a step with a prompt
+    if prefill_tokens > 0.0 or row[REPLAYS] == 0.0:  # the host launches each kernel
         whole = float((device * device * device + row[EAGER] * row[EAGER] * row[EAGER]) ** THIRD)
         slope *= (device / whole) ** 2
         slope[EAGER], device = (row[EAGER] / whole) ** 2, whole

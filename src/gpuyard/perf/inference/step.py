@@ -34,7 +34,8 @@ COLUMNS = (
     "reduce_ramp", "reduce_half",  # more latency of large ones, and the tokens that have half of it
     "exchange_floor", "exchange_token",  # all-to-alls of a step
     "layers",  # fixed seconds of all layers' kernels in a step
-    "eager",  # least seconds of a step with a prefill, which no graph replays
+    "eager",  # least seconds of a step that no graph replays: one with a prefill, or any
+    "replays",  # 1 where decode steps are replayed
     "host", "host_sequence", "host_token",  # outside the device: a step, a sequence in it, a prefill token
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
     "pads",  # 1 where decode steps are filled up to the next size of a graph
@@ -59,6 +60,7 @@ COLUMNS = (
     EXCHANGE_FLOOR, EXCHANGE_TOKEN,
     LAYERS,
     EAGER,
+    REPLAYS,
     HOST, HOST_SEQUENCE, HOST_TOKEN,
     STAGES,
     PADS,
@@ -145,6 +147,7 @@ def step_parts_s(
         products *= row[PREFILL_STRAGGLER]
         experts *= row[PREFILL_STRAGGLER]
         prefill *= row[PREFILL_STRAGGLER]
+    if prefill_tokens > 0.0 or row[REPLAYS] == 0.0:
         device = products + experts + prefill + decode + passes + reduce + exchange + fixed
         fixed += _meet(device, row[EAGER]) - device
     host = stages * row[HOST] + row[HOST_SEQUENCE] * sampled + row[HOST_TOKEN] * prefill_tokens  # once a micro-batch

@@ -14,7 +14,7 @@ from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.formats import native
 from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import Load, targets_of
-from gpuyard.plan.inference.pools import APART_RATIO, HANDOVER_S, prompt_s
+from gpuyard.plan.inference.pools import handover_s, prompt_s
 from gpuyard.plan.inference.refine import Proven, doubts
 from gpuyard.plan.inference.replica import Quantiles, Replica
 from gpuyard.plan.inference.serverless import Instance, alive_ratio, instance_for
@@ -75,15 +75,14 @@ class Deployed:
 
     def error_ratio(self, metric: Metric) -> float:
         """The error bar of a figure, wider where pools are apart."""
-        ratio = interval(metric, self.replica.chip, self.replica.engine).ratio
-        return max(ratio, APART_RATIO[metric]) if self.proven.prompts else ratio
+        return interval(metric, self.replica.chip, self.replica.engine, self.proven.prompts is not None).ratio
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """The targets that it may miss."""
         seen, targets = self.proven.latencies, targets_of(self.workload.requirements)
-        least = APART_RATIO if self.proven.prompts else {}
-        found = doubts(seen.ttft.mean_s, seen.tpot.mean_s, seen.e2e.p99_s, self.replica, targets, least)
+        apart = self.proven.prompts is not None
+        found = doubts(seen.ttft.mean_s, seen.tpot.mean_s, seen.e2e.p99_s, self.replica, targets, apart)
         instance = self.instance
         if instance is None or targets.ttft_s is None or "ttft" in found:
             return found
@@ -308,8 +307,8 @@ def _apart_reasons(found: Deployed) -> list[str]:
     better = (
         f"where replicas read and write, {alone} are needed" if alone else "no service of replicas that do both does"
     )
-    bars = f"of 158 published runs with pools apart, four of five first tokens were within ±{APART_RATIO['ttft']:.0%}"
+    bars = f"of published runs with pools apart, four of five first tokens were within ±{found.error_ratio('ttft'):.0%}"
     return [
         f"replicas that only write keep the time of a token while others read prompts: {better}",
-        f"wide error bars: {bars}; handing a cache over takes 0.1 to 0.2 s there, {HANDOVER_S:g} s here",
+        f"wide error bars: {bars}; handing a cache over takes 0.1 to 0.2 s there, {handover_s():g} s here",
     ]

@@ -10,8 +10,7 @@ from itertools import product
 import numpy as np
 
 from gpuyard.catalog import Machine
-from gpuyard.perf.inference import step_time_s
-from gpuyard.perf.inference.interval import Metric
+from gpuyard.perf.inference import read_calibration, step_time_s
 from gpuyard.plan.inference.grid import SEQUENCES, TAIL_WAIT, ChipGrid
 from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import VARIATION, Load, Targets
@@ -20,22 +19,16 @@ from gpuyard.plan.inference.sizing import limited
 from gpuyard.units import bytes_from_bits
 
 __all__ = [
-    "APART_RATIO",
     "ENGINES",
-    "HANDOVER_S",
     "Pair",
     "handing",
+    "handover_s",
     "hands_over",
     "machines_for_pair",
     "pairs",
     "prompt_s",
 ]
 
-# Published runs with pools apart, 158 rows on H100, H200, B200, GB200 and GB300: with 0.15 s for each cache that is
-# handed over, first tokens are right in the median (-5 %; -23 % with 0.02 s); four of five are within these bars. No
-# such row tells the time of whole answers: theirs is the rate's.
-HANDOVER_S = 0.15
-APART_RATIO: dict[Metric, float] = {"ttft": 1.73, "tpot": 0.30, "throughput": 0.47, "e2e": 0.47}
 RDMA = ("roce", "infiniband")  # TCPX and TCPXO carry NCCL alone; NIXL and UCX would fall back to the host's NIC
 ENGINES = ("vllm-v1", "sglang", "trt-torch-1")  # those whose documentation has pools apart
 FULLEST = 0.85  # of the time of a replica that reads: random arrivals need the rest
@@ -76,6 +69,11 @@ class _Role:
         return self.replica.layout.chips / self.per_s
 
 
+def handover_s() -> float:
+    """Seconds until the bytes of a cache begin to go from one pool to the other."""
+    return read_calibration()["transfer.latency_us"] * 1e-6
+
+
 def hands_over(machine: Machine) -> bool:
     """True when a cache can go from one machine of the type to another by RDMA, at a rate that is known."""
     return machine.network.technology in RDMA and bool(machine.network.fabric_bits_per_s)
@@ -87,7 +85,7 @@ def handing(machine: Machine, reader: Replica, writer: Replica, replicas: int) -
     nic_bytes_per_s = bytes_from_bits(machine.network.fabric_bits_per_s) / machine.chip_count
     part_bytes = max(reader.room.token_bytes, writer.room.token_bytes)
     return PromptPool(
-        replica=reader, replicas=replicas, handover_s=HANDOVER_S, token_s=part_bytes / nic_bytes_per_s
+        replica=reader, replicas=replicas, handover_s=handover_s(), token_s=part_bytes / nic_bytes_per_s
     )  # fmt: skip
 
 
@@ -162,7 +160,7 @@ def _readers(replicas: Sequence[Replica], load: Load, targets: Targets) -> list[
         seconds = prompt_s(replica, load)
         busy = FULLEST
         if targets.ttft_s is not None:
-            left_s = targets.ttft_s - HANDOVER_S - seconds
+            left_s = targets.ttft_s - handover_s() - seconds
             if left_s <= 0.0:
                 continue
             busy = min(FULLEST, left_s / (left_s + spread * seconds))
@@ -174,7 +172,7 @@ def _writers(replicas: Sequence[Replica], load: Load, targets: Targets) -> list[
     """The replicas that write a token in time, at the most sequences that allow it."""
     limit_s = targets.tpot_s or math.inf
     if targets.p99_s is not None:
-        whole_s = targets.p99_s - TAIL_WAIT * HANDOVER_S
+        whole_s = targets.p99_s - TAIL_WAIT * handover_s()
         limit_s = min(limit_s, whole_s / max(load.long_output_tokens - 1.0, 1.0))
     found = []
     for replica in replicas:

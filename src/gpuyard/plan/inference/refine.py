@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal
 
 from gpuyard.errors import Infeasible
@@ -60,11 +58,11 @@ def doubts(
     p99_s: float,
     replica: Replica,
     targets: Targets,
-    least: Mapping[Metric, float] = MappingProxyType({}),
+    apart: bool = False,
 ) -> tuple[str, ...]:
     """The targets that are kept, and may be missed all the same at the far end of a wide error bar.
 
-    least: bars that are known to be no narrower.
+    apart: prompts are read by a pool of their own.
     """
     metrics: tuple[tuple[str, Metric, float, float | None], ...] = (
         ("ttft", "ttft", ttft_s, targets.ttft_s),
@@ -73,7 +71,7 @@ def doubts(
     )
     found = []
     for name, metric, value_s, limit_s in metrics:
-        ratio = max(interval(metric, replica.chip, replica.engine).ratio, least.get(metric, 0.0))
+        ratio = interval(metric, replica.chip, replica.engine, apart).ratio
         if limit_s is not None and ratio > DOUBT_RATIO and value_s * (1.0 + ratio) > limit_s:
             found.append(name)
     return tuple(found)

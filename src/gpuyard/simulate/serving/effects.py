@@ -24,18 +24,18 @@ KEPT = ("memory.", "transfer.", "mlperf.")  # not of a step: schedules follow fr
 GENERATIONS = {"h200": "hopper", "ada": "hopper", "ultra": "blackwell", "rtx": "blackwell"}  # others are their own
 # spread of the effect of all chips, of a generation, of a kind
 CHIP = {
-    "gemm": (0.15, 0.08, 0.05),
-    "stream": (0.1, 0.06, 0.03),
-    "expert_stream": (0.2, 0.1, 0.06),
-    "experts": (0.4, 0.2, 0.15),
-    "kv": (0.15, 0.08, 0.05),
-    "kv_rate": (0.6, 0.25, 0.15),
-    "latent": (0.3, 0.15, 0.1),
-    "latent_rate": (0.4, 0.2, 0.1),
-    "attention": (0.2, 0.12, 0.08),
-    "layer_us": (0.8, 0.2, 0.1),
-    "expert_layer_us": (0.8, 0.3, 0.15),
-    "latent_layer_us": (0.8, 0.3, 0.15),
+    "gemm": (0.15, 0.08, 0.025),
+    "stream": (0.1, 0.06, 0.015),
+    "expert_stream": (0.2, 0.1, 0.03),
+    "experts": (0.4, 0.2, 0.075),
+    "kv": (0.15, 0.08, 0.025),
+    "kv_rate": (0.6, 0.25, 0.075),
+    "latent": (0.3, 0.15, 0.05),
+    "latent_rate": (0.4, 0.2, 0.05),
+    "attention": (0.2, 0.12, 0.04),
+    "layer_us": (0.8, 0.2, 0.05),
+    "expert_layer_us": (0.8, 0.3, 0.075),
+    "latent_layer_us": (0.8, 0.3, 0.075),
 }
 # spread of the effect of all engines, of a runtime, of an era; rates and latencies are chips' and links' already
 ENGINE = {
@@ -49,10 +49,11 @@ ENGINE = {
     "host_token_us": (0.5, 0.3, 0.3),
     "request_us": (0.8, 0.5, 0.4),
     "request_token_us": (0.8, 0.5, 0.4),
+    "passes": (0.3, 0.3, 0.2),
     "poll_steps": (0.8, 0.5, 0.4),
 }
+CODE = ("gemm", "layer_us", "eager_layer_us", "eager_expert_us", "reduce", "passes")  # of what runs on the device
 LINK = {"latency_us": (0.2, 0.2), "ratio": (0.2, 0.2)}
-ALONE = {"apart": 1.0}  # a link of one table's runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +69,13 @@ def effects_of(name: str, spread: float) -> tuple[Effect, ...]:
     if name.startswith(KEPT):
         return ()
     owner, _, what = name.partition(".")
-    runtimes = {engine.name: engine.runtime for engine in read_engines()}
+    engines = {engine.name: engine for engine in read_engines()}
     levels: tuple[tuple[str, float], ...] = ((name, spread),)
-    if owner in ALONE:
-        levels = ((name, ALONE[owner]),)
-    elif owner in runtimes:
+    if owner in engines:
         every, shared, own = ENGINE[what]
-        levels = ((f"engines.{what}", every), (f"{runtimes[owner]}-engines.{what}", shared), (name, own))
+        runtime, code = engines[owner].runtime, engines[owner].code
+        last = f"{code}-code.{what}" if code and what in CODE else name
+        levels = ((f"engines.{what}", every), (f"{runtime}-engines.{what}", shared), (last, own))
     elif owner in {variant.kernels for variant in read_variants()}:
         every, shared, own = CHIP[what.partition(".")[0]]
         levels = ((f"chips.{what}", every), (f"{GENERATIONS.get(owner, owner)}-chips.{what}", shared), (name, own))

@@ -18,13 +18,17 @@ __all__ = ["Constant", "Fitted", "fit", "read_constants"]
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 WEIGHTS = np.array([1.0, 1.0, 0.5])  # of throughput, time a token, first token
-SOFT = np.array([0.06, 0.12, 0.12])  # log error beyond which a row counts less than by its square
+SOFT = np.array([0.06, 0.08, 0.08])  # log error beyond which a row counts less than by its square
 FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
 # their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
 BOLD = 1.0  # most that an effect moves in a round
-RENEW = 8  # rounds after which slopes of coefficients are taken again
-LEAST = 0.02  # an effect that is smaller is none
-ENOUGH = 2e-4  # of the loss: the fit ends when a round gains less
+WALL = (
+    0.03  # of a constant's logarithm: how far it goes beyond its bounds at little cost, until it is cut off at the end
+)
+RENEW = 4  # rounds after which slopes of coefficients are taken again
+LEAST = 0.01  # an effect that is smaller is none
+ENOUGH = 5e-5  # of the loss: the fit ends when a round gains less
+TRIES = 8  # shorter steps, before a round gains nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,54 +86,76 @@ class _Problem:
         self.target = target[self.known]
         spread = (WEIGHTS, SOFT, FAR)
         self.weight, self.soft, self.far = (np.broadcast_to(v, target.shape)[self.known] for v in spread)
-        self.fresh: tuple[int, list[Reals]] = (-RENEW, [])
+        self.by_row: list[Reals] = []
+        self.age = 0  # rounds since slopes of coefficients were taken
 
     def point(self, x: Reals) -> Reals:
-        """The logarithms of constants, within their bounds."""
-        return np.clip(self.base + self.matrix @ x, self.low, self.high)
+        """The logarithms of constants."""
+        return np.asarray(self.base + self.matrix @ x)
+
+    def beyond(self, point: Reals) -> Reals:
+        """How far constants are beyond their bounds, in widths of the wall."""
+        return (np.maximum(point - self.high, 0.0) - np.maximum(self.low - point, 0.0)) / WALL
 
     def loss(self, x: Reals) -> float:
-        """Log errors, and how far effects are from none."""
-        found = self.runs.predict(self.point(x), self.rows)[self.known]
+        """Log errors, how far effects are from none, and constants from their bounds."""
+        point = self.point(x)
+        found = self.runs.predict(point, self.rows)[self.known]
         square = ((np.log(np.maximum(found, 1e-9)) - self.target) / self.soft) ** 2
         cost = np.where(self.far < 1.0, 2.0 * (np.sqrt(1.0 + square) - 1.0), np.log1p(square))
-        return float((self.weight * cost).sum() + (self.tight * x**2).sum())
+        return float((self.weight * cost).sum() + (self.tight * x**2).sum() + (self.beyond(point) ** 2).sum())
 
-    def normal(self, x: Reals, turn: int) -> tuple[Reals, Reals]:
+    def normal(self, x: Reals) -> tuple[Reals, Reals]:
         """The loss's slope, and its curvature with rows that are far off counted less."""
         point = self.point(x)
         rows = self.runs.rows(point)
-        if turn - self.fresh[0] >= RENEW:
-            self.fresh = (turn, self.runs.row_slopes(point, rows))
-        figures, slopes = self.runs.slopes(point, self.rows, self.fresh[1], rows)
-        free = (point > self.low) & (point < self.high)
-        jacobian = slopes[self.known] * free
+        if self.age % RENEW == 0:
+            self.by_row = self.runs.row_slopes(point, rows)
+        self.age += 1
+        figures, slopes = self.runs.slopes(point, self.rows, self.by_row, rows)
+        jacobian = slopes[self.known]
         error = np.log(np.maximum(figures[self.known], 1e-9)) - self.target
         weight = self.weight / (1.0 + (error / self.soft) ** 2) ** self.far / self.soft**2
-        curve = self.matrix.T @ (jacobian.T @ (jacobian * weight[:, None])) @ self.matrix
-        return self.matrix.T @ (jacobian.T @ (weight * error)) + self.tight * x, curve + np.diag(self.tight)
+        beyond = self.beyond(point)
+        slope = jacobian.T @ (weight * error) + beyond / WALL
+        curve = jacobian.T @ (jacobian * weight[:, None]) + np.diag((beyond != 0.0) / WALL**2)
+        return self.matrix.T @ slope + self.tight * x, self.matrix.T @ curve @ self.matrix + np.diag(self.tight)
 
-
-def fit(runs: Runs, rows: Ints, measured: Reals, rounds: int = 24) -> Fitted:
-    """The calibration that fits these rows best, from priors; measured: figures of all runs or NaN."""
-    problem = _Problem(runs, rows, measured, read_constants())
-    x = np.zeros(len(problem.effects))
-    now, damping = problem.loss(x), 1e-2
-    for turn in range(rounds):
-        slope, curve = problem.normal(x, turn)
-        for _ in range(6):
-            step = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -slope)
-            step = np.clip(step, -BOLD, BOLD)
-            trial = problem.loss(x + step)
+    def shorter(self, x: Reals, now: float, damping: float) -> tuple[Reals, float, float]:
+        """A step that lowers the loss, the loss after it, and the damping that it took; the last try if none does."""
+        slope, curve = self.normal(x)
+        for _ in range(TRIES):
+            full = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -slope)
+            step: Reals = np.clip(full, -BOLD, BOLD)
+            trial = self.loss(x + step)
             if trial < now:
                 break
             damping *= 8.0
+        return step, trial, damping
+
+
+def fit(runs: Runs, rows: Ints, measured: Reals, rounds: int = 40) -> Fitted:
+    """The calibration that fits these rows best, from priors; measured: figures of all runs or NaN.
+
+    Bounds are soft walls until the end: a constant that is cut off has no slope, and where a fit ends would depend on
+    where it begins.
+    """
+    problem = _Problem(runs, rows, measured, read_constants())
+    x = np.zeros(len(problem.effects))
+    now, damping = problem.loss(x), 1e-2
+    for _ in range(rounds):
+        fresh = problem.age % RENEW == 0
+        step, trial, damping = problem.shorter(x, now, damping)
         gain = now - trial
-        if gain <= 0.0:
+        if gain <= 0.0 and fresh:
             break
+        if gain <= 0.0:  # by old slopes; again, with new ones
+            problem.age, damping = 0, 1e-2
+            continue
         x, now, damping = x + step, trial, max(damping / 5.0, 1e-6)
         if gain < ENOUGH * now:
             break
     x[np.abs(x) < LEAST] = 0.0
     effects = {effect.name: float(np.exp(v)) for effect, v in zip(problem.effects, x, strict=True)}
-    return Fitted(calibration=runs.calibration(problem.point(x)), effects=effects)
+    point = np.clip(problem.point(x), problem.low, problem.high)
+    return Fitted(calibration=runs.calibration(point), effects=effects)

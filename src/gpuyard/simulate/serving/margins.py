@@ -7,19 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuyard.perf.inference import Calibration
-from gpuyard.perf.inference.published import Case
+from gpuyard.perf.inference.case import Case
 from gpuyard.simulate.serving.published import SHORT_S, best_layout
 from gpuyard.simulate.serving.score import measured, predictions
 
-__all__ = ["with_margins"]
+__all__ = ["is_server", "with_margins"]
 
 NAMES = ("mlperf.server_ratio", "mlperf.interactive_ratio", "mlperf.ranks_ratio")
 LEAST_RUNS = 5  # for a median; below it, the margin is that of servers
 
 
+def is_server(case: Case) -> bool:
+    """Whether a run is an MLPerf server's."""
+    return case.load.kind == "mlperf-server"
+
+
 def with_margins(cases: Sequence[Case], calibration: Calibration) -> Calibration:
     """The calibration with the margins that these runs show; runs of other kinds are passed over."""
-    servers = [case for case in cases if case.load.kind == "mlperf-server"]
+    servers = [case for case in cases if is_server(case)]
     whole = Calibration(values={**calibration.values, **dict.fromkeys(NAMES, 1.0)})
     if len(servers) < LEAST_RUNS:
         return calibration

@@ -18,8 +18,8 @@ from gpuyard.perf.inference import (
     steady_state,
 )
 from gpuyard.perf.inference.calibration import read_priors
+from gpuyard.perf.inference.case import Case, Load
 from gpuyard.perf.inference.memory import Room
-from gpuyard.perf.inference.published import Case, Load
 from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.search import highest_rate

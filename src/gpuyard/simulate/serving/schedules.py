@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpuyard.compiled import compiled
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import Calibration, ReplicaLayout, costs_row
-from gpuyard.perf.inference.published import Case
+from gpuyard.perf.inference.case import Case
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.published import best_layout, entry_s, run

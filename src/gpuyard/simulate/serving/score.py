@@ -13,8 +13,9 @@ from gpuyard.catalog import Catalog
 from gpuyard.document import Doc, Plain
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import Calibration, read_calibration
-from gpuyard.perf.inference.cells import number
-from gpuyard.perf.inference.published import Case, Cases, Row, read_cases
+from gpuyard.perf.inference.case import Case, Cases
+from gpuyard.perf.inference.cells import Row, number
+from gpuyard.perf.inference.published import read_cases
 from gpuyard.perf.score import Errors, errors
 from gpuyard.simulate.serving.published import Prediction, predict
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuyard.document import read_text
 from gpuyard.errors import InputError
-from gpuyard.perf.inference.published import Row
+from gpuyard.perf.inference.cells import Row
 
 __all__ = ["COLUMNS", "NEEDED", "read_table"]
 
