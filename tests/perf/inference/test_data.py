@@ -73,6 +73,21 @@ def test_chips_of_the_catalog_that_serve_are_known() -> None:
     assert serving_chip(CATALOG.chip("grace")) is None
 
 
+def test_a_kind_of_chip_with_few_rows_of_a_figure_has_its_widest_error() -> None:
+    tpu, sure = served("llama-3.1-8b", "tpu-v6e", engine="vllm-tpu"), served("llama-3.1-8b", "h100-sxm")
+    assert interval("tpot", tpu.chip, tpu.engine).ratio > 1.0
+    assert interval("e2e", tpu.chip, tpu.engine).ratio == interval("tpot", tpu.chip, tpu.engine).ratio
+    assert interval("tpot", sure.chip, sure.engine).ratio < 0.5
+
+
+def test_pools_apart_are_less_sure() -> None:
+    case = served("llama-3.1-8b", "h100-sxm")
+    for metric in ("throughput", "tpot", "ttft", "e2e"):
+        plain, apart = (interval(metric, case.chip, case.engine, pools) for pools in (False, True))  # type: ignore[arg-type]
+        assert apart.ratio >= plain.ratio
+    assert "read apart" in interval("ttft", case.chip, case.engine, apart=True).note
+
+
 def test_intervals_are_wider_where_fewer_runs_stand_behind_them() -> None:
     sure, unsure = served("llama-3.1-8b", "h100-sxm", engine="trt-bench"), served("llama-3.1-8b", "tpu-v6e")
     well, ill = interval("throughput", sure.chip, sure.engine), interval("throughput", unsure.chip, unsure.engine)

@@ -15,7 +15,7 @@ __all__ = ["APART", "Interval", "Metric", "interval"]
 
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 FEW_ROWS = 30  # below it, the wider of the chip's and all chips' errors, times WIDEN
-LEAST_ROWS = 8  # below it, all chips' errors alone: a quantile of three rows says nothing
+LEAST_ROWS = 8  # below it a quantile says nothing: the widest error of that kind of chip, of any figure and engine
 WIDEN = 1.5
 APART = "apart"  # what the benchmark calls runs whose prompts have a pool of their own
 NEAREST_WIDEN = 2.0  # constants of the nearest architecture
@@ -43,6 +43,14 @@ def _own(metric: Metric, chip: ServingChip, engine: Engine) -> dict[str, float]:
     return _table().get(f"{metric}|{engine.family}|{chip.kernels}", {"p80": 0.0, "rows": 0.0})
 
 
+def _widest(chip: ServingChip) -> float:
+    """The largest error that enough rows of this kind of chip show."""
+    known = [
+        row["p80"] for key, row in _table().items() if key.endswith(f"|{chip.kernels}") and row["rows"] >= LEAST_ROWS
+    ]
+    return max(known, default=0.0)
+
+
 def interval(metric: Metric, chip: ServingChip, engine: Engine, apart: bool = False) -> Interval:
     """The error bar of a prediction, from the errors with groups of runs held out of the fit.
 
@@ -65,7 +73,7 @@ def _plain(metric: Metric, chip: ServingChip, engine: Engine) -> Interval:
     if metric == "e2e" and own["rows"] < _own("tpot", chip, engine)["rows"]:
         return _plain("tpot", chip, engine)
     whole, rows = table[metric], int(own["rows"])
-    own = own if rows >= LEAST_ROWS else {"p80": 0.0}
+    own = own if rows >= LEAST_ROWS else {"p80": _widest(chip)}
     if not chip.calibrated:
         note = f"few published runs of {chip.name}: constants of the nearest architecture ({chip.kernels})"
         return Interval(ratio=NEAREST_WIDEN * max(own["p80"], whole["p80"]), rows=rows, note=note)
