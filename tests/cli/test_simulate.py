@@ -132,7 +132,7 @@ def test_prompts_read_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert apart["tpot"]["mean_s"] < together["tpot"]["mean_s"]  # no prompt stands before a token
     assert apart["ttft"]["mean_s"] > together["ttft"]["mean_s"]  # a cache is handed over
     assert apart["ttft"]["error_ratio"] > together["ttft"]["error_ratio"]
-    assert any("hand over" in note for note in apart["notes"])
+    assert any("read apart" in note for note in apart["notes"])
     assert max(next(track for track in apart["tracks"] if track["name"] == "cache used")["values"]) <= 1.0
     assert "1 × TP4 read, 1 × TP8 write" in page.read_text(encoding="utf-8")
 
