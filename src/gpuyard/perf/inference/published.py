@@ -59,14 +59,8 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
     chip = chip_named(row["chip"], catalog)
     if chip is None:
         return f"no facts for chip {row['chip']}"
-    if _joined_somehow(row):
-        return "how the two superchips were joined is not stated"
-    if "beam search" in row["notes"]:
-        return "beam search"
-    if "MTP speculative" in row["notes"]:
-        return "speculative decoding"
-    if "MaxQ" in row["notes"]:
-        return "its power was capped, at how many watts is not stated"
+    if why := _otherwise(row):
+        return why
     engine = engine_of(row)
     if engine is None:
         return f"no engine for {row['engine']}"
@@ -136,6 +130,17 @@ def _as_recipe(
         replace(precision, kv=recipe.kv or precision.kv) if not row["kv_prec"] else precision,
         replace(load, wait_steps=recipe.wait_steps or 0.0),
     )
+
+
+def _otherwise(row: Row) -> str:
+    """Why a run was made in a way that is not modelled; empty where it was not."""
+    if _joined_somehow(row):
+        return "how the two superchips were joined is not stated"
+    if "beam search" in row["notes"]:
+        return "beam search"
+    if "MTP speculative" in row["notes"]:
+        return "speculative decoding"
+    return "its power was capped, at how many watts is not stated" if "MaxQ" in row["notes"] else ""
 
 
 def _joined_somehow(row: Row) -> bool:

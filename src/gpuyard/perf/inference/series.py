@@ -45,6 +45,7 @@ def _contradicting(cases: Iterable[Case]) -> set[str]:
     """Closed loops of one setting of which one has more users and yet a much shorter time a token than another."""
 
     def key(case: Case) -> Hashable | None:
+        """The series at one layout and pair of lengths."""
         found, load = _series(case), case.load
         return found and (*found, case.layouts[0], load.prompt_tokens, load.output_tokens)
 
@@ -60,6 +61,7 @@ def _misprinted(cases: Iterable[Case]) -> set[str]:
     """Offline runs whose rate is far from all other releases' of the same setting, which agree."""
 
     def key(case: Case) -> Hashable | None:
+        """The setting of an offline run, whatever the release."""
         load = case.load
         if load.kind != "offline":
             return None
