@@ -143,7 +143,8 @@ def test_spot_serves_only_where_it_is_named() -> None:
 
 def test_cloud_run_scales_to_zero() -> None:
     where = "platform: cloud-run, region: us-central1"
-    busy = plan(workload(rate="2/s", where=where)).options[0]
+    options = plan(workload(rate="2/s", where=where)).options
+    busy = next(option for option in options if option.service and option.service.serverless)
     idle = plan(workload(rate="1/h", where=where)).options[0]
     assert busy.service is not None
     assert idle.service is not None
