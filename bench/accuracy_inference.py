@@ -12,7 +12,6 @@ import csv
 import os
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ from gpuyard.perf.inference import read_calibration
 from gpuyard.perf.inference.case import Case, Cases
 from gpuyard.perf.inference.interval import APART
 from gpuyard.perf.inference.published import read_cases
+from gpuyard.perf.inference.series import by_setting
 from gpuyard.perf.score import Errors, errors
 from gpuyard.simulate.serving.holdout import HELD, Held, hold_out
 from gpuyard.simulate.serving.score import NAMES, measured, predictions
@@ -116,23 +116,11 @@ def table(cases: Cases, columns: Sequence[Reals]) -> str:
 
 def between_releases(cases: Sequence[Case]) -> str:
     """How far a setting's offline throughput in one release is from the median of the others: no era is nearer."""
-    rates: dict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
-    for case in cases:
-        if case.load.kind == "offline":
-            load = case.load
-            key = (
-                case.row["model"],
-                case.chip.name,
-                case.precision,
-                case.layouts,
-                load.prompt_tokens,
-                load.output_tokens,
-            )
-            rates[key][case.row["engine_ver"]] = measured(case.row)[0]
     far = []
-    for found in rates.values():
-        for release, rate in found.items():
-            others = [other for name, other in found.items() if name != release]
+    for group in by_setting(cases):
+        rates = {case.row["engine_ver"]: measured(case.row)[0] for case in group}
+        for release, rate in rates.items():
+            others = [other for name, other in rates.items() if name != release]
             if len(others) >= LEAST_RELEASES:
                 far.append(abs(rate / float(np.median(others)) - 1.0))
     if not far:

@@ -20,9 +20,7 @@ INDEX_RATIO = 132.0 / 656.0  # bytes of a token's index over those of its latent
 EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
 QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
-NORM_LAUNCHES = (
-    0.25  # of a layer's: queries and keys are split off and normalised, three kernels more than about twelve
-)
+NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
 

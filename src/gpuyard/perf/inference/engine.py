@@ -23,7 +23,7 @@ class Engine:
     family: Annotated[str, Doc("engines that share a code base")]
     runtime: Annotated[str, Doc("engines that share what runs a step; their overheads are alike")]
     code: Annotated[str, Doc("engines of one period of that runtime, whatever stands before it; empty: its own")] = ""
-    engine: Annotated[str, Doc("pattern over the engine's name in published runs")] = ""
+    engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
     version: Annotated[str, Doc("pattern over its version")] = ""
     memory: Annotated[Literal["free", "total", "static"], Doc("what memory_ratio is a share of")] = "total"
     memory_ratio: Annotated[

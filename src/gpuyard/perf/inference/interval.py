@@ -15,7 +15,8 @@ __all__ = ["APART", "Interval", "Metric", "interval"]
 
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 FEW_ROWS = 30  # below it, the wider of the chip's and all chips' errors, times WIDEN
-LEAST_ROWS = 8  # below it a quantile says nothing: the widest error of that kind of chip, of any figure and engine
+LEAST_ROWS = 8  # below it a quantile says nothing: the widest error of steps on that kind of chip, of any engine
+STEPS = ("throughput|", "tpot|")  # figures that tell how long steps take; first tokens also wait
 WIDEN = 1.5
 APART = "apart"  # what the benchmark calls runs whose prompts have a pool of their own
 NEAREST_WIDEN = 2.0  # constants of the nearest architecture
@@ -44,11 +45,9 @@ def _own(metric: Metric, chip: ServingChip, engine: Engine) -> dict[str, float]:
 
 
 def _widest(chip: ServingChip) -> float:
-    """The largest error that enough rows of this kind of chip show."""
-    known = [
-        row["p80"] for key, row in _table().items() if key.endswith(f"|{chip.kernels}") and row["rows"] >= LEAST_ROWS
-    ]
-    return max(known, default=0.0)
+    """The largest error of steps that enough rows of this kind of chip show."""
+    own = {key: row for key, row in _table().items() if key.startswith(STEPS) and key.endswith(f"|{chip.kernels}")}
+    return max((row["p80"] for row in own.values() if row["rows"] >= LEAST_ROWS), default=0.0)
 
 
 def interval(metric: Metric, chip: ServingChip, engine: Engine, apart: bool = False) -> Interval:

@@ -13,7 +13,7 @@ from gpuyard.perf.inference.case import Case
 from gpuyard.perf.inference.cells import number
 from gpuyard.perf.inference.screen import peak_share
 
-__all__ = ["doubtful", "with_hits"]
+__all__ = ["by_setting", "doubtful", "with_hits"]
 
 DRAFT_GAIN = 1.3  # from which the source's note on unflagged speculative (MTP) runs of DeepSeek explains a faster row
 KERNEL_SHARE = 0.8  # of its peak, the most that products reach in measured kernel tables (the priors of `gemm`)
@@ -41,6 +41,19 @@ def _gathered(cases: Iterable[Case], key: Callable[[Case], Hashable | None]) -> 
     return list(groups.values())
 
 
+def by_setting(cases: Iterable[Case]) -> list[list[Case]]:
+    """Offline runs by all that they share but the release."""
+
+    def key(case: Case) -> Hashable | None:
+        """The setting."""
+        load = case.load
+        if load.kind != "offline":
+            return None
+        return case.row["model"], case.chip, case.precision, case.layouts, load.prompt_tokens, load.output_tokens
+
+    return _gathered(cases, key)
+
+
 def _contradicting(cases: Iterable[Case]) -> set[str]:
     """Closed loops of one setting of which one has more users and yet a much shorter time a token than another."""
 
@@ -59,16 +72,8 @@ def _contradicting(cases: Iterable[Case]) -> set[str]:
 
 def _misprinted(cases: Iterable[Case]) -> set[str]:
     """Offline runs whose rate is far from all other releases' of the same setting, which agree."""
-
-    def key(case: Case) -> Hashable | None:
-        """The setting of an offline run, whatever the release."""
-        load = case.load
-        if load.kind != "offline":
-            return None
-        return case.row["model"], case.chip, case.precision, case.layouts, load.prompt_tokens, load.output_tokens
-
     names: set[str] = set()
-    for group in _gathered(cases, key):
+    for group in by_setting(cases):
         rates = [(c.row["engine_ver"], number(c.row, "out_tok_s_total"), c.row["id"]) for c in group]
         for release, rate, name in rates:
             others = [other for version, other, _ in rates if version != release]
@@ -80,19 +85,22 @@ def _misprinted(cases: Iterable[Case]) -> set[str]:
 
 def _speculative(cases: Iterable[Case]) -> set[str]:
     """Rows of models that ship a draft layer which are much faster than another row of the same configuration."""
-    groups: dict[tuple[object, ...], list[tuple[float, str]]] = {}
-    for case in cases:
-        token = number(case.row, "tpot_ms_mean")
-        if case.load.kind != "closed" or case.prefill is not None or "DeepSeek" not in case.row["model"]:
-            continue
+
+    def key(case: Case) -> Hashable | None:
+        """The configuration, whatever the release and the layout of its experts."""
+        if _series(case) is None or "DeepSeek" not in case.row["model"]:
+            return None
         layout, load = case.layouts[0][0], case.load
-        key = (
+        return (
             case.chip, case.row["engine"], case.precision.weights, layout.chips, layout.attention_dp,
             load.prompt_tokens, load.output_tokens, load.users,
         )  # fmt: skip
-        if token == token:
-            groups.setdefault(key, []).append((token, case.row["id"]))
-    return {name for found in groups.values() for token, name in found if token * DRAFT_GAIN < max(found)[0]}
+
+    names: set[str] = set()
+    for group in _gathered(cases, key):
+        tokens = {case.row["id"]: number(case.row, "tpot_ms_mean", 0.0) for case in group}
+        names.update(name for name, token in tokens.items() if 0.0 < token * DRAFT_GAIN < max(tokens.values()))
+    return names
 
 
 def with_hits(cases: Sequence[Case]) -> tuple[Case, ...]:
