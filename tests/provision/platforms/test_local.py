@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def ran(
         (folder / file.name).write_text(file.text)
     (folder / "nvidia-smi").write_text("#!/bin/sh\n" + f"for gpu in $(seq {gpus}); do echo GPU; done\n" * bool(gpus))
     (folder / "nvidia-smi").chmod(0o755)
-    place = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", **more}
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # Debian alone has no "python"
+    place = {**os.environ, "PATH": path, **more}
     return subprocess.run(
         ["bash", "20-run.sh"], cwd=folder, env=place, capture_output=True, text=True, timeout=60, check=False
     )
