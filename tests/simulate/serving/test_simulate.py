@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.simulate.serving.pools import DECODE_S, KV_S, PREFILL_S, plain, pool, requests, run
 
@@ -29,6 +29,7 @@ def test_jumps_give_what_single_steps_give(lengths: list[tuple[int, int]], seque
 
 @settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(1, 8), st.booleans(), st.booleans(), st.booleans(), st.integers(35, 90), st.integers(0, 9))
+@example([(399, 4), (385, 1)], 2, True, True, False, 50, 0)  # a prompt in progress has the block that a decode needs
 def test_every_request_is_served_in_order_and_within_memory(
     lengths: list[tuple[int, int]], users: int, mixes: bool, chunks: bool, reserves: bool, blocks: int, seed: int
 ) -> None:

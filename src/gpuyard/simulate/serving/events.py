@@ -66,7 +66,10 @@ def _compose(
     land(req, rep, r)
     mixes, optimistic = policy[r, state.MIXES] == 1, policy[r, state.RESERVES] == 0
     if optimistic:
-        while rep[r, state.DECODING] > 1 and grown_blocks(phase, policy, rep, r, 1) > rep[r, state.FREE]:
+        while (
+            rep[r, state.DECODING] + rep[r, state.FILLING] > 1
+            and grown_blocks(phase, policy, rep, r, 1) > rep[r, state.FREE]
+        ):
             preempt(req, rep, real, keys, items, phase, policy, r)
     ahead = grown_blocks(phase, policy, rep, r, 1) if mixes else 0
     rep[r, state.FREE] -= ahead

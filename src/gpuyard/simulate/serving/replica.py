@@ -7,7 +7,16 @@ import numpy as np
 from gpuyard.compiled import compiled
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving import state
-from gpuyard.simulate.serving.state import Ints, Reals, heap_push, heap_remove, pop_wait, push_fill, push_wait_front
+from gpuyard.simulate.serving.state import (
+    Ints,
+    Reals,
+    heap_push,
+    heap_remove,
+    pop_fill_last,
+    pop_wait,
+    push_fill,
+    push_wait_front,
+)
 
 __all__ = ["decode_run", "fill", "preempt"]
 
@@ -67,7 +76,15 @@ def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
 
 @compiled
 def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int) -> None:
-    """Sends the sequence admitted last back to the queue; its tokens are computed again."""
+    """Sends the sequence admitted last back to the queue; its tokens are computed again.
+
+    Prompts in progress were admitted after all that decode; theirs begin anew.
+    """
+    if rep[r, state.FILLING] > 0:
+        i = pop_fill_last(req, rep, r)
+        rep[r, state.FREE] += held_blocks(req, policy, r, i)
+        push_wait_front(req, rep, r, i)
+        return
     last = 0
     for at in range(rep[r, state.DECODING]):
         if req[state.ORDER, items[r, at]] > req[state.ORDER, items[r, last]]:

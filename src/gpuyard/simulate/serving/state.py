@@ -125,6 +125,21 @@ def push_fill(req: Ints, rep: Ints, r: int, i: int) -> None:
 
 
 @compiled
+def pop_fill_last(req: Ints, rep: Ints, r: int) -> int:
+    """Takes the prompt in progress that was admitted last."""
+    i, before = rep[r, FILL_TAIL], rep[r, FILL_HEAD]
+    if before == i:
+        rep[r, FILL_HEAD], rep[r, FILL_TAIL] = NONE, NONE
+    else:
+        while req[NEXT, before] != i:
+            before = req[NEXT, before]
+        req[NEXT, before] = NONE
+        rep[r, FILL_TAIL] = before
+    rep[r, FILLING] -= 1
+    return int(i)
+
+
+@compiled
 def heap_push(keys: Ints, items: Ints, size: int, key: int, item: int) -> None:
     """Adds to a binary heap of `size` items, smallest key first."""
     at = size
