@@ -46,7 +46,8 @@ def test_every_engine_has_its_overheads() -> None:
         ("TensorRT-LLM", "0.10.0", "trt-stream"),
         ("TensorRT-LLM", "0.15.0", "trt-bench"),
         ("TensorRT-LLM", "0.21 (PyTorch backend)", "trt-torch"),
-        ("TensorRT-LLM", "1.2 (PyTorch backend)", "trt-torch-1"),
+        ("TensorRT-LLM", "1.0 (PyTorch backend)", "trt-torch-1"),
+        ("TensorRT-LLM", "1.2 (PyTorch backend)", "trt-torch-2"),
         ("vLLM (TPU)", "", "vllm-tpu"),
     ],
 )

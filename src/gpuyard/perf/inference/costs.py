@@ -21,6 +21,7 @@ EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
 QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
+SOCKET_CHIPS = 4  # of a host with eight on PCIe
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
 
@@ -135,11 +136,13 @@ class _Costs:
         local = s.experts / lay.ep  # experts of a rank
         size = s.matrices * s.hidden * s.expert_ffn / lay.expert_tp  # weights of one, on this rank
         share = s.experts_per_token / lay.tp  # of a token's experts that this rank computes, for each token of its own
-        memory = self.chip.memory_bytes_per_s * self._constant("expert_stream")
+        own = self.constants[f"{self.engine.experts}.experts"] if self.engine.experts else 1.0
+        memory = self.chip.memory_bytes_per_s * self._constant("expert_stream") * own
         kind = self._expert_kind()
         if kind in STREAMS:
             memory *= self.constants[f"expert_stream.{kind}"]
-        rate, passes = self.rate_flop_per_s(weights, "experts"), self.constants["moe.passes"]
+        rate = self.rate_flop_per_s(weights, "experts") * own
+        passes = self.constants["moe.passes"]
         if kind in EXPANDED:  # to 16 bits, on the way
             rate *= self.constants[f"expert_rate.{kind}"]
             passes *= self.constants["expanded.passes"]
@@ -177,25 +180,32 @@ class _Costs:
                 / (self.chip.bf16_flop_per_s * self._constant("latent_rate"))
             )
         else:
-            read = 2.0 * max(s.kv_heads / tp, 1.0) * s.head_dim * kv_bytes / (memory * self._constant("kv"))
-            work = 4.0 * heads * s.head_dim / (self.chip.bf16_flop_per_s * self._constant("kv_rate"))
+            held = max(s.kv_heads / tp, 1.0)
+            read = 2.0 * held * s.head_dim * kv_bytes / (memory * self._constant("kv"))
+            work = 4.0 * heads * s.head_dim / (self.chip.bf16_flop_per_s * self._cached_rate(heads / held))
         cached = (read**3 + work**3) ** (1.0 / 3.0)
         state = 2.0 * 2.0 * LINEAR_STATE_WIDTH * s.hidden / tp / (memory * self._constant("kv"))  # read and written
         # element-wise: the hidden state is whole on every rank, the MLP's inner state is shared out
         width = ((s.layers - s.expert_layers) * s.ffn + s.expert_layers * s.shared_ffn) / s.layers / tp
         touched = s.layers * 2.0 * (LAYER_PASSES * s.hidden + 3.0 * width + 2.0 * heads * s.head_dim)
-        far, near = s.full_layers, s.window_layers
+        far, near = float(s.full_layers), float(s.window_layers)
         if s.sparse_tokens:  # the indexer looks at every token, attention at those that it picks
             far, near = INDEX_RATIO * s.full_layers, s.full_layers
+        slot = self.engine.slot_tokens
         return {
             "pair": far * pair,
             "window_pair": near * pair,
             "window_tokens": s.sparse_tokens or s.window_tokens,
-            "kv": far * cached,
-            "window_kv": near * cached,
-            "state": s.linear_layers * state,
+            "kv": 0.0 if slot else far * cached,
+            "window_kv": 0.0 if slot else near * cached,
+            "state": s.linear_layers * state + slot * (far + near) * cached,
             "token": self._era("passes") * touched / (memory * self._constant("stream")),
         }
+
+    def _cached_rate(self, group: float) -> float:
+        """Of peak, what products with the cache reach: on matrix cores where there is code for such groups."""
+        fewest, most = self.engine.groups
+        return self._constant("kv_rate") if fewest <= group <= most else self.constants["ungrouped.rate"]
 
     def links(self) -> dict[str, float]:
         """All-reduces of tensor parallelism; dispatch and combine of experts under attention data parallelism."""
@@ -203,16 +213,21 @@ class _Costs:
         if lay.tp * lay.attention_dp > self.chip.link_chip_count:
             link = "network" if link.startswith(("nvlink", "ici")) else "pcie5"
         rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"]
+        if link.startswith("pcie") and lay.tp > SOCKET_CHIPS:
+            rate *= self.constants["pcie.across_ratio"]
         alpha = self.constants[f"{link}.latency_us"] * 1e-6
         cells: dict[str, float] = {}
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
             small = s.layers * s.joint_norms  # of a number a token
-            grow = 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
+            ring = link.startswith("pcie")
+            grow = (lay.tp - 1.0) / 3.0 if ring else 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
             cells["reduce_floor"] = (count + small) * alpha * grow * self._era("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
             # a one-shot all-reduce reads what every other rank has
             cells["reduce_ramp"] = count * alpha * (lay.tp - 1.0) / 3.0 * self.constants["reduce.ramp"]
+            if self.engine.direct and lay.tp == 2 and link.startswith("pcie"):
+                cells["reduce_ramp"] = count * self.constants["pcie.direct_us"] * 1e-6
             cells["reduce_half"] = REDUCE_HALF_BYTES / (2.0 * s.hidden)
         if lay.attention_dp > 1 and s.experts:
             act = FORMATS[self.precision.weights].activation_bytes

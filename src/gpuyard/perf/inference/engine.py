@@ -23,6 +23,7 @@ class Engine:
     family: Annotated[str, Doc("engines that share a code base")]
     runtime: Annotated[str, Doc("engines that share what runs a step; their overheads are alike")]
     code: Annotated[str, Doc("engines of one period of that runtime, whatever stands before it; empty: its own")] = ""
+    experts: Annotated[str, Doc("engines that share kernels of experts; empty: those of the chip's constants")] = ""
     engine: Annotated[str, Doc("pattern over the engine's name in published runs")]
     version: Annotated[str, Doc("pattern over its version")] = ""
     memory: Annotated[Literal["free", "total", "static"], Doc("what memory_ratio is a share of")] = "total"
@@ -37,6 +38,11 @@ class Engine:
     reserves: Annotated[bool, Doc("a sequence is admitted only with room for all its output")] = False
     tuned: Annotated[bool, Doc("sequence_count and budget_tokens follow from room in the cache (trtllm-bench)")] = False
     graphs: Annotated[bool, Doc("decode steps are replayed from graphs; false: the host launches every kernel")] = True
+    groups: Annotated[
+        tuple[int, int], Doc("fewest and most query heads of a key's that decode on matrix cores; others do not")
+    ] = (1, 1024)
+    direct: Annotated[bool, Doc("two ranks reduce by reading each other's memory, over PCIe too")] = False
+    slot_tokens: Annotated[int, TOKENS, Doc("of a sequence's cache, all read in every step; 0: what it holds")] = 0
     pads: Annotated[
         bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
     ] = False

@@ -91,6 +91,8 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         engine, precision, load = _as_recipe(row, engine, precision, load, layouts[0][0])
     elif load.kind == "closed" and _generated(row) and prefill is None:
         engine = as_generated(engine, load.prompt_tokens, load.users)
+    if slot := re.search(r"cache (\d+)", row["len_note"]):
+        engine = replace(engine, slot_tokens=int(slot.group(1)))
     if load.kind == "offline":
         total = int(load.prompt_tokens + load.output_tokens)
         engine = apply_settings(engine, row["engine_ver"], row["model"], layouts[0][0].tp, total)
@@ -107,6 +109,9 @@ def _too_fast(
     context = 0.5 * (1.0 + load.low_ratio) * (load.prompt_tokens + 0.5 * load.output_tokens)
     if load.kind in ("static", "offline"):
         most = most_tokens_per_s(shape, chip, precision, stated, max(chips, whole(row, "n_chips")), context)
+        if load.slots and load.kind == "static":
+            step_s = least_token_s(shape, chip, precision, stated, layout[0].chips, load.slots / layout[1], context)
+            most = min(most, load.slots / step_s) if step_s else most
         return number(row, "out_tok_s_total", 0.0) > most
     if load.kind != "closed":
         return False
@@ -136,6 +141,10 @@ def _otherwise(row: Row) -> str:
     """Why a run was made in a way that is not modelled; empty where it was not."""
     if _joined_somehow(row):
         return "how the two superchips were joined is not stated"
+    if row["engine"].startswith("JetStream") and number(row, "dp", 1.0) > 1.0:
+        return "ranks that share out a batch wait for each prompt of the others"
+    if row["moe"] and row["scenario"].startswith("static") and row["engine"].startswith("TensorRT-LLM"):
+        return "sequences of one static batch are alike, and so are the experts that they choose"
     if "beam search" in row["notes"]:
         return "beam search"
     if "MTP speculative" in row["notes"]:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 RDMA = ("roce", "infiniband")  # TCPX and TCPXO carry NCCL alone; NIXL and UCX would fall back to the host's NIC
-ENGINES = ("vllm-v1", "sglang", "trt-torch-1")  # those whose documentation has pools apart
+ENGINES = ("vllm-v1", "sglang", "trt-torch-2")  # those whose documentation has pools apart
 FULLEST = 0.85  # of the time of a replica that reads: random arrivals need the rest
 BEST = 3  # replicas of each role that are combined
 
