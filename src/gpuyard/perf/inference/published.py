@@ -56,7 +56,7 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
     missing = [key for key in TOO_LITTLE if not row[key]]
     if missing:
         return "missing: " + ", ".join(missing)
-    chip = chip_named(row["chip"], catalog)
+    chip = chip_named(_chip_words(row), catalog)
     if chip is None:
         return f"no facts for chip {row['chip']}"
     if why := _otherwise(row):
@@ -139,7 +139,7 @@ def _as_recipe(
 
 def _otherwise(row: Row) -> str:
     """Why a run was made in a way that is not modelled; empty where it was not."""
-    if _joined_somehow(row):
+    if _slow_superchip(row) and row["tp"] == "2":  # slower than one, and a fifth to a tenth of four
         return "how the two superchips were joined is not stated"
     if row["engine"].startswith("JetStream") and number(row, "dp", 1.0) > 1.0:
         return "ranks that share out a batch wait for each prompt of the others"
@@ -152,9 +152,14 @@ def _otherwise(row: Row) -> str:
     return "its power was capped, at how many watts is not stated" if "MaxQ" in row["notes"] else ""
 
 
-def _joined_somehow(row: Row) -> bool:
-    """Pairs of superchips that were slower than one, and a fifth to a tenth of four (TensorRT-LLM 0.12 and 0.13)."""
-    return row["chip"].startswith("GH200") and row["tp"] == "2" and row["engine_ver"] in ("0.12.0", "0.13.0")
+def _slow_superchip(row: Row) -> bool:
+    """TensorRT-LLM 0.12 and 0.13 ran on superchips that were slower, at arithmetic too, than those before and after."""
+    return row["chip"].startswith("GH200") and row["engine_ver"] in ("0.12.0", "0.13.0")
+
+
+def _chip_words(row: Row) -> str:
+    """What the row calls its chip, and whether that was slower than others of its name."""
+    return row["chip"] + (" capped" if _slow_superchip(row) else "")
 
 
 def engine_of(row: Row) -> Engine | None:
