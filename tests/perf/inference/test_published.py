@@ -61,6 +61,12 @@ def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
             "superchips were joined",
         ),
         (
+            {"scenario": "static batch", "moe": "8e top2", "engine": "TensorRT-LLM", "batch": "16"},
+            "sequences of one static batch are alike",
+        ),
+        ({"scenario": "static batch", "batch": "1", "out_tok_s_total": "400"}, "faster than the memory"),
+        ({"chip": "TPU-v5e", "engine": "JetStream-PyTorch", "dp": "8", "tp": ""}, "share out a batch"),
+        (
             {"scenario": "offline max-throughput", "out_tok_s_total": "200000", "input_len": "8192"},
             "faster than the memory",
         ),
@@ -70,6 +76,21 @@ def test_a_row_that_cannot_be_modelled_says_why(cells: dict[str, str], why: str)
     found = read(**cells)
     assert found.rows == 1
     assert why in found.unsupported[0][1]
+
+
+def test_a_slower_superchip_is_told_by_its_releases() -> None:
+    cells = {"chip": "GH200-120GB", "tp": "4", "n_chips": "4", "engine": "TensorRT-LLM",
+             "scenario": "offline max-throughput", "concurrency": ""}  # fmt: skip
+    before, slow = (case(**cells, engine_ver=version).chip for version in ("0.11.0", "0.13.0"))
+    assert slow.fp8_flop_per_s == pytest.approx(0.88 * before.fp8_flop_per_s)
+    assert slow.memory_bytes_per_s == before.memory_bytes_per_s
+
+
+def test_jetstream_says_how_long_its_slots_are() -> None:
+    note = "ShareGPT, 2000 prompts; max input 1024, max output 1024, cache 1280; mean lengths not stated"
+    found = case(chip="TPU-v5e", engine="JetStream-PyTorch", engine_ver="", n_chips="16", tp="16", batch="96",
+                 scenario="offline max-throughput", concurrency="", len_note=note, weights_prec="bf16")  # fmt: skip
+    assert (found.engine.slot_tokens, found.load.slots) == (1280, 96)
 
 
 def test_inferencex_lengths_are_uniform_below_the_nominal_ones() -> None:

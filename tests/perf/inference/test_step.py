@@ -145,3 +145,52 @@ def test_experts_that_are_expanded_on_the_way_read_less_of_the_bandwidth() -> No
     place = COLUMNS.index("expert_weights")
     plain, small = (served("gpt-oss-120b", "h100-sxm", weights).row()[place] for weights in ("bf16", "int4-weights"))
     assert 0.516 / 2.0 < small / plain < 1.0
+
+
+def column(case: Served, name: str) -> float:
+    """One coefficient of its row."""
+    return float(case.row()[COLUMNS.index(name)])
+
+
+def test_groups_of_heads_without_code_for_matrix_cores_attend_more_slowly() -> None:
+    known, early = (served("llama-3.1-70b", "h200-sxm", "fp8", engine, tp=8) for engine in ("trt-bench", "trt-stream"))
+    assert known.shape.heads / known.shape.kv_heads == 8  # code for it came first
+    assert column(early, "kv") == column(known, "kv")
+    four = [served("llama-3.1-8b", "h200-sxm", "fp8", engine, kv) for engine in ("trt-bench", "trt-stream")
+            for kv in ("bf16", "fp8")]  # fmt: skip
+    wide, narrow, early_wide, early_narrow = (column(case, "kv") for case in four)
+    assert narrow < 0.6 * wide  # read in half the time
+    assert early_narrow > 2.0 * narrow
+    assert early_narrow > 0.7 * early_wide  # arithmetic is the same in either format
+
+
+def test_two_ranks_that_read_each_other_over_pcie_wait_for_it() -> None:
+    pair, four = (served("llama-3.1-70b", "l40s", "fp8", "trt-bench", tp=tp) for tp in (2, 4))
+    others = served("llama-3.1-70b", "l40s", "fp8", "vllm-v1", tp=2)
+    assert column(pair, "reduce_ramp") > 5.0 * column(four, "reduce_ramp")
+    assert column(others, "reduce_ramp") < column(four, "reduce_ramp")
+    linked = served("llama-3.1-70b", "h100-sxm", "fp8", "trt-bench", tp=2)
+    assert column(linked, "reduce_ramp") < 0.1 * column(pair, "reduce_ramp")
+
+
+def test_all_reduces_over_two_sockets_are_slower_than_within_one() -> None:
+    within, over = (column(served("llama-3.1-70b", "l40s", "fp8", tp=tp), "reduce_token") for tp in (4, 8))
+    assert over > within * (7 / 8) / (3 / 4)
+    plain = [column(served("llama-3.1-70b", "h100-sxm", "fp8", tp=tp), "reduce_token") for tp in (4, 8)]
+    assert plain[1] == pytest.approx(plain[0] * (7 / 8) / (3 / 4))
+
+
+def test_a_cache_of_slots_is_read_whole() -> None:
+    case = served("llama-3.1-8b", "tpu-v5e", "bf16", "jetstream", tp=8)
+    slots = replace(case, engine=replace(case.engine, slot_tokens=2048))
+    few, many = (step_parts_s(slots.row(), 0.0, 0.0, 8.0, tokens, 8.0)[3:5] for tokens in (80.0, 8000.0))
+    assert few == many
+    whole = step_time_s(case.row(), 0.0, 0.0, 8.0, 8.0 * 2048, 8.0)
+    assert step_time_s(slots.row(), 0.0, 0.0, 8.0, 80.0, 8.0) == pytest.approx(whole)
+
+
+def test_experts_of_an_earlier_period_are_slower() -> None:
+    before, after = (served("qwen3-235b-a22b", "b200", "nvfp4", name, tp=4) for name in ("trt-torch-1", "trt-torch-2"))
+    assert column(before, "expert_compute") > 1.2 * column(after, "expert_compute")
+    assert column(before, "expert_weights") > 1.2 * column(after, "expert_weights")
+    assert column(before, "up_compute") == column(after, "up_compute")

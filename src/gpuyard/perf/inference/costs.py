@@ -220,8 +220,7 @@ class _Costs:
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
             small = s.layers * s.joint_norms  # of a number a token
-            ring = link.startswith("pcie")
-            grow = (lay.tp - 1.0) / 3.0 if ring else 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
+            grow = 0.5 + 0.25 * np.log2(lay.tp)  # latency is quoted for four ranks
             cells["reduce_floor"] = (count + small) * alpha * grow * self._era("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
             # a one-shot all-reduce reads what every other rank has

@@ -167,8 +167,6 @@ def engine_of(row: Row) -> Engine | None:
     if row["scenario"].startswith("MLPerf"):
         return find_engine(_mlperf_engine(row))
     version = row["engine_ver"]
-    if "gptManagerBenchmark" in row["notes"] and version < "0.14":
-        return find_engine("trt-manager")
     if row["engine"] == "TensorRT-LLM" and row["date"] >= "2025-06" and not re.match(r"0\.(19|2)|1\.", version):
         version = "1."  # versions of a container, or none
     if not version and row["date"] >= "2025":
