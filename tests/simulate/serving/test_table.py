@@ -24,7 +24,7 @@ def test_a_table_needs_few_columns(tmp_path: Path) -> None:
 
 
 def test_the_curated_table_is_one() -> None:
-    assert len(read_table(CURATED)) == 198
+    assert len(read_table(CURATED)) == 194
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ class _Costs:
         # element-wise: the hidden state is whole on every rank, the MLP's inner state is shared out
         width = ((s.layers - s.expert_layers) * s.ffn + s.expert_layers * s.shared_ffn) / s.layers / tp
         touched = s.layers * 2.0 * (LAYER_PASSES * s.hidden + 3.0 * width + 2.0 * heads * s.head_dim)
-        far, near = float(s.full_layers), float(s.window_layers)
+        far, near = s.full_layers, s.window_layers
         if s.sparse_tokens:  # the indexer looks at every token, attention at those that it picks
             far, near = INDEX_RATIO * s.full_layers, s.full_layers
         slot = self.engine.slot_tokens

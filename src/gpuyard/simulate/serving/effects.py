@@ -50,7 +50,7 @@ ENGINE = {
     "request_us": (0.8, 0.5, 0.4),
     "request_token_us": (0.8, 0.5, 0.4),
     "passes": (0.3, 0.3, 0.2),
-    "poll_steps": (0.8, 0.5, 0.4),
+    "poll_steps": (0.3, 0.2, 0.2),
 }
 CODE = ("gemm", "layer_us", "eager_layer_us", "eager_expert_us", "reduce", "passes")  # of what runs on the device
 LINK = {"latency_us": (0.2, 0.2), "ratio": (0.2, 0.2)}
