@@ -43,7 +43,7 @@ ENGINE = {
     "layer_us": (0.8, 0.5, 0.5),
     "eager_layer_us": (0.8, 0.5, 0.5),
     "eager_expert_us": (0.8, 0.5, 0.5),
-    "reduce": (0.0, 0.7, 0.3),
+    "reduce": (0.0, 1.0, 0.5),
     "host_us": (0.8, 0.5, 0.5),
     "host_sequence_us": (0.8, 0.5, 0.5),
     "host_token_us": (0.5, 0.3, 0.3),
