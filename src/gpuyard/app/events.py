@@ -13,14 +13,14 @@ from gpuyard.perf.inference.quantiles import quantiles
 from gpuyard.plan.inference import VARIATION, Latencies, Load, PromptPool, Replica
 from gpuyard.simulate.serving import Outcome, Pool, Requests, Transfer, at_rate, lognormal, simulate
 
-__all__ = ["EventModel", "played", "pool_of"]
+__all__ = ["LEAST_PER_S", "EventModel", "played", "pool_of"]
 
 Reals = npt.NDArray[np.float64]
 MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
 MOST_POOLED = 64  # of two pools together
 LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
 LIVES, LONGEST_REQUESTS = 8.0, 40_000  # as many as eight times those that are there at once, so that it settles
-LEAST_PER_S = 1e-5  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
+LEAST_PER_S = 1.0 / 86_400.0  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
 LOOK_S = 120.0  # of traffic, where that is within the bounds above
 WAIT = 0.1  # of an answer's time in the queue, at the end of a run: more, and the queue grows without end
 WARM_UP, COOL_DOWN = 0.2, 0.9  # requests between these shares of all are counted: the service starts and ends empty

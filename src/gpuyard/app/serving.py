@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.app.events import EventModel, Reals, played
+from gpuyard.app.events import LEAST_PER_S, EventModel, Reals, played
 from gpuyard.app.inference import events_of
 from gpuyard.app.traces import STRETCH, busiest, read_load
 from gpuyard.catalog import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.perf.inference import Interval, interval
 from gpuyard.perf.inference.interval import Metric
-from gpuyard.plan import Spread
-from gpuyard.plan.inference import Load, PromptPool, Quantiles, Replica, Targets, targets_of
+from gpuyard.plan.inference import Load, PromptPool, Replica, Targets, targets_of
 from gpuyard.plan.inference.configured import Named, configured, named_of, read_apart
+from gpuyard.plan.inference.describe import spread_of
 from gpuyard.plan.inference.run import Curve, Limit, ServingRun, Track
 from gpuyard.plan.inference.search import plan_inference
 from gpuyard.plan.option import Option
@@ -28,7 +28,6 @@ from gpuyard.workload import Workload, own_catalogs, read_workload
 __all__ = ["Asked", "simulate_file", "simulate_option"]
 
 CURVE_POINTS, TRACK_POINTS = 101, 240
-LEAST_PER_S = 1.0 / 86_400.0
 RUN_REQUESTS, MOST_REQUESTS = 2000, 20_000  # of a simulation that is looked at, where nothing else is asked for
 METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
 CACHE = 2  # the row of it among the tracks
@@ -145,10 +144,10 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
         requests_per_s=summary.requests_per_s,
         output_tokens_per_s=summary.output_tokens_per_s,
         total_tokens_per_s=summary.total_tokens_per_s,
-        ttft=_spread(summary.ttft, bars["ttft"]),
-        tpot=_spread(summary.tpot, bars["tpot"]),
-        itl=_spread(summary.itl, bars["tpot"]),
-        e2e=_spread(summary.e2e, bars["e2e"]),
+        ttft=spread_of(summary.ttft, bars["ttft"].ratio),
+        tpot=spread_of(summary.tpot, bars["tpot"].ratio),
+        itl=spread_of(summary.itl, bars["tpot"].ratio),
+        e2e=spread_of(summary.e2e, bars["e2e"].ratio),
         queued=summary.queued,
         preemptions=summary.preemptions,
         rate_error_ratio=bars["throughput"].ratio,
@@ -170,11 +169,6 @@ def _told(workload: Workload, replica: Replica, named: Named, outcome: Outcome, 
 def _bar(metric: Metric, replica: Replica, named: Named) -> Interval:
     """The error bar of a figure, wider where prompts are read apart."""
     return interval(metric, replica.chip, replica.engine, named.readers is not None)
-
-
-def _spread(seen: Quantiles, bar: Interval) -> Spread:
-    """A latency with its error bar."""
-    return Spread(mean_s=seen.mean_s, p50_s=seen.p50_s, p90_s=seen.p90_s, p99_s=seen.p99_s, error_ratio=bar.ratio)
 
 
 def _limits(targets: Targets) -> tuple[Limit, ...]:

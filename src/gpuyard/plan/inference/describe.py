@@ -26,7 +26,7 @@ from gpuyard.plan.service import Autoscaling, Engine, PrefillPool, Service, Spre
 from gpuyard.units import BYTES, DURATION, PRICE_PER_HOUR, show
 from gpuyard.workload import Workload
 
-__all__ = ["Deployed", "option"]
+__all__ = ["Deployed", "option", "spread_of"]
 
 MILLION = 1e6
 METRICS: tuple[tuple[Metric, str], ...] = (
@@ -177,9 +177,9 @@ def service(found: Deployed, catalog: Catalog) -> Service:
         batch_count=seen.batch_count * replica.ranks,
         most_sequences_count=replica.limits.sequences * replica.ranks,
         budget_tokens=replica.limits.budget_tokens,
-        ttft=_spread(seen.ttft, found.error_ratio("ttft")),
-        tpot=_spread(seen.tpot, found.error_ratio("tpot")),
-        e2e=_spread(seen.e2e, found.error_ratio("e2e")),
+        ttft=spread_of(seen.ttft, found.error_ratio("ttft")),
+        tpot=spread_of(seen.tpot, found.error_ratio("tpot")),
+        e2e=spread_of(seen.e2e, found.error_ratio("e2e")),
         simulated=True,
         requests_per_s=seen.requests_per_s,
         output_tokens_per_s=tokens,
@@ -226,7 +226,7 @@ def _prefill(found: Deployed) -> PrefillPool | None:
     )
 
 
-def _spread(seen: Quantiles, error_ratio: float) -> Spread:
+def spread_of(seen: Quantiles, error_ratio: float) -> Spread:
     """A latency with its error bar."""
     return Spread(
         mean_s=seen.mean_s, p50_s=seen.p50_s, p90_s=seen.p90_s, p99_s=seen.p99_s, error_ratio=error_ratio

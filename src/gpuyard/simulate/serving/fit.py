@@ -22,9 +22,7 @@ SOFT = np.array([0.06, 0.08, 0.08])  # log error beyond which a row counts less 
 FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
 # their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
 BOLD = 1.0  # most that an effect moves in a round
-WALL = (
-    0.03  # of a constant's logarithm: how far it goes beyond its bounds at little cost, until it is cut off at the end
-)
+WALL = 0.03  # how far a constant's logarithm goes beyond its bounds at little cost, until it is cut off at the end
 RENEW = 4  # rounds after which slopes of coefficients are taken again
 LEAST = 0.01  # an effect that is smaller is none
 ENOUGH = 5e-5  # of the loss: the fit ends when a round gains less
