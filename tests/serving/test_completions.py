@@ -172,4 +172,5 @@ def test_models_are_listed_and_counted(url: str) -> None:
     assert [item["id"] for item in answer["data"]] == ["lm"]  # type: ignore[index]
     assert ask(f"{url}/v2/models/lm/ready")[0] == 200
     assert ask(f"{url}/v2/models/lm/infer", {})[0] in (404, 405)
+    assert complete(url, max_tokens=1)[0] == 200
     until(lambda: 'gpuyard_requests_total{model="lm",version="1",code="200"}' in str(ask(f"{url}/metrics")[1]))
