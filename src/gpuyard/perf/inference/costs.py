@@ -21,6 +21,7 @@ EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
 QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
+GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
@@ -181,8 +182,8 @@ class _Costs:
             )
         else:
             held = max(s.kv_heads / tp, 1.0)
-            read = 2.0 * held * s.head_dim * kv_bytes / (memory * self._constant("kv"))
-            work = 4.0 * heads * s.head_dim / (self.chip.bf16_flop_per_s * self._cached_rate(heads / held))
+            plain = 2.0 * held * s.head_dim * kv_bytes / memory
+            read, work = plain / self._constant("kv"), plain * self._grouped(heads / held, kv_bytes)
         cached = (read**3 + work**3) ** (1.0 / 3.0)
         state = 2.0 * 2.0 * LINEAR_STATE_WIDTH * s.hidden / tp / (memory * self._constant("kv"))  # read and written
         # element-wise: the hidden state is whole on every rank, the MLP's inner state is shared out
@@ -202,10 +203,14 @@ class _Costs:
             "token": self._era("passes") * touched / (memory * self._constant("stream")),
         }
 
-    def _cached_rate(self, group: float) -> float:
-        """Of peak, what products with the cache reach: on matrix cores where there is code for such groups."""
+    def _grouped(self, group: float, kv_bytes: float) -> float:
+        """Seconds of the arithmetic of a group of query heads with what they read, over those of reading at peak."""
         fewest, most = self.engine.groups
-        return self._constant("kv_rate") if fewest <= group <= most else self.constants["ungrouped.rate"]
+        if fewest <= group <= most:
+            return group / GROUP_HEADS / self._constant("kv_group")
+        flop_per_byte = 2.0 * group / kv_bytes
+        rate = self.chip.bf16_flop_per_s * self.constants["ungrouped.rate"]  # not on matrix cores
+        return flop_per_byte * self.chip.memory_bytes_per_s / rate
 
     def links(self) -> dict[str, float]:
         """All-reduces of tensor parallelism; dispatch and combine of experts under attention data parallelism."""

@@ -26,7 +26,8 @@ WALL = 0.03  # how far a constant's logarithm goes beyond its bounds at little c
 RENEW = 4  # rounds after which slopes of coefficients are taken again
 LEAST = 0.01  # an effect that is smaller is none
 ENOUGH = 5e-5  # of the loss: the fit ends when a round gains less
-TRIES = 8  # shorter steps, before a round gains nothing
+FIRST_DAMPING = 1e-2
+TRIES = 12  # shorter steps, before a round gains nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,21 @@ def read_constants() -> tuple[Constant, ...]:
         )
         for name, cell in table.items()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """A round's move, the loss after it, the damping that it took, and how much a parabola would have gained."""
+
+    move: Reals
+    loss: float
+    damping: float
+    promised: float
+
+    def next_damping(self, gain: float) -> float:
+        """Less where the loss is like the parabola, more where it is not."""
+        kept = gain / max(self.promised, 1e-9)
+        return max(self.damping / 5.0, 1e-6) if kept > 0.5 else 4.0 * self.damping if kept < 0.2 else self.damping
 
 
 class _Problem:
@@ -119,40 +135,44 @@ class _Problem:
         curve = jacobian.T @ (jacobian * weight[:, None]) + np.diag((beyond != 0.0) / WALL**2)
         return self.matrix.T @ slope + self.tight * x, self.matrix.T @ curve @ self.matrix + np.diag(self.tight)
 
-    def shorter(self, x: Reals, now: float, damping: float) -> tuple[Reals, float, float]:
-        """A step that lowers the loss, the loss after it, and the damping that it took; the last try if none does."""
+    def shorter(self, x: Reals, now: float, damping: float) -> _Step:
+        """A step that lowers the loss; the last try if none does."""
         slope, curve = self.normal(x)
         for _ in range(TRIES):
             full = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -slope)
-            step: Reals = np.clip(full, -BOLD, BOLD)
-            trial = self.loss(x + step)
-            if trial < now:
+            move: Reals = np.clip(full, -BOLD, BOLD)
+            loss = self.loss(x + move)
+            if loss < now:
                 break
             damping *= 8.0
-        return step, trial, damping
+        promised = -float(2.0 * slope @ move + move @ curve @ move)
+        return _Step(move=move, loss=loss, damping=damping, promised=promised)
 
 
-def fit(runs: Runs, rows: Ints, measured: Reals, rounds: int = 40) -> Fitted:
+def fit(runs: Runs, rows: Ints, measured: Reals, rounds: int = 60) -> Fitted:
     """The calibration that fits these rows best, from priors; measured: figures of all runs or NaN.
 
     Bounds are soft walls until the end: a constant that is cut off has no slope, and where a fit ends would depend on
-    where it begins.
+    where it begins. One round that gains little may only have gone too far: two in a row end the fit.
     """
     problem = _Problem(runs, rows, measured, read_constants())
     x = np.zeros(len(problem.effects))
-    now, damping = problem.loss(x), 1e-2
+    now, damping, little = problem.loss(x), FIRST_DAMPING, 0
     for _ in range(rounds):
         fresh = problem.age % RENEW == 0
-        step, trial, damping = problem.shorter(x, now, damping)
-        gain = now - trial
+        step = problem.shorter(x, now, damping)
+        gain = now - step.loss
         if gain <= 0.0 and fresh:
             break
         if gain <= 0.0:  # by old slopes; again, with new ones
-            problem.age, damping = 0, 1e-2
+            problem.age, damping = 0, max(step.damping, FIRST_DAMPING)
             continue
-        x, now, damping = x + step, trial, max(damping / 5.0, 1e-6)
-        if gain < ENOUGH * now:
+        x, now, damping = x + step.move, step.loss, step.next_damping(gain)
+        little = little + 1 if gain < ENOUGH * now else 0
+        if little == 2:
             break
+        if little:
+            problem.age = 0
     x[np.abs(x) < LEAST] = 0.0
     effects = {effect.name: float(np.exp(v)) for effect, v in zip(problem.effects, x, strict=True)}
     point = np.clip(problem.point(x), problem.low, problem.high)
