@@ -21,6 +21,7 @@ EXPANDED = ("int4", "mxfp4")
 STREAMS = (*EXPANDED, "block", "fp4")
 QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": "fp8", "nvfp4": "fp4"}
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
+MOST_SEQUENCES = 2**20  # of a graph, where there is no limit
 GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
@@ -285,7 +286,7 @@ class _Costs:
             "host_sequence": 1e-6 * self._era("host_sequence_us"),
             "host_token": 1e-6 * self._era("host_token_us"),
             "stages": float(self.layout.pp),
-            "pads": float(self.engine.pads),
+            "pads": float(self.engine.graph_sequences or MOST_SEQUENCES) if self.engine.pads else 0.0,
             "straggler": 1.0 + self.constants["dp.straggler"] * np.log2(dp),
             "prefill_straggler": 1.0 + self.constants["dp.prefill_straggler"] * np.log2(dp),
         }

@@ -46,6 +46,10 @@ class Engine:
     pads: Annotated[
         bool, Doc("decode steps run as graphs of few sizes, filled up to the next (powers of two and 384)")
     ] = False
+    graph_sequences: Annotated[int, Doc("most sequences of a step that is replayed from a graph; 0: any")] = 0
+    graphs_listed: Annotated[
+        bool, Doc("graphs have listed sizes alone; larger steps are launched. False: one more is of the most sequences")
+    ] = False
     overlaps: Annotated[bool, Doc("the next step is made up before the last one's tokens are out")] = False
     windows: Annotated[bool, Doc("windowed layers give back the cache beyond their window")] = True
     source: str = ""

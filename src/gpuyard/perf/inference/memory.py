@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.perf.inference.calibration import Calibration
 from gpuyard.perf.inference.chip import ServingChip
@@ -12,7 +12,7 @@ from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
 from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, Shape
 
-__all__ = ["Limits", "Room", "limits", "room", "weight_bytes"]
+__all__ = ["Limits", "Room", "limits", "room", "weight_bytes", "with_graphs"]
 
 
 LOGIT_SEQUENCES = 2048  # rows of the sampler's buffers, at most
@@ -140,3 +140,12 @@ def limits(engine: Engine, held: Room, input_tokens: float, output_tokens: float
         sequences=max(64, step * math.ceil(raw / step)) * stages,
         budget_tokens=max(2048, token_step * math.ceil(tokens / token_step)) * stages,
     )
+
+
+def with_graphs(engine: Engine, allowed: Limits, stages: int = 1) -> Engine:
+    """The engine with the largest graph of its decode steps: of the most sequences, or the largest listed below."""
+    most = max(1, allowed.sequences // stages)
+    if engine.graphs_listed:
+        listed = 2 ** int(math.log2(most))
+        most = 384 if 384 <= most < 512 else listed
+    return replace(engine, graph_sequences=most) if engine.pads else engine

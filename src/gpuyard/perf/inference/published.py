@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuyard.catalog import Catalog
+from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.case import Case, Cases, Load
 from gpuyard.perf.inference.cells import Row, layout_of, number, pools_of, precision_of, shape_of_row, whole
 from gpuyard.perf.inference.chip import ServingChip, chip_named
 from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine
 from gpuyard.perf.inference.layout import ReplicaLayout
-from gpuyard.perf.inference.memory import weight_bytes
+from gpuyard.perf.inference.memory import limits, room, weight_bytes, with_graphs
 from gpuyard.perf.inference.precision import FORMATS, Precision
 from gpuyard.perf.inference.recipes import Run, apply_recipe, as_generated, recipe_of
 from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s
@@ -95,7 +96,10 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         engine = replace(engine, slot_tokens=int(slot.group(1)))
     if load.kind == "offline":
         total = int(load.prompt_tokens + load.output_tokens)
-        engine = apply_settings(engine, row["engine_ver"], row["model"], layouts[0][0].tp, total)
+        layout = layouts[0][0]
+        engine = apply_settings(engine, row["engine_ver"], row["model"], layout.tp, total)
+        held = room(shape, chip, precision, layout, engine, read_calibration())
+        engine = with_graphs(engine, limits(engine, held, load.prompt_tokens, load.output_tokens, layout.pp), layout.pp)
     return Case(
         row=row, shape=shape, chip=chip, precision=precision, engine=engine, layouts=layouts, prefill=prefill, load=load
     )

@@ -28,6 +28,7 @@ class Setting:
     budget_tokens: Annotated[int | None, TOKENS] = None
     memory_ratio: float | None = None
     reserves: bool | None = None
+    graphs_listed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ def apply_settings(engine: Engine, release: str, model: str, tp: int, length_tok
             budget_tokens=item.budget_tokens or engine.budget_tokens,
             memory_ratio=item.memory_ratio or engine.memory_ratio,
             reserves=engine.reserves if item.reserves is None else item.reserves,
+            graphs_listed=engine.graphs_listed if item.graphs_listed is None else item.graphs_listed,
             tuned=False if item.sequences else engine.tuned,
         )
     return engine

@@ -27,7 +27,6 @@ from gpuyard.perf.inference.step import (
     REDUCE_HALF,
     REDUCE_RAMP,
     REDUCE_TOKEN,
-    REPLAYS,
     STAGES,
     STATE,
     STATE_CHUNK_TOKENS,
@@ -40,6 +39,7 @@ from gpuyard.perf.inference.step import (
     WINDOW_TOKENS,
     Row,
     padded,
+    replayed,
 )
 
 __all__ = ["step_slopes"]
@@ -92,7 +92,7 @@ def step_slopes(
     stages = row[STAGES]
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
-        seqs = padded(seqs)
+        seqs = padded(seqs, row[PADS])
     tokens, scale = prefill_tokens / stages + seqs, row[PREFILL_STRAGGLER] if prefill_tokens > 0.0 else 1.0
     wide = _experts(row, tokens, scale, slope)
     for first in (QKV, OUT, UP, DOWN):
@@ -115,7 +115,7 @@ def step_slopes(
     device = wide * scale + decode + row[LAYERS]
     for cell in (TOKEN, STATE, REDUCE_FLOOR, REDUCE_TOKEN, REDUCE_RAMP, EXCHANGE_FLOOR, EXCHANGE_TOKEN):
         device += row[cell] * slope[cell]
-    if prefill_tokens > 0.0 or row[REPLAYS] == 0.0:  # the host launches each kernel
+    if not replayed(row, prefill_tokens, seqs):  # the host launches each kernel
         whole = float((device * device * device + row[EAGER] * row[EAGER] * row[EAGER]) ** THIRD)
         slope *= (device / whole) ** 2
         slope[EAGER], device = (row[EAGER] / whole) ** 2, whole

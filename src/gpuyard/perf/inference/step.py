@@ -38,7 +38,7 @@ COLUMNS = (
     "replays",  # 1 where decode steps are replayed
     "host", "host_sequence", "host_token",  # outside the device: a step, a sequence in it, a prefill token
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
-    "pads",  # 1 where decode steps are filled up to the next size of a graph
+    "pads",  # the largest size of a graph, where decode steps are filled up to the next; 0: they are not
     "straggler", "prefill_straggler",  # the slowest of data-parallel ranks over the mean: cached tokens, prompts
 )  # fmt: skip
 
@@ -86,14 +86,22 @@ def _product_s(row: Row, first: int, tokens: float) -> float:
 
 
 @compiled
-def padded(seqs: float) -> float:
-    """The next size of a captured graph: powers of two, and 384."""
+def padded(seqs: float, most: float) -> float:
+    """The next size of a captured graph: powers of two, 384, and the largest; beyond that there is none."""
+    if seqs > most:
+        return seqs
     if 256.0 < seqs <= 384.0:
-        return 384.0
+        return min(384.0, most)
     size = 1.0
     while size < seqs:
         size *= 2.0
-    return size
+    return min(size, most)
+
+
+@compiled
+def replayed(row: Row, prefill_tokens: float, seqs: float) -> bool:
+    """Whether a graph replays such a step."""
+    return bool(prefill_tokens == 0.0 and row[REPLAYS] > 0.0 and (row[PADS] == 0.0 or seqs <= row[PADS]))
 
 
 @compiled
@@ -124,7 +132,7 @@ def step_parts_s(
     stages = row[STAGES]
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
-        seqs = padded(seqs)
+        seqs = padded(seqs, row[PADS])
     tokens = prefill_tokens / stages + seqs
     products = (
         _product_s(row, QKV, tokens)
@@ -147,7 +155,7 @@ def step_parts_s(
         products *= row[PREFILL_STRAGGLER]
         experts *= row[PREFILL_STRAGGLER]
         prefill *= row[PREFILL_STRAGGLER]
-    if prefill_tokens > 0.0 or row[REPLAYS] == 0.0:
+    if not replayed(row, prefill_tokens, seqs):
         device = products + experts + prefill + decode + passes + reduce + exchange + fixed
         fixed += _meet(device, row[EAGER]) - device
     host = stages * row[HOST] + row[HOST_SEQUENCE] * sampled + row[HOST_TOKEN] * prefill_tokens  # once a micro-batch
