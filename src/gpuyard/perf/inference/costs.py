@@ -12,7 +12,7 @@ from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision, Weigh
 from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, Shape
 from gpuyard.perf.inference.step import COLUMNS, Row
 
-__all__ = ["costs_row", "request_s"]
+__all__ = ["costs_row", "largest_graph", "request_s"]
 
 LAYER_PASSES = 14.0  # of 2 bytes over the hidden state: two norms, two residuals, casts, rotary and cache writes
 REDUCE_HALF_BYTES = 1e6  # one-shot all-reduces give way to two-shot ones and rings about here (0.25 to 8 MB)
@@ -39,6 +39,11 @@ def costs_row(
     cost = _Costs(shape, chip, precision, layout, engine, calibration)
     cells = cost.products() | cost.experts() | cost.attention() | cost.links() | cost.fixed()
     return np.array([cells.get(name, 1.0 if name == "reduce_half" else 0.0) for name in COLUMNS])
+
+
+def largest_graph(engine: Engine) -> float:
+    """Sequences of the largest graph, where decode steps are filled up to the next; 0: they are not."""
+    return float(engine.graph_sequences or MOST_SEQUENCES) if engine.pads else 0.0
 
 
 def request_s(engine: Engine, prompt_tokens: float, calibration: Calibration) -> float:
@@ -154,6 +159,7 @@ class _Costs:
             "experts_per_token": s.experts_per_token,
             "expert_compute": 2.0 * s.expert_layers * share * size * lay.expert_tp / rate,
             "expert_chain": s.expert_layers * (s.hidden + s.expert_ffn / lay.expert_tp) * self.chain_s(weights),
+            "expert_pad": 2.0 * s.expert_layers * local * size * self.constants["moe.pad_tokens"] / rate,
             "expert_activations": s.expert_layers * moved / self.chip.memory_bytes_per_s,
             "expert_weights": s.expert_layers * local * size * form.weight_bytes / memory,
             "expert_spread": float(lay.attention_dp),
@@ -286,7 +292,7 @@ class _Costs:
             "host_sequence": 1e-6 * self._era("host_sequence_us"),
             "host_token": 1e-6 * self._era("host_token_us"),
             "stages": float(self.layout.pp),
-            "pads": float(self.engine.graph_sequences or MOST_SEQUENCES) if self.engine.pads else 0.0,
+            "pads": largest_graph(self.engine),
             "straggler": 1.0 + self.constants["dp.straggler"] * np.log2(dp),
             "prefill_straggler": 1.0 + self.constants["dp.prefill_straggler"] * np.log2(dp),
         }

@@ -9,6 +9,7 @@ from gpuyard.perf.inference.step import (
     EXCHANGE_FLOOR,
     EXCHANGE_TOKEN,
     EXPERT,
+    EXPERT_PAD,
     EXPERT_SPREAD,
     EXPERTS,
     EXPERTS_PER_TOKEN,
@@ -66,12 +67,14 @@ def _experts(row: Row, tokens: float, scale: float, slope: Row) -> float:
     if experts <= 0.0 or tokens <= 0.0:
         return 0.0
     hit = 1.0 - (1.0 - row[EXPERTS_PER_TOKEN] / experts) ** (tokens * row[EXPERT_SPREAD])
-    compute, memory = row[EXPERT] * tokens + row[EXPERT + 1], row[EXPERT + 3] * hit
+    compute = row[EXPERT] * tokens + row[EXPERT + 1] + row[EXPERT_PAD] * hit
+    memory = row[EXPERT + 3] * hit
     time_s = float((compute * compute * compute + memory * memory * memory) ** THIRD)
     if time_s > 0.0:
         by_compute, by_memory = scale * (compute / time_s) ** 2, scale * (memory / time_s) ** 2
         slope[EXPERT] += by_compute * tokens
         slope[EXPERT + 1] += by_compute
+        slope[EXPERT_PAD] += by_compute * hit
         slope[EXPERT + 3] += by_memory * hit
     slope[EXPERT + 2] += scale * tokens
     return time_s + float(row[EXPERT + 2] * tokens)

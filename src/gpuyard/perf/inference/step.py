@@ -25,6 +25,7 @@ COLUMNS = (
     "head_compute", "head_chain", "head_activations", "head_weights",
     "experts", "experts_per_token",
     "expert_compute", "expert_chain", "expert_activations", "expert_weights",
+    "expert_pad",  # arithmetic of tiles that the tokens of the experts hit do not fill, if all are hit
     "expert_spread",  # tokens that reach the experts for each token of this rank (attention data parallel)
     "pair", "window_pair", "window_tokens",  # prefill attention: seconds a query-key pair
     "kv", "window_kv",  # decode attention: seconds a cached token
@@ -50,6 +51,7 @@ COLUMNS = (
     HEAD, _h1, _h2, _h3,
     EXPERTS, EXPERTS_PER_TOKEN,
     EXPERT, _e1, _e2, _e3,
+    EXPERT_PAD,
     EXPERT_SPREAD,
     PAIR, WINDOW_PAIR, WINDOW_TOKENS,
     KV, WINDOW_KV,
@@ -113,7 +115,8 @@ def _experts_s(row: Row, tokens: float) -> float:
     routed = tokens * row[EXPERT_SPREAD]
     hit = 1.0 - (1.0 - row[EXPERTS_PER_TOKEN] / experts) ** routed  # share of experts with a token
     moved = float(row[EXPERT + 2] * tokens)  # tokens in and out of the experts' order
-    return _meet(row[EXPERT] * tokens + row[EXPERT + 1], row[EXPERT + 3] * hit) + moved
+    compute = row[EXPERT] * tokens + row[EXPERT + 1] + row[EXPERT_PAD] * hit
+    return _meet(compute, row[EXPERT + 3] * hit) + moved
 
 
 Parts = tuple[float, float, float, float, float, float, float, float, float]

@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from gpuyard.compiled import compiled
 from gpuyard.perf.inference import COLUMNS, Calibration, costs_row, step_time_s
+from gpuyard.perf.inference.costs import largest_graph
 from gpuyard.perf.inference.slope import step_slopes
+from gpuyard.perf.inference.step import PADS
 from gpuyard.simulate.serving.schedules import Schedules
 
 __all__ = ["FIGURES", "Runs"]
@@ -51,12 +53,12 @@ class Runs:
         self.kind = np.zeros(len(plans.cases), dtype=np.int64)
         self.parts = []
         for i, (case, layout) in enumerate(zip(plans.cases, plans.layouts, strict=True)):
-            own = case.engine
-            key = (case.shape, case.chip, case.precision, layout, own.name, own.slot_tokens, own.graph_sequences)
+            key = (case.shape, case.chip, case.precision, layout, case.engine.name, case.engine.slot_tokens)
             if key not in kinds:
                 kinds[key] = len(kinds)
                 self.parts.append((case.shape, case.chip, case.precision, layout, case.engine))
             self.kind[i] = kinds[key]
+        self.graphs = np.array([largest_graph(case.engine) for case in plans.cases])  # all that differs within a kind
         self.used: list[Ints] = []
         for part in self.parts:
             read = _Read(shipped.values)
@@ -110,8 +112,14 @@ class Runs:
     def predict(self, point: Reals, which: Ints) -> Reals:
         """The fitted figures of some runs, one row each."""
         sums = np.zeros((len(which), FIGURES))
-        _sum(self.rows(point)[self.kind[which]], which, self.plans.start, self.plans.steps, sums)
+        _sum(self._own(self.rows(point), which), which, self.plans.start, self.plans.steps, sums)
         return self._figures(point, which, sums)
+
+    def _own(self, rows: Reals, which: Ints) -> Reals:
+        """The coefficients of some runs, from those of their kinds."""
+        own = rows[self.kind[which]]
+        own[:, PADS] = self.graphs[which]
+        return own
 
     def _figures(self, point: Reals, which: Ints, sums: Reals) -> Reals:
         """Figures from the sums over steps."""
@@ -128,7 +136,7 @@ class Runs:
         """The figures of some runs, and the slopes of their logarithms by every constant's."""
         count = len(which)
         sums, weights = np.zeros((count, FIGURES)), np.zeros((count, FIGURES, len(COLUMNS)))
-        _sum_slopes(rows, self.kind[which], which, self.plans.start, self.plans.steps, sums, weights)
+        _sum_slopes(self._own(rows, which), which, self.plans.start, self.plans.steps, sums, weights)
         figures = self._figures(point, which, sums)
         result = np.zeros((count, FIGURES, len(self.names)))
         kind = self.kind[which]
@@ -160,14 +168,14 @@ def _sum(rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals) -> No
 
 @compiled
 def _sum_slopes(
-    rows: Reals, kind: Ints, which: Ints, start: Ints, steps: Reals, sums: Reals, weights: npt.NDArray[np.float64]
+    rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals, weights: npt.NDArray[np.float64]
 ) -> None:
     """The same, with slopes by coefficient."""
     slope = np.zeros(rows.shape[1])
     for k in range(len(which)):
         for j in range(start[which[k]], start[which[k] + 1]):
             s = steps[j]
-            time_s = step_slopes(rows[kind[k]], s[0], s[1], s[2], s[3], s[4], slope)
+            time_s = step_slopes(rows[k], s[0], s[1], s[2], s[3], s[4], slope)
             for m in range(sums.shape[1]):
                 sums[k, m] += time_s * s[5 + m]
                 for c in range(len(slope)):
