@@ -208,6 +208,8 @@ class _Costs:
             "window_kv": 0.0 if slot else near * cached,
             "state": s.linear_layers * state + slot * (far + near) * cached,
             "token": self._era("passes") * touched / (memory * self._constant("stream")),
+            # every rank samples from the whole vocabulary, in 32 bits
+            "logits": self.constants[f"logits.{self.engine.runtime}"] * 4.0 * s.vocab / memory,
         }
 
     def _grouped(self, group: float, kv_bytes: float) -> float:

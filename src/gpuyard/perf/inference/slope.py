@@ -19,6 +19,7 @@ from gpuyard.perf.inference.step import (
     HOST_TOKEN,
     KV,
     LAYERS,
+    LOGITS,
     OUT,
     PADS,
     PAIR,
@@ -112,11 +113,12 @@ def step_slopes(
     decode = row[KV] * slope[KV] + row[WINDOW_KV] * slope[WINDOW_KV]
     slope[STRAGGLER] = decode / row[STRAGGLER]
     slope[TOKEN], slope[STATE] = tokens, (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
+    slope[LOGITS] = sampled / stages
     slope[REDUCE_FLOOR], slope[REDUCE_TOKEN] = 1.0, tokens
     slope[REDUCE_RAMP] = tokens / (tokens + row[REDUCE_HALF])
     slope[EXCHANGE_FLOOR], slope[EXCHANGE_TOKEN], slope[LAYERS] = 1.0, tokens, 1.0
     device = wide * scale + decode + row[LAYERS]
-    for cell in (TOKEN, STATE, REDUCE_FLOOR, REDUCE_TOKEN, REDUCE_RAMP, EXCHANGE_FLOOR, EXCHANGE_TOKEN):
+    for cell in (TOKEN, LOGITS, STATE, REDUCE_FLOOR, REDUCE_TOKEN, REDUCE_RAMP, EXCHANGE_FLOOR, EXCHANGE_TOKEN):
         device += row[cell] * slope[cell]
     if not replayed(row, prefill_tokens, seqs):  # the host launches each kernel
         whole = float((device * device * device + row[EAGER] * row[EAGER] * row[EAGER]) ** THIRD)

@@ -31,6 +31,7 @@ COLUMNS = (
     "kv", "window_kv",  # decode attention: seconds a cached token
     "state",  # linear-attention layers: seconds a sequence
     "token",  # element-wise passes: seconds a token
+    "logits",  # passes over the vocabulary: seconds a sampled sequence
     "reduce_floor", "reduce_token",  # all-reduces of a step: latency, seconds a token
     "reduce_ramp", "reduce_half",  # more latency of large ones, and the tokens that have half of it
     "exchange_floor", "exchange_token",  # all-to-alls of a step
@@ -57,6 +58,7 @@ COLUMNS = (
     KV, WINDOW_KV,
     STATE,
     TOKEN,
+    LOGITS,
     REDUCE_FLOOR, REDUCE_TOKEN,
     REDUCE_RAMP, REDUCE_HALF,
     EXCHANGE_FLOOR, EXCHANGE_TOKEN,
@@ -150,7 +152,8 @@ def step_parts_s(
     prefill = (row[PAIR] * prefill_pairs + row[WINDOW_PAIR] * near_pairs) / stages
     near = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS])
     decode = (row[KV] * kv_tokens + row[WINDOW_KV] * near) / stages * row[STRAGGLER]
-    passes = row[TOKEN] * tokens + row[STATE] * (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
+    passes = row[LOGITS] * sampled / stages
+    passes += row[TOKEN] * tokens + row[STATE] * (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
     reduce = row[REDUCE_FLOOR] + row[REDUCE_TOKEN] * tokens + row[REDUCE_RAMP] * tokens / (tokens + row[REDUCE_HALF])
     exchange = row[EXCHANGE_FLOOR] + row[EXCHANGE_TOKEN] * tokens
     fixed = row[LAYERS]

@@ -18,7 +18,7 @@ from gpuyard.perf.inference import Calibration, ReplicaLayout, costs_row
 from gpuyard.perf.inference.case import Case
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving.outcome import Outcome
-from gpuyard.simulate.serving.published import best_layout, entry_s, run
+from gpuyard.simulate.serving.published import best_layout, cache_ratios, entry_s, run
 
 __all__ = ["METRICS", "Schedules", "schedules"]
 
@@ -78,11 +78,15 @@ def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
     for case in cases:
         if case.prefill is not None or case.load.kind in ("open", "mlperf-server"):
             continue
-        found = run(case, calibration)
-        if isinstance(found, Infeasible):
+        ratios = cache_ratios(case)
+        found = [run(case, calibration, ratio) for ratio in ratios]
+        made = [one for one in found if not isinstance(one, Infeasible)]
+        if len(made) < len(found):
             continue
-        outcome, ranks, _ = found
-        gathered = _gathered(_weighted(outcome))
+        outcome, ranks, _ = made[0]
+        entries = np.concatenate([_weighted(each) for each, _, _ in made])
+        entries[:, STATE:] /= len(made)
+        gathered = _gathered(entries)
         kept.append(case)
         layouts.append(best_layout(case)[0])
         steps.append(gathered)
