@@ -6,7 +6,7 @@ from gpuyard.perf.inference.costs import costs_row, request_s
 from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine, read_engines
 from gpuyard.perf.inference.interval import Interval, interval
 from gpuyard.perf.inference.layout import ReplicaLayout
-from gpuyard.perf.inference.memory import Limits, Room, limits, room, weight_bytes
+from gpuyard.perf.inference.memory import Limits, Room, limits, room, weight_bytes, with_graphs
 from gpuyard.perf.inference.precision import KvFormat, Precision, WeightFormat
 from gpuyard.perf.inference.shape import Shape, shape_of
 from gpuyard.perf.inference.steady import Steady, steady_state
@@ -16,5 +16,5 @@ __all__ = [
     "COLUMNS", "PARTS", "Calibration", "Engine", "Interval", "KvFormat", "Limits", "Precision", "ReplicaLayout", "Room",
     "Row", "ServingChip", "Shape", "Steady", "WeightFormat", "chip_named", "choose_engine", "costs_row", "find_engine",
     "interval", "limits", "read_calibration", "read_engines", "request_s", "room", "serving_chip", "shape_of",
-    "steady_state", "step_parts_s", "step_time_s", "weight_bytes",
+    "steady_state", "step_parts_s", "step_time_s", "weight_bytes", "with_graphs",
 ]  # fmt: skip

@@ -34,6 +34,7 @@ class Variant:
         None
     )
     link_chip_count: Annotated[int, Doc("chips that the link joins; 0: the catalog's domain")] = 0
+    counts_as: Annotated[str, Doc("the variant that it is left out with; empty: itself")] = ""
     speed_ratio: Annotated[float, Doc("sustained rate of products over the group's, for power-capped parts")] = 1.0
     source: str = ""
 
@@ -61,6 +62,7 @@ class ServingChip:
     int8_flop_per_s: float
     link_bytes_per_s: float
     link_chip_count: int
+    counts_as: str = ""
 
     def peak_flop_per_s(self, peak: str) -> float:
         """The dense peak by its name; 0 where there is none."""
@@ -100,6 +102,7 @@ def _chip(own: Variant, chip: Chip) -> ServingChip:
     domain = own.link_chip_count or (up.domain_count or 256 if up else 8)
     return ServingChip(
         name=own.name,
+        counts_as=own.counts_as,
         kernels=own.kernels,
         link=own.link,
         calibrated=own.calibrated,

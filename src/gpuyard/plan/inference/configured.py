@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpuyard.catalog import Catalog, Machine, Model
 from gpuyard.errors import Infeasible, InputError, nearest
-from gpuyard.perf.inference import Precision, ReplicaLayout, costs_row, limits, room, shape_of
+from gpuyard.perf.inference import Precision, ReplicaLayout, costs_row, limits, room, shape_of, with_graphs
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES
 from gpuyard.plan.engines import servers_for
 from gpuyard.plan.inference.formats import native
@@ -117,7 +117,7 @@ def configured(named: Named, model: Model, load: Load, catalog: Catalog) -> tupl
     caps = limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp)
     if named.sequences:
         caps = replace(caps, sequences=min(caps.sequences, max(1, named.sequences // layout.attention_dp)))
-    row = costs_row(shape, serving, precision, layout, engine, calibration())
+    row = costs_row(shape, serving, precision, layout, with_graphs(engine, caps, layout.pp), calibration())
     return machine, Replica(
         chip=serving, engine=engine, precision=precision, layout=layout, room=held, limits=caps, row=row
     )  # fmt: skip

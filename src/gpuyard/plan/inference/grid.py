@@ -20,6 +20,7 @@ from gpuyard.perf.inference import (
     limits,
     room,
     steady_state,
+    with_graphs,
 )
 from gpuyard.plan.inference.load import Load, Targets
 from gpuyard.plan.inference.replica import Replica
@@ -125,16 +126,10 @@ def replicas_of(
                 )
             )
             continue
+        caps = limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp)
+        row = costs_row(shape, chip, precision, layout, with_graphs(engine, caps, layout.pp), calibration)
         kept.append(
-            Replica(
-                chip=chip,
-                engine=engine,
-                precision=precision,
-                layout=layout,
-                room=held,
-                limits=limits(engine, held, load.input_tokens, load.output_tokens, stages=layout.pp),
-                row=costs_row(shape, chip, precision, layout, engine, calibration),
-            )
+            Replica(chip=chip, engine=engine, precision=precision, layout=layout, room=held, limits=caps, row=row)
         )
     return kept, out
 

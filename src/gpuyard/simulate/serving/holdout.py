@@ -29,7 +29,7 @@ def group_of(case: Case, by: Held) -> str:
     if by == "model":
         return f"{case.shape.layers:.0f} x {case.shape.hidden:.0f}, {case.shape.experts:.0f} experts"
     if by == "chip":
-        return case.chip.name.removesuffix("-capped")
+        return case.chip.counts_as or case.chip.name
     return f"{case.row['engine']} {case.row['engine_ver'] or case.row['date'][:4]}"
 
 
