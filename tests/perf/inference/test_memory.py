@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
-from gpuyard.perf.inference import find_engine, limits, read_calibration, room, weight_bytes
+from gpuyard.perf.inference import Limits, find_engine, limits, read_calibration, room, weight_bytes, with_graphs
 
 
 @settings(max_examples=40, deadline=None)
@@ -77,3 +79,13 @@ def test_larger_buffers_leave_less_cache() -> None:
     parts = (case.shape, case.chip, case.precision, case.layout, case.engine, read_calibration())
     large = limits(case.engine, case.room(), 128, 128)
     assert room(*parts, large).cache_bytes < room(*parts, small).cache_bytes
+
+
+def test_the_largest_graph_is_of_the_most_sequences_or_the_largest_listed_below() -> None:
+    engine, plain = find_engine("trt-torch"), find_engine("vllm-v1")
+    listed = replace(engine, graphs_listed=True)
+    sizes = {n: Limits(sequences=n, budget_tokens=8192) for n in (192, 400, 500, 600, 4096)}
+    assert [with_graphs(engine, sizes[n]).graph_sequences for n in sizes] == [192, 400, 500, 600, 4096]
+    assert [with_graphs(listed, sizes[n]).graph_sequences for n in sizes] == [128, 384, 384, 512, 4096]
+    assert with_graphs(engine, sizes[4096], stages=4).graph_sequences == 1024
+    assert with_graphs(plain, sizes[192]) == plain

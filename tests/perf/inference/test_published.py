@@ -84,6 +84,8 @@ def test_a_slower_superchip_is_told_by_its_releases() -> None:
     before, slow = (case(**cells, engine_ver=version).chip for version in ("0.11.0", "0.13.0"))
     assert slow.fp8_flop_per_s == pytest.approx(0.88 * before.fp8_flop_per_s)
     assert slow.memory_bytes_per_s == before.memory_bytes_per_s
+    assert slow.memory_bytes == pytest.approx(before.memory_bytes - 6.6e9, rel=0.001)
+    assert slow.counts_as == before.name
 
 
 def test_jetstream_says_how_long_its_slots_are() -> None:
@@ -195,6 +197,18 @@ def test_offline_runs_are_set_up_as_their_release_did() -> None:
                  date="2025-01-01")  # fmt: skip
     assert later.engine.tuned
     assert later.load.requests == 3000
+    large = {"model": "Llama-3.1-405B", "layers": "126", "hidden": "16384", "heads": "128", "ffn": "53248", "tp": "8",
+             "n_chips": "8", "chip": "H200", "engine": "TensorRT-LLM", "scenario": "offline max-throughput",
+             "input_len": "500", "output_len": "2000", "concurrency": ""}  # fmt: skip
+    limits = {version: case(engine_ver=version, **large).engine for version in ("0.13.0", "0.14.0")}
+    assert [(e.sequence_count, e.budget_tokens) for e in limits.values()] == [(320, 512), (1024, 2048)]
+
+
+def test_graphs_of_offline_runs_have_the_sizes_of_their_release() -> None:
+    cells = {"engine": "TensorRT-LLM", "scenario": "offline max-throughput", "concurrency": "", "chip": "H200",
+             "tp": "1", "n_chips": "1", "input_len": "128", "output_len": "2048", "date": "2025-06-01"}  # fmt: skip
+    before, after = (case(engine_ver=version, **cells).engine for version in ("0.20 (PyTorch)", "0.21 (PyTorch)"))
+    assert (before.graph_sequences, after.graph_sequences) == (128, 224)  # of a batch of 224
 
 
 def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
-from gpuyard.perf.inference import COLUMNS, PARTS, step_parts_s, step_time_s
+from gpuyard.perf.inference import COLUMNS, PARTS, read_calibration, step_parts_s, step_time_s
 
 SEQS = st.integers(1, 512).map(float)
 TOKENS = st.integers(1, 16384).map(float)
@@ -85,8 +85,43 @@ def test_windows_bound_what_a_step_reads() -> None:
 def test_graphs_of_few_sizes_are_filled_up() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1")
     row = case.row()
-    assert step_parts_s(row, 0.0, 0.0, 300.0, 1.0, 300.0)[4] == step_parts_s(row, 0.0, 0.0, 384.0, 1.0, 384.0)[4]
-    assert step_parts_s(row, 0.0, 0.0, 129.0, 1.0, 129.0)[4] == step_parts_s(row, 0.0, 0.0, 256.0, 1.0, 256.0)[4]
+    passes = {seqs: step_parts_s(row, 0.0, 0.0, seqs, 1.0, 1.0)[4] for seqs in (129.0, 256.0, 300.0, 384.0)}
+    assert passes[300.0] == passes[384.0]
+    assert passes[129.0] == passes[256.0]
+
+
+def test_the_largest_graph_is_of_the_most_sequences_or_larger_steps_are_launched() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", "fp8", "trt-torch", tp=8)
+    most, listed = (replace(case, engine=replace(case.engine, graph_sequences=n)).row() for n in (192, 128))
+    filled, as_it_is = (step_parts_s(row, 0.0, 0.0, 150.0, 1.0, 1.0) for row in (most, listed))
+    assert filled[4] == pytest.approx(192 / 150 * as_it_is[4], rel=0.02)
+    assert sum(as_it_is) > listed[COLUMNS.index("eager")] > sum(filled)
+    below = [step_parts_s(row, 0.0, 0.0, 100.0, 1.0, 1.0) for row in (most, listed)]
+    assert below[0] == below[1]
+
+
+def test_a_group_of_heads_takes_as_long_as_what_it_reads() -> None:
+    narrow, wide = (column(served("llama-3.1-70b", "h200-sxm", "fp8", kv=kv), "kv") for kv in ("fp8", "bf16"))
+    assert wide == pytest.approx(2.0 * narrow)
+    case = served("llama-3.1-70b", "h200-sxm", "fp8")
+    more = replace(case, shape=replace(case.shape, heads=2.0 * case.shape.heads))
+    assert 1.2 * column(case, "kv") < column(more, "kv") < 2.0 * column(case, "kv")
+
+
+def test_every_rank_samples_from_the_whole_vocabulary() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench")
+    small = replace(case, shape=replace(case.shape, vocab=case.shape.vocab / 4.0))
+    assert column(case, "logits") == pytest.approx(4.0 * column(small, "logits"))
+    assert column(served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench", tp=8), "logits") == column(case, "logits")
+    row = case.row()
+    few, many = (step_parts_s(row, 0.0, 0.0, 64.0, 1.0, sampled)[4] for sampled in (1.0, 64.0))
+    assert many - few == pytest.approx(63.0 * column(case, "logits"))
+
+
+def test_tiles_of_experts_are_computed_whole() -> None:
+    case = served("mixtral-8x7b", "h200-sxm", "fp8")
+    rows = 8 / 2 * read_calibration()["moe.pad_tokens"]  # eight experts, two of them a token's
+    assert column(case, "expert_pad") == pytest.approx(rows * column(case, "expert_compute"))
 
 
 def test_stages_share_the_step() -> None:

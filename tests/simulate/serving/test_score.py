@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from gpuyard.catalog import load_catalog
+from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import read_calibration
 from gpuyard.perf.inference.published import read_cases
 from gpuyard.simulate.serving import score, score_json
+from gpuyard.simulate.serving.published import cache_ratios, predict, run
 from gpuyard.simulate.serving.schedules import schedules
 from gpuyard.simulate.serving.score import predictions
 
@@ -58,3 +60,21 @@ def test_gathered_schedules_predict_what_the_simulation_does() -> None:
     assert len(plans.cases) == len(cases)
     assert fast[:, 0] == pytest.approx(slow[:, 0], rel=0.02)
     assert np.nanmedian(np.abs(fast[:, 2] / slow[:, 2] - 1.0)) < 0.02
+
+
+def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
+    calibration = read_calibration()
+    case = next(
+        c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "offline" and c.load.output_tokens > 1000
+    )
+    spans, tokens = [], 0.0
+    for ratio in cache_ratios(case):
+        found = run(case, calibration, ratio)
+        assert not isinstance(found, Infeasible)
+        outcome, ranks, _ = found
+        tokens = float(outcome.output_tokens.sum()) * ranks
+        spans.append(float(outcome.finished_s.max() - outcome.arrived_s.min()))
+    assert len(set(spans)) == 3  # few waves: each size of the cache has its own
+    predicted = predict(case, calibration)
+    assert not isinstance(predicted, Infeasible)
+    assert predicted.output_tokens_per_s == pytest.approx(tokens / np.mean(spans))

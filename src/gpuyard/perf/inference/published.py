@@ -94,15 +94,20 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         engine = as_generated(engine, load.prompt_tokens, load.users)
     if slot := re.search(r"cache (\d+)", row["len_note"]):
         engine = replace(engine, slot_tokens=int(slot.group(1)))
-    if load.kind == "offline":
-        total = int(load.prompt_tokens + load.output_tokens)
-        layout = layouts[0][0]
-        engine = apply_settings(engine, row["engine_ver"], row["model"], layout.tp, total)
-        held = room(shape, chip, precision, layout, engine, read_calibration())
-        engine = with_graphs(engine, limits(engine, held, load.prompt_tokens, load.output_tokens, layout.pp), layout.pp)
-    return Case(
+    case = Case(
         row=row, shape=shape, chip=chip, precision=precision, engine=engine, layouts=layouts, prefill=prefill, load=load
     )
+    return _as_set_up(case) if load.kind == "offline" else case
+
+
+def _as_set_up(case: Case) -> Case:
+    """An offline run with the batch, budget and graphs that its release gave it."""
+    load, layout = case.load, case.layouts[0][0]
+    total = int(load.prompt_tokens + load.output_tokens)
+    engine = apply_settings(case.engine, case.row["engine_ver"], case.row["model"], layout.tp, total)
+    held = room(case.shape, case.chip, case.precision, layout, engine, read_calibration())
+    allowed = limits(engine, held, load.prompt_tokens, load.output_tokens, layout.pp)
+    return replace(case, engine=with_graphs(engine, allowed, layout.pp))
 
 
 def _too_fast(
