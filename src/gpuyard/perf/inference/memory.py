@@ -11,6 +11,7 @@ from gpuyard.perf.inference.engine import Engine
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
 from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, Shape
+from gpuyard.perf.inference.step import largest_listed
 
 __all__ = ["Limits", "Room", "limits", "room", "weight_bytes", "with_graphs"]
 
@@ -144,8 +145,7 @@ def limits(engine: Engine, held: Room, input_tokens: float, output_tokens: float
 
 def with_graphs(engine: Engine, allowed: Limits, stages: int = 1) -> Engine:
     """The engine with the largest graph of its decode steps: of the most sequences, or the largest listed below."""
+    if not engine.pads:
+        return engine
     most = max(1, allowed.sequences // stages)
-    if engine.graphs_listed:
-        listed = 2 ** int(math.log2(most))
-        most = 384 if 384 <= most < 512 else listed
-    return replace(engine, graph_sequences=most) if engine.pads else engine
+    return replace(engine, graph_sequences=largest_listed(most) if engine.graphs_listed else most)

@@ -105,6 +105,8 @@ def _as_set_up(case: Case) -> Case:
     load, layout = case.load, case.layouts[0][0]
     total = int(load.prompt_tokens + load.output_tokens)
     engine = apply_settings(case.engine, case.row["engine_ver"], case.row["model"], layout.tp, total)
+    if not engine.pads:
+        return replace(case, engine=engine)
     held = room(case.shape, case.chip, case.precision, layout, engine, read_calibration())
     allowed = limits(engine, held, load.prompt_tokens, load.output_tokens, layout.pp)
     return replace(case, engine=with_graphs(engine, allowed, layout.pp))

@@ -89,6 +89,11 @@ def _product_s(row: Row, first: int, tokens: float) -> float:
     return _meet(row[first] * tokens + row[first + 1], row[first + 2] * tokens + row[first + 3])
 
 
+def largest_listed(most: int) -> int:
+    """The largest of the sizes that `padded` knows, up to so many sequences."""
+    return 384 if 384 <= most < 512 else 2 ** (most.bit_length() - 1)
+
+
 @compiled
 def padded(seqs: float, most: float) -> float:
     """The next size of a captured graph: powers of two, 384, and the largest; beyond that there is none."""

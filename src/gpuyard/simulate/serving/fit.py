@@ -25,8 +25,8 @@ BOLD = 1.0  # most that an effect moves in a round
 WALL = 0.03  # how far a constant's logarithm goes beyond its bounds at little cost, until it is cut off at the end
 RENEW = 4  # rounds after which slopes of coefficients are taken again
 LEAST = 0.01  # an effect that is smaller is none
-ENOUGH = 5e-5  # of the loss: the fit ends when a round gains less
-FIRST_DAMPING = 1e-2
+ENOUGH = 5e-5  # of the loss: the fit ends when two rounds in a row gain less
+FIRST_DAMPING = 1e-2  # of the curvature, by Marquardt; later as far as the loss is like a parabola
 TRIES = 12  # shorter steps, before a round gains nothing
 
 

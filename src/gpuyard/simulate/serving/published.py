@@ -32,7 +32,7 @@ STATIC_TOKENS = 4096  # of prompts in one pass of a static batch, for its buffer
 SHORT_S = 0.05  # limits of a token below this are of the interactive scenario
 MLPERF_S = 600.0  # min_duration of mlperf.conf: its samples are asked for again until it is over
 MOST_REQUESTS = {"mlperf-offline": 24000, "mlperf-server": 10000}  # of one rank, that are simulated
-CACHE_RATIOS = (0.95, 1.0, 1.05)
+CACHE_RATIOS = (0.95, 1.0, 1.05)  # of the estimate, in an offline run
 NETWORK_BYTES_PER_S = 50e9  # of one chip: a port of 400 Gbit/s
 
 
