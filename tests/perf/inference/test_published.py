@@ -7,6 +7,7 @@ import pytest
 from gpuyard.catalog import load_catalog
 from gpuyard.perf.inference.case import Case, Cases
 from gpuyard.perf.inference.cells import Row, layout_of, pools_of
+from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.published import read_cases
 
 CATALOG = load_catalog()
@@ -129,6 +130,75 @@ def test_deepseek_in_mlperf_was_the_pytorch_backends_from_the_start() -> None:
     first, later = case(**cells, date="2025-09").engine, case(**cells, date="2026-04").engine
     assert (first.runtime, later.runtime) == ("trt-torch", "trt-torch")
     assert first.code != later.code
+
+
+def submitted(**cells: str) -> Case:
+    """A run of MLPerf, by what it says."""
+    base = {"scenario": "MLPerf Offline", "model": "Llama-2-70B", "engine": "TensorRT-LLM", "engine_ver": "", "tp": "",
+            "vocab": "32000", "date": "2025-09", "n_chips": "8", "input_len": "222", "output_len": "292",
+            "notes": "Server: p99 TTFT<=2000ms, TPOT<=200ms; Interactive: 450ms/40ms"}  # fmt: skip
+    return case(**{**base, **cells})
+
+
+@pytest.mark.parametrize(
+    ("cells", "layout", "sequences", "budget", "ratio"),
+    [
+        ({"source_ver": "v4.0", "chip": "H100-SXM-80GB"}, ReplicaLayout(tp=2), 896, 4096, 0.9),
+        ({"source_ver": "v4.1", "chip": "H200-SXM-141GB"}, ReplicaLayout(tp=1), 806, 4096, 0.9),
+        ({"source_ver": "v5.1", "chip": "H200-SXM-141GB"}, ReplicaLayout(tp=1), 2048, 1536, 0.9),
+        ({"source_ver": "v5.1", "chip": "B200", "weights_prec": "fp4"}, ReplicaLayout(tp=1), 2048, 3584, 0.95),
+    ],
+)
+def test_mlperf_runs_are_set_up_as_they_were_submitted(
+    cells: dict[str, str], layout: ReplicaLayout, sequences: int, budget: int, ratio: float
+) -> None:
+    found = submitted(**cells)
+    assert found.layouts == ((layout, 8 // layout.tp),)
+    assert (found.engine.sequence_count, found.engine.budget_tokens) == (sequences, budget)
+    assert (found.engine.memory_ratio, found.engine.chunks) == (ratio, cells["source_ver"] == "v5.1")
+    assert found.load.run_s == 2400.0
+
+
+def test_an_interactive_submission_takes_fewer_tokens_a_step() -> None:
+    cells = {"source_ver": "v5.1", "chip": "B200", "weights_prec": "fp4"}
+    found = submitted(scenario="MLPerf Interactive", **cells)
+    assert (found.engine.sequence_count, found.engine.budget_tokens, found.load.run_s) == (768, 768, 1200.0)
+
+
+def test_a_submission_whose_layout_does_not_divide_its_chips_or_is_not_known_may_be_any() -> None:
+    assert submitted(source_ver="v4.1", n_chips="9").layouts == ((ReplicaLayout(tp=1), 9),)  # two do not divide it
+    assert len(submitted(source_ver="v3.1").layouts) > 1
+
+
+def test_what_was_submitted_again_ran_as_the_round_before() -> None:
+    cells = {"model": "Mixtral-8x7B", "layers": "32", "hidden": "4096", "heads": "32", "ffn": "14336", "date": "2026-04",
+             "moe": "8e top2", "weights_prec": "", "chip": "RTX-PRO-6000-SE", "source_ver": "v6.0"}  # fmt: skip
+    found = submitted(**cells)
+    assert (found.engine.name, found.precision.weights) == ("trt-mlperf-5", "fp8")
+
+
+def test_a_round_asks_each_rank_of_deepseek_for_so_many_requests() -> None:
+    cells = {"model": "DeepSeek-R1", "moe": DEEPSEEK, "layers": "61", "hidden": "7168", "heads": "128", "ffn": "18432",
+             "vocab": "129280", "chip": "B200", "weights_prec": "fp4", "output_len": "3700"}  # fmt: skip
+    first, later = submitted(source_ver="v5.1", **cells), submitted(source_ver="v6.0", **cells | {"date": "2026-04"})
+    assert first.layouts == ((ReplicaLayout(ep=8, attention_dp=8), 1),)
+    assert (first.load.requests, later.load.requests) == (8 * 3291, 8 * 8776)
+
+
+def test_outputs_of_the_small_llama_in_mlperf_are_as_long_as_may_be() -> None:
+    small = {"model": "Llama-3.1-8B", "layers": "32", "hidden": "4096", "heads": "32", "ffn": "14336"}
+    assert submitted(output_len="81.63", **small).load.output_tokens == 128
+
+
+def test_a_submission_that_names_no_engine_was_vllms() -> None:
+    assert submitted(engine="CUDA 12.2", engine_ver="CUDA 12.2", date="2024-08").engine.family == "vllm"
+
+
+def test_experts_ran_in_triton_until_the_recipe_let_others() -> None:
+    cells = {"model": "MiniMax-M2.5", "layers": "62", "hidden": "3072", "heads": "48", "ffn": "1536", "vocab": "200064",
+             "moe": "256e top8; expert ffn 1536", "chip": "B200", "notes": "InferenceX", "weights_prec": "fp8"}  # fmt: skip
+    before, after = (case(date=date, **cells).engine.experts for date in ("2026-03-28", "2026-04-03"))
+    assert (before, after) == ("triton", "")
 
 
 def series(times: dict[int, str], **cells: str) -> Cases:

@@ -15,6 +15,7 @@ SET = {
     "expert_spread",
     "window_tokens",
     "reduce_half",
+    "ranks",
     "stages",
     "pads",
 }  # no constants

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
 from gpuyard.perf.inference import COLUMNS, PARTS, read_calibration, step_parts_s, step_time_s
+from gpuyard.perf.inference.step import RANKS
 
 SEQS = st.integers(1, 512).map(float)
 TOKENS = st.integers(1, 16384).map(float)
@@ -229,3 +230,14 @@ def test_experts_of_an_earlier_period_are_slower() -> None:
     assert column(before, "expert_compute") > 1.2 * column(after, "expert_compute")
     assert column(before, "expert_weights") > 1.2 * column(after, "expert_weights")
     assert column(before, "up_compute") == column(after, "up_compute")
+
+
+def test_ranks_that_step_together_wait_for_the_one_with_a_prompt() -> None:
+    row = served("deepseek-r1", "b200", weights="nvfp4", kv="fp8", ep=8, attention_dp=8).row()
+    one, together = row, row.copy()
+    together[RANKS] = 8.0
+    state = (800.0, 320e3, 64.0, 64 * 2600.0, 65.0)
+    each = step_time_s(together, *(8.0 * cell for cell in state))  # a prompt on every rank
+    alone = step_time_s(together, 800.0, 320e3, 8 * 64.0, 8 * 64 * 2600.0, 8 * 64.0 + 1.0)
+    assert each == pytest.approx(step_time_s(one, *state), rel=1e-12)
+    assert step_time_s(one, 0.0, 0.0, 64.0, 64 * 2600.0, 64.0) < alone < each

@@ -26,6 +26,7 @@ def pool(
         ("host", DECODE_S),
         ("kv", KV_S),
         ("host_token", PREFILL_S),
+        ("ranks", 1.0),
         ("stages", 1.0),
         ("straggler", 1.0),
     ):

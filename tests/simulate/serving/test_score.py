@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import read_calibration
 from gpuyard.perf.inference.published import read_cases
 from gpuyard.simulate.serving import score, score_json
-from gpuyard.simulate.serving.published import cache_ratios, predict, run
+from gpuyard.simulate.serving.published import best_layout, cache_ratios, mlperf_requests, predict, repeated, run
 from gpuyard.simulate.serving.schedules import schedules
 from gpuyard.simulate.serving.score import predictions
 
@@ -52,7 +53,9 @@ def test_a_figure_that_a_row_does_not_state_is_not_scored() -> None:
 def test_gathered_schedules_predict_what_the_simulation_does() -> None:
     calibration = read_calibration()
     cases = [
-        c for c in read_cases(rows(6), CATALOG).cases if c.prefill is None and c.load.kind in ("offline", "closed")
+        c
+        for c in read_cases(rows(6), CATALOG).cases
+        if c.prefill is None and c.load.kind in ("offline", "closed", "mlperf-offline")
     ]
     plans = schedules(cases, calibration)
     fast = plans.predict(calibration, np.arange(len(plans.cases)))
@@ -78,3 +81,29 @@ def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
     predicted = predict(case, calibration)
     assert not isinstance(predicted, Infeasible)
     assert predicted.output_tokens_per_s == pytest.approx(tokens / np.mean(spans))
+
+
+def test_a_longer_offline_run_of_mlperf_ends_only_once() -> None:
+    calibration = read_calibration()
+    case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-offline")
+    short, long = (replace(case, load=replace(case.load, requests=1, run_s=seconds)) for seconds in (60.0, 86400.0))
+    found = run(long, calibration)
+    assert not isinstance(found, Infeasible)
+    often, tokens = repeated(long, found[0])
+    assert often > 1.0
+    assert tokens / found[0].output_tokens.mean() == pytest.approx(mlperf_requests(long, *best_layout(long)), rel=0.01)
+    rates = predictions([short, long], calibration)[:, 0]
+    assert rates[0] < rates[1]
+
+
+def test_a_server_is_slower_by_the_time_of_its_last_request() -> None:
+    calibration = read_calibration()
+    case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-server")
+    brief, long = (replace(case, load=replace(case.load, requests=1000, run_s=seconds)) for seconds in (600.0, 86400.0))
+    found = run(long, calibration)
+    assert not isinstance(found, Infeasible)
+    outcome, _, per_s = found
+    rates = predictions([brief, long], calibration)[:, 0]
+    assert rates[1] / rates[0] > 1.0
+    assert rates[0] / rates[1] == pytest.approx(600.0 / (600.0 + outcome.e2e_s.mean()), rel=0.05)
+    assert per_s > 0.0

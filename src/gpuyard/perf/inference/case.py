@@ -22,7 +22,7 @@ class Load:
     """What the run's clients did."""
 
     kind: Kind
-    requests: int  # of MLPerf: the samples, asked for again until ten minutes are over
+    requests: int  # of MLPerf: the least of a run
     prompt_tokens: float
     output_tokens: float
     users: int = 0  # of a closed loop, over all replicas
@@ -36,6 +36,7 @@ class Load:
     budget_tokens: int = 0
     polls: bool = False  # clients wait for the engine's next look at its queue
     wait_steps: float = 0.0  # beside that, where the engine was told to look only every so many steps
+    run_s: float = 0.0  # least time of a run of MLPerf, whose requests are so many more
     ttft_limit_s: float = 0.0  # of the 99th percentile (MLPerf Server)
     tpot_limit_s: float = 0.0
 

@@ -293,6 +293,7 @@ class _Costs:
             "host": 1e-6 * self._era("host_us"),
             "host_sequence": 1e-6 * self._era("host_sequence_us"),
             "host_token": 1e-6 * self._era("host_token_us"),
+            "ranks": 1.0,
             "stages": float(self.layout.pp),
             "pads": largest_graph(self.engine),
             "straggler": 1.0 + self.constants["dp.straggler"] * np.log2(dp),

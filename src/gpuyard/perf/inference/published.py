@@ -20,6 +20,7 @@ from gpuyard.perf.inference.screen import least_token_s, most_tokens_per_s
 from gpuyard.perf.inference.series import doubtful, with_hits
 from gpuyard.perf.inference.settings import apply_settings
 from gpuyard.perf.inference.shape import Shape
+from gpuyard.perf.inference.submissions import Submission, submission_of
 
 __all__ = ["read_cases"]
 
@@ -70,6 +71,9 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         return load
     shape = shape_of_row(row)
     precision = precision_of(row, shape, chip)
+    submitted = _submission(row, engine)
+    if submitted.weights:
+        precision = replace(precision, weights=submitted.weights)
     if not any(chip.peak_flop_per_s(peak) for peak in FORMATS[precision.weights].peaks):
         return f"{row['chip']} has no cores for {precision.weights}"
     prefill = None
@@ -80,7 +84,8 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
         prefill, decode = pools
         layouts: tuple[tuple[ReplicaLayout, int], ...] = (decode,)
     else:
-        stated = layout_of(row)
+        engine, load = submitted.apply(engine), _as_long(row, load, submitted)
+        stated = layout_of(row) or _arranged(row, submitted)
         layouts = (stated,) if stated else _choices(row, shape)
     if not layouts:
         return "missing: layout"
@@ -191,10 +196,31 @@ def _mlperf_engine(row: Row) -> str:
     """The engine of a round of MLPerf; DeepSeek-R1 was first run by the PyTorch backend, in round 5.1."""
     if "vLLM" in row["engine"]:
         return "vllm-v1"
+    if row["engine"].startswith("CUDA"):
+        return "vllm-v0"  # RedHat's of round 4.1 (closed/RedHat/code), which names no engine
     if "TensorRT 9" in row["engine_ver"]:
         return "trt-mlperf-4"
     era = next(name for since, name in MLPERF_ROUNDS if row["date"] >= since)
     return f"{era}-torch" if era == "trt-mlperf-5" and row["model"].startswith("DeepSeek") else era
+
+
+def _submission(row: Row, engine: Engine) -> Submission:
+    """How a run of MLPerf was submitted; nothing of other runs."""
+    if not engine.name.startswith("trt-mlperf"):
+        return Submission()
+    return submission_of(row.get("source_ver", ""), row["model"], row["chip"], row["scenario"])
+
+
+def _as_long(row: Row, load: Load, submitted: Submission) -> Load:
+    """The load with the requests and the time of the submission."""
+    asked = (submitted.chip_requests or 0) * whole(row, "n_chips")
+    return replace(load, requests=max(load.requests, asked), run_s=max(load.run_s, submitted.run_s or 0.0))
+
+
+def _arranged(row: Row, submitted: Submission) -> tuple[ReplicaLayout, int] | None:
+    """The submission's layout and replicas, where its chips divide the row's."""
+    layout, chips = submitted.layout, whole(row, "n_chips")
+    return (layout, chips // layout.chips) if layout and chips % layout.chips == 0 else None
 
 
 def _choices(row: Row, shape: Shape) -> tuple[tuple[ReplicaLayout, int], ...]:
@@ -216,8 +242,8 @@ def load_of(row: Row) -> Load | str:
     """What clients did, or why it is not known."""
     scenario, note = row["scenario"], row["len_note"]
     output = number(row, "output_len")
-    if scenario.startswith("MLPerf") and output != output and "8B" in row["model"]:
-        output = 81.63  # TOKENS_PER_SAMPLE of the other runs of this benchmark
+    if scenario.startswith("MLPerf") and "8B" in row["model"]:
+        output = FULL_TOKENS
     prompt = number(row, "input_len", 32.0 if "short prompt" in note else float("nan"))
     if "ShareGPT, 2000 prompts" in note:
         prompt, output = 220.0, 200.0  # as the runs of this benchmark that state their totals
@@ -281,16 +307,18 @@ def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
     )
 
 
+MLPERF_S = 600.0  # min_duration of mlperf.conf: samples are asked for again until it is over
 # Spread of lengths of the MLPerf datasets (OpenOrca, its mix with GSM8K and MBXP, LongBench, CNN-DailyMail, reasoning
-# problems), the longest output that a run may give, and samples (performance_sample_count of its mlperf.conf), all of
-# which a run asks for equally often.
+# problems), of outputs as the percentiles of latency in mlperf_log_summary.txt show it (rounds 4.1 and 5.1, NVIDIA);
+# the longest prompt and output; samples (performance_sample_count of its mlperf.conf), all asked for equally often.
 MLPERF = (
-    ("Llama-2-70B", (0.75, 0.75), (1024.0, 1024.0), 24576),
-    ("Mixtral", (0.9, 0.9), (2048.0, 1024.0), 15000),
-    ("405B", (0.6, 0.6), (20000.0, 2000.0), 8313),
-    ("8B", (0.45, 0.3), (2540.0, 128.0), 13368),
-    ("DeepSeek", (1.0, 1.0), (4096.0, 20000.0), 4388),
+    ("Llama-2-70B", (0.75, 0.6), (1024.0, 1024.0), 24576),
+    ("Mixtral", (0.9, 0.8), (2048.0, 1024.0), 15000),
+    ("405B", (0.6, 0.3), (20000.0, 2000.0), 8313),
+    ("8B", (0.45, 0.0), (2540.0, 128.0), 13368),
+    ("DeepSeek", (1.0, 1.5), (4096.0, 20000.0), 4388),
 )
+FULL_TOKENS = 128.0  # of the outputs of Llama 3.1 8B: tokens a second over samples a second of those logs
 
 
 def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
@@ -305,7 +333,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
     return Load(
         kind="mlperf-server" if server else "mlperf-offline", requests=found[3], prompt_tokens=prompt,
         output_tokens=round(output),
-        variation=found[1], most_tokens=found[2], ttft_limit_s=ttft / 1e3, tpot_limit_s=tpot / 1e3,
+        variation=found[1], most_tokens=found[2], run_s=MLPERF_S, ttft_limit_s=ttft / 1e3, tpot_limit_s=tpot / 1e3,
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Recipe:
     wait_steps: Annotated[float | None, Doc("steps until the engine looks at a request that has come")] = None
     overlaps: Annotated[bool | None, Doc("the next step is made up before the last one's tokens are out")] = None
     kv: KvFormat | None = None
+    experts: Annotated[str | None, Doc("kernels of experts")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def recipe_of(run: Run) -> Recipe | None:
     return found
 
 
-SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "overlaps", "kv")
+SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "overlaps", "kv", "experts")
 
 
 def _fits(recipe: Recipe, run: Run) -> bool:
@@ -120,6 +121,7 @@ def apply_recipe(engine: Engine, recipe: Recipe, run: Run) -> Engine:
         sequence_count=recipe.sequences or engine.sequence_count,
         tuned=False if budget or recipe.sequences else engine.tuned,
         overlaps=recipe.overlaps or engine.overlaps,
+        experts=recipe.experts or engine.experts,
     )
 
 

@@ -91,7 +91,7 @@ def step_slopes(
     sampled: float,
     slope: Row,
 ) -> float:
-    """Seconds of one step, as `step_time_s`; `slope` is filled with what a unit of each coefficient adds."""
+    """Seconds of one rank's step, as `step_time_s`; `slope` is filled with what a unit of each coefficient adds."""
     slope[:] = 0.0
     stages = row[STAGES]
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0

@@ -39,6 +39,7 @@ COLUMNS = (
     "eager",  # least seconds of a step that no graph replays: one with a prefill, or any
     "replays",  # 1 where decode steps are replayed
     "host", "host_sequence", "host_token",  # outside the device: a step, a sequence in it, a prefill token
+    "ranks",  # of attention data parallelism, which make every step together
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
     "pads",  # the largest size of a graph, where decode steps are filled up to the next; 0: they are not
     "straggler", "prefill_straggler",  # the slowest of data-parallel ranks over the mean: cached tokens, prompts
@@ -66,6 +67,7 @@ COLUMNS = (
     EAGER,
     REPLAYS,
     HOST, HOST_SEQUENCE, HOST_TOKEN,
+    RANKS,
     STAGES,
     PADS,
     STRAGGLER, PREFILL_STRAGGLER,
@@ -126,6 +128,13 @@ def _experts_s(row: Row, tokens: float) -> float:
     return _meet(compute, row[EXPERT + 3] * hit) + moved
 
 
+@compiled
+def busiest(row: Row, decode_seqs: float, sampled: float) -> float:
+    """The share of a step's prompts that the busiest of its ranks has."""
+    prompts, ranks = max(sampled - decode_seqs, 1.0), row[RANKS]
+    return float(np.ceil(prompts / ranks) / prompts) if ranks > 1.0 else 1.0
+
+
 Parts = tuple[float, float, float, float, float, float, float, float, float]
 
 
@@ -137,9 +146,15 @@ def step_parts_s(
 
     prefill_tokens: new prompt tokens; prefill_pairs: query-key pairs that they attend to; decode_seqs: sequences
     that add one token; kv_tokens: cached tokens that those read; sampled: sequences that give a token.
+    All are of the whole replica: its ranks share out the sequences, and wait for the one with the most prompts.
     Pipeline stages each take their share of the layers and, as micro-batches, of the tokens.
     """
-    stages = row[STAGES]
+    stages, ranks = row[STAGES], row[RANKS]
+    share = busiest(row, decode_seqs, sampled)
+    mean_tokens = (prefill_tokens / ranks) / stages
+    prefill_tokens, prefill_pairs = prefill_tokens * share, prefill_pairs * share
+    sampled = (sampled - decode_seqs) * share + decode_seqs / ranks
+    decode_seqs, kv_tokens = decode_seqs / ranks, kv_tokens / ranks
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
         seqs = padded(seqs, row[PADS])
@@ -152,7 +167,7 @@ def step_parts_s(
     )
     if sampled > 0.0:
         products += _product_s(row, HEAD, max(sampled / stages, 1.0))
-    experts = _experts_s(row, tokens)
+    experts = _experts_s(row, mean_tokens + seqs)
     near_pairs = min(prefill_pairs, prefill_tokens * row[WINDOW_TOKENS])
     prefill = (row[PAIR] * prefill_pairs + row[WINDOW_PAIR] * near_pairs) / stages
     near = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS])

@@ -8,12 +8,12 @@ import numpy as np
 
 from gpuyard.perf.inference import Calibration
 from gpuyard.perf.inference.case import Case
-from gpuyard.simulate.serving.published import SHORT_S, best_layout
+from gpuyard.simulate.serving.published import SHORT_S
 from gpuyard.simulate.serving.score import measured, predictions
 
 __all__ = ["is_server", "with_margins"]
 
-NAMES = ("mlperf.server_ratio", "mlperf.interactive_ratio", "mlperf.ranks_ratio")
+NAMES = ("mlperf.server_ratio", "mlperf.interactive_ratio")
 LEAST_RUNS = 5  # for a median; below it, the margin is that of servers
 
 
@@ -31,12 +31,10 @@ def with_margins(cases: Sequence[Case], calibration: Calibration) -> Calibration
     truth = np.array([measured(case.row)[0] for case in servers])
     ratio = truth / predictions(servers, whole)[:, 0]
     short = np.array([case.load.tpot_limit_s < SHORT_S for case in servers])
-    ranks = np.array([best_layout(case)[0].attention_dp > 1 for case in servers])
-    server = _median(ratio[~short & ~ranks], 1.0)
+    server = _median(ratio[~short], 1.0)
     found = {
         "mlperf.server_ratio": server,
-        "mlperf.interactive_ratio": _median(ratio[short & ~ranks], server),
-        "mlperf.ranks_ratio": _median(ratio[~short & ranks] / server, 1.0),
+        "mlperf.interactive_ratio": _median(ratio[short], server),
     }
     return Calibration(values={**calibration.values, **found})
 

@@ -20,18 +20,29 @@ from gpuyard.perf.inference import (
 from gpuyard.perf.inference.calibration import read_priors
 from gpuyard.perf.inference.case import Case, Load
 from gpuyard.perf.inference.memory import Room
+from gpuyard.perf.inference.step import RANKS
 from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.search import highest_rate
 from gpuyard.simulate.serving.simulate import Pool, Transfer, simulate
 
-__all__ = ["Prediction", "cache_ratios", "pool_of", "predict", "requests_of", "run"]
+__all__ = [
+    "Prediction",
+    "best_layout",
+    "cache_ratios",
+    "mlperf_requests",
+    "pool_of",
+    "predict",
+    "repeated",
+    "requests_of",
+    "run",
+]
 
 SEED = 20260401
 STATIC_TOKENS = 4096  # of prompts in one pass of a static batch, for its buffers
 SHORT_S = 0.05  # limits of a token below this are of the interactive scenario
-MLPERF_S = 600.0  # min_duration of mlperf.conf: its samples are asked for again until it is over
-MOST_REQUESTS = {"mlperf-offline": 24000, "mlperf-server": 10000}  # of one rank, that are simulated
+ASKED_RATIO = 1.1  # LoadGen asks an offline run for so much more than its least time needs
+MOST_REQUESTS, MOST_SERVED = 24000, 20000  # of one replica that are simulated, of MLPerf: offline, served
 CACHE_RATIOS = (0.95, 1.0, 1.05)  # of the estimate, in an offline run
 NETWORK_BYTES_PER_S = 50e9  # of one chip: a port of 400 Gbit/s
 
@@ -68,6 +79,17 @@ def pool_of(
         held = _at_least(held, load)
     row = costs_row(*parts)
     return Pool(row=row, room=held, limits=allowed, engine=case.engine, replicas=replicas * layout.attention_dp)
+
+
+def _together(pool: Pool, ranks: int) -> Pool:
+    """Ranks that make every step together, as one replica: a prompt of one of them holds up all.
+
+    Prompts are taken whole; where they are cut, a rank's budget would have to be counted for each.
+    """
+    row = pool.row.copy()
+    row[RANKS] = ranks
+    allowed = Limits(sequences=pool.limits.sequences * ranks, budget_tokens=pool.limits.budget_tokens * ranks)
+    return replace(pool, row=row, room=replace(pool.room, blocks=pool.room.blocks * ranks), limits=allowed)
 
 
 def _budget(load: Load) -> int:
@@ -123,14 +145,11 @@ def _prior_tokens_per_s(case: Case, layout: ReplicaLayout, replicas: int) -> flo
     return float(found.output_tokens_per_s[0]) * replicas * layout.attention_dp
 
 
-def _mlperf_share(case: Case, layout: ReplicaLayout, replicas: int) -> float:
-    """Of the samples that one rank is asked for: all of them as often as ten minutes need, as many as are simulated."""
-    load, ranks = case.load, replicas * layout.attention_dp
-    if load.kind == "mlperf-offline":
-        return MOST_REQUESTS[load.kind] / load.requests  # ranks share what is left at the end of a run
-    samples = _prior_tokens_per_s(case, layout, replicas) / load.output_tokens * MLPERF_S
-    times = max(1.0, np.ceil(samples / load.requests))
-    return float(min(times / ranks, MOST_REQUESTS[load.kind] / load.requests))
+def mlperf_requests(case: Case, layout: ReplicaLayout, replicas: int) -> float:
+    """Requests of one rank in a run of MLPerf: as many as its least time needs by the priors, or the least number."""
+    load = case.load
+    rate = _prior_tokens_per_s(case, layout, replicas) / load.output_tokens
+    return max(load.requests, ASKED_RATIO * rate * load.run_s) / (replicas * layout.attention_dp)
 
 
 def cache_ratios(case: Case) -> tuple[float, ...]:
@@ -151,17 +170,31 @@ def run(case: Case, calibration: Calibration, cache_ratio: float = 1.0) -> tuple
     if load.kind == "offline" and load.slots:
         case = replace(case, load=replace(load, slots=max(1, round(load.slots / ranks))))
     pool = replace(pool_of(case, layout, 1, calibration, cache_ratio), replicas=1)
-    share = _mlperf_share(case, layout, replicas) if load.kind in MOST_REQUESTS else 1.0 / ranks
+    if load.kind == "mlperf-server":
+        return _run_server(case, pool, layout, replicas)
+    share = 1.0 / ranks
+    if load.kind == "mlperf-offline":
+        share = min(mlperf_requests(case, layout, replicas), MOST_REQUESTS) / load.requests
     requests = requests_of(load, share, rng)
     users = max(1, round(load.users / ranks)) if load.kind == "closed" or load.users else 0
-    if load.kind == "mlperf-server":
-        turns = np.random.default_rng(SEED)  # ranks take requests in turn: gaps of one are sums of as many as there are
-        found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, turns, burstiness=ranks)
-        return (found[1], ranks, found[0]) if not isinstance(found, Infeasible) else found
     if load.kind == "open" and load.rate_per_s:
         requests = at_rate(requests, load.rate_per_s / ranks, rng)
     outcome = simulate(requests, pool, users=users)
     return (outcome, ranks, 0.0) if not isinstance(outcome, Infeasible) else outcome
+
+
+def _run_server(
+    case: Case, pool: Pool, layout: ReplicaLayout, replicas: int
+) -> tuple[Outcome, float, float] | Infeasible:
+    """A server of MLPerf at its highest rate, one replica of it."""
+    load, together = case.load, 1 if case.engine.chunks else layout.attention_dp
+    parts = replicas * layout.attention_dp / together
+    count = mlperf_requests(case, layout, replicas) * together
+    requests = requests_of(load, min(count, MOST_SERVED) / load.requests, np.random.default_rng(SEED))
+    turns = np.random.default_rng(SEED)  # parts take requests in turn: gaps of one are sums of as many as there are
+    pool = _together(pool, together)
+    found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, turns, burstiness=parts)
+    return (found[1], parts, found[0]) if not isinstance(found, Infeasible) else found
 
 
 def _run_pools(
@@ -185,17 +218,31 @@ def entry_s(case: Case, calibration: Calibration, tpot_s: float) -> float:
     return request_s(case.engine, case.load.prompt_tokens, calibration) + looks * max(tpot_s, 0.0)
 
 
-def _completed(outcome: Outcome, rate_per_s: float) -> float:
-    """Requests a second until the last is done, of a server that is asked at a rate for ten minutes or more."""
-    asked_s = float(outcome.arrived_s.max())
-    after_s = float(outcome.finished_s.max()) - asked_s
-    whole_s = max(asked_s, MLPERF_S)
-    return rate_per_s * whole_s / (whole_s + after_s)
+def _completed(load: Load, outcome: Outcome, rate_per_s: float, ranks: float) -> float:
+    """Requests a second until the last one asked for is done, as LoadGen counts a server's."""
+    asked_s = max(load.requests / (rate_per_s * ranks), load.run_s)
+    return rate_per_s * asked_s / (asked_s + float(outcome.e2e_s.mean()))
 
 
-def _span_s(outcome: Outcome) -> float:
-    """Seconds from the first request to the end of the last."""
-    return float(outcome.finished_s.max() - outcome.arrived_s.min())
+def repeated(case: Case, outcome: Outcome) -> tuple[float, float]:
+    """How often a run does what was simulated until its last request was let in, and output tokens of the whole run.
+
+    An offline run of MLPerf has more requests than are simulated; it ends only once.
+    """
+    tokens = float(outcome.output_tokens.sum())
+    if case.load.kind != "mlperf-offline":
+        return 1.0, tokens
+    line, after = outcome.timeline, slice(int(outcome.entries[1].max()) + 1, None)
+    late = float((line.decode_seqs[after] * line.steps[after]).sum())
+    whole = tokens * max(mlperf_requests(case, *best_layout(case)) / len(outcome.output_tokens), 1.0)
+    return (whole - late) / (tokens - late), whole
+
+
+def _tokens_per_s(case: Case, outcome: Outcome) -> float:
+    """Output tokens a second from the first request to the end of the last."""
+    often, tokens = repeated(case, outcome)
+    start_s, last_s = float(outcome.arrived_s.min()), float(outcome.first_token_s.max())
+    return tokens / (often * (last_s - start_s) + float(outcome.finished_s.max()) - last_s)
 
 
 def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
@@ -204,15 +251,14 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     if isinstance(found, Infeasible):
         return found
     outcome, ranks, rate = found
-    span = _span_s(outcome)
+    per_s = _tokens_per_s(case, outcome)
     if others := [ratio for ratio in cache_ratios(case) if ratio != 1.0]:
         runs = [run(case, calibration, ratio) for ratio in others]
-        span = float(np.mean([span, *(_span_s(each[0]) for each in runs if not isinstance(each, Infeasible))]))
-    tokens = float(outcome.output_tokens.sum())
+        rates = [per_s, *(_tokens_per_s(case, each[0]) for each in runs if not isinstance(each, Infeasible))]
+        per_s = 1.0 / float(np.mean(1.0 / np.array(rates)))  # the mean time
     kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
-    if rate and best_layout(case)[0].attention_dp > 1:
-        kept *= calibration["mlperf.ranks_ratio"]
-    per_s = kept * _completed(outcome, rate) * tokens / len(outcome.output_tokens) if rate else tokens / span
+    if rate:
+        per_s = kept * _completed(case.load, outcome, rate, ranks) * float(outcome.output_tokens.mean())
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0
     outside_s = entry_s(case, calibration, mean_s)

@@ -18,7 +18,7 @@ from gpuyard.perf.inference import Calibration, ReplicaLayout, costs_row
 from gpuyard.perf.inference.case import Case
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving.outcome import Outcome
-from gpuyard.simulate.serving.published import best_layout, cache_ratios, entry_s, run
+from gpuyard.simulate.serving.published import best_layout, cache_ratios, entry_s, repeated, run
 
 __all__ = ["METRICS", "Schedules", "schedules"]
 
@@ -84,14 +84,15 @@ def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
         if len(made) < len(found):
             continue
         outcome, ranks, _ = made[0]
-        entries = np.concatenate([_weighted(each) for each, _, _ in made])
+        often, whole = repeated(case, outcome)
+        entries = np.concatenate([_weighted(each, often) for each, _, _ in made])
         entries[:, STATE:] /= len(made)
         gathered = _gathered(entries)
         kept.append(case)
         layouts.append(best_layout(case)[0])
         steps.append(gathered)
         start.append(start[-1] + len(gathered))
-        tokens.append(float(outcome.output_tokens.sum()) * ranks)
+        tokens.append(whole * ranks)
     return Schedules(
         cases=tuple(kept),
         layouts=tuple(layouts),
@@ -101,8 +102,11 @@ def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
     )
 
 
-def _weighted(outcome: Outcome) -> Reals:
-    """Every entry of a timeline: its state, and how much a second of its steps adds to each figure."""
+def _weighted(outcome: Outcome, often: float) -> Reals:
+    """Every entry of a timeline: its state, and how much a second of its steps adds to each figure.
+
+    often: how many times a run makes the steps until its last request is let in.
+    """
     line = outcome.timeline
     count, length = len(outcome.arrived_s), len(line.at_s)
     arrive, first, finish = outcome.entries
@@ -118,7 +122,8 @@ def _weighted(outcome: Outcome) -> Reals:
     weights = [np.cumsum(part)[:length] * line.steps / n for part, n in
                ((decoding, max(more.sum(), 1)), (waiting, count), (living, count))]  # fmt: skip
     state = (line.prefill_tokens, line.prefill_pairs, line.decode_seqs, line.kv_tokens, line.sampled)
-    return np.column_stack([*state, line.steps.astype(np.float64), *weights])
+    times = np.where(np.arange(length) <= first.max(), often, 1.0)
+    return np.column_stack([*state, line.steps * times, *weights])
 
 
 def _gathered(entries: Reals) -> Reals:
