@@ -39,7 +39,7 @@ COLUMNS = (
     "eager",  # least seconds of a step that no graph replays: one with a prefill, or any
     "replays",  # 1 where decode steps are replayed
     "host", "host_sequence", "host_token",  # outside the device: a step, a sequence in it, a prefill token
-    "ranks",  # of attention data parallelism, which make every step together
+    "ranks",  # of attention data parallelism that make every step together; 1: this is the row of one
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
     "pads",  # the largest size of a graph, where decode steps are filled up to the next; 0: they are not
     "straggler", "prefill_straggler",  # the slowest of data-parallel ranks over the mean: cached tokens, prompts
@@ -129,7 +129,7 @@ def _experts_s(row: Row, tokens: float) -> float:
 
 
 @compiled
-def busiest(row: Row, decode_seqs: float, sampled: float) -> float:
+def _busiest(row: Row, decode_seqs: float, sampled: float) -> float:
     """The share of a step's prompts that the busiest of its ranks has."""
     prompts, ranks = max(sampled - decode_seqs, 1.0), row[RANKS]
     return float(np.ceil(prompts / ranks) / prompts) if ranks > 1.0 else 1.0
@@ -146,11 +146,11 @@ def step_parts_s(
 
     prefill_tokens: new prompt tokens; prefill_pairs: query-key pairs that they attend to; decode_seqs: sequences
     that add one token; kv_tokens: cached tokens that those read; sampled: sequences that give a token.
-    All are of the whole replica: its ranks share out the sequences, and wait for the one with the most prompts.
+    Of ranks that step together, all are sums: they share out the sequences, and wait for the one with the most prompts.
     Pipeline stages each take their share of the layers and, as micro-batches, of the tokens.
     """
     stages, ranks = row[STAGES], row[RANKS]
-    share = busiest(row, decode_seqs, sampled)
+    share = _busiest(row, decode_seqs, sampled)
     mean_tokens = (prefill_tokens / ranks) / stages
     prefill_tokens, prefill_pairs = prefill_tokens * share, prefill_pairs * share
     sampled = (sampled - decode_seqs) * share + decode_seqs / ranks

@@ -251,20 +251,20 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
     if isinstance(found, Infeasible):
         return found
     outcome, ranks, rate = found
-    per_s = _tokens_per_s(case, outcome)
-    if others := [ratio for ratio in cache_ratios(case) if ratio != 1.0]:
-        runs = [run(case, calibration, ratio) for ratio in others]
-        rates = [per_s, *(_tokens_per_s(case, each[0]) for each in runs if not isinstance(each, Infeasible))]
-        per_s = 1.0 / float(np.mean(1.0 / np.array(rates)))  # the mean time
-    kept = calibration["mlperf.interactive_ratio" if case.load.tpot_limit_s < SHORT_S else "mlperf.server_ratio"]
     if rate:
+        short = case.load.tpot_limit_s < SHORT_S
+        kept = calibration["mlperf.interactive_ratio" if short else "mlperf.server_ratio"]
         per_s = kept * _completed(case.load, outcome, rate, ranks) * float(outcome.output_tokens.mean())
+    else:
+        others = [run(case, calibration, ratio) for ratio in cache_ratios(case) if ratio != 1.0]
+        made = [outcome, *(each[0] for each in others if not isinstance(each, Infeasible))]
+        per_s = 1.0 / float(np.mean([1.0 / _tokens_per_s(case, each) for each in made]))  # the mean time
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0
     outside_s = entry_s(case, calibration, mean_s)
     return Prediction(
         output_tokens_per_s=per_s * ranks,
-        tpot_s=float(tpot.mean()) if len(tpot) else float("nan"),
+        tpot_s=mean_s if len(tpot) else float("nan"),
         ttft_s=float(outcome.ttft_s.mean()) + outside_s,
         e2e_s=float(outcome.e2e_s.mean()) + outside_s,
         ttft_p50_s=float(np.median(outcome.ttft_s)) + outside_s,
