@@ -13,6 +13,7 @@ CHIP = (
     "gemm.bf16", "gemm.fp8", "gemm.nvfp4", "experts.bf16", "experts.fp8", "experts.nvfp4", "stream", "expert_stream",
     "kv", "attention", "layer_us", "expert_layer_us",
 )  # fmt: skip
+HOST = ("bus_latency", "bus_rate", "across_rate")
 ENGINE = (
     "gemm", "reduce", "layer_us", "eager_layer_us", "host_us", "host_sequence_us", "request_us", "request_token_us",
 )  # fmt: skip
@@ -21,6 +22,7 @@ ENGINE = (
 def tables(calibration: Calibration) -> str:
     """The constants of chips and of engines as Markdown."""
     kinds = list(dict.fromkeys(variant.kernels for variant in read_variants()))
+    hosts = [kind for kind in kinds if f"{kind}.{HOST[0]}" in calibration.values]
     engines = [engine.name for engine in read_engines()]
     links = sorted(
         name.split(".")[0] for name in calibration.values if name.endswith(".latency_us") and "transfer" not in name
@@ -29,6 +31,7 @@ def tables(calibration: Calibration) -> str:
     return "\n".join(
         [
             *_table("kind of chip", kinds, CHIP, calibration), "",
+            *_table("hosts, PCIe", hosts, HOST, calibration), "",
             *_table("engine", engines, ENGINE, calibration), "",
             *_table("link", links, ("latency_us", "ratio"), calibration), "",
             *("| constant | value |", "|---|---:|"),

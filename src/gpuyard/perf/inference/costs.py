@@ -24,6 +24,7 @@ NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise
 MOST_SEQUENCES = 2**20  # of a graph, where there is no limit
 GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
+QUICK_TILES = ("ampere", "ada", "tpu")  # where tiles of 8-bit products begin and end as soon as those of 16-bit ones
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
 
 
@@ -94,11 +95,17 @@ class _Costs:
         name = "bf16" if FORMATS[weights].peaks == ("bf16",) else "low"
         return self.constants[f"chain.{name}"] * 1e-9
 
+    def tile_elements(self, weights: WeightFormat) -> float:
+        """Elements of the inner dimension in whose time a tile of a product is begun and written."""
+        low = FORMATS[weights].peaks[0] != "bf16" and self.group not in QUICK_TILES
+        return self.constants["tile.low" if low else "tile.bf16"]
+
     def _product(self, name: str, weights: WeightFormat, count: float, inner: float, outer: float) -> dict[str, float]:
         """`count` products of inner x outer weights on this rank."""
         form, memory = FORMATS[weights], self.chip.memory_bytes_per_s * self._constant("stream")
+        edge = self.tile_elements(weights)
         return {
-            f"{name}_compute": 2.0 * count * inner * outer / self.rate_flop_per_s(weights),
+            f"{name}_compute": 2.0 * count * (inner + edge) * outer / self.rate_flop_per_s(weights),
             f"{name}_chain": count * inner * self.chain_s(weights),
             f"{name}_activations": count * (inner * form.activation_bytes + 2.0 * outer) / memory,
             f"{name}_weights": count * inner * outer * form.weight_bytes / memory,
@@ -149,6 +156,8 @@ class _Costs:
         if kind in STREAMS:
             memory *= self.constants[f"expert_stream.{kind}"]
         rate = self.rate_flop_per_s(weights, "experts") * own
+        width = s.expert_ffn / lay.expert_tp
+        edged = size + self.tile_elements(weights) * ((s.matrices - 1.0) * width + s.hidden)
         passes = self.constants["moe.passes"]
         if kind in EXPANDED:  # to 16 bits, on the way
             rate *= self.constants[f"expert_rate.{kind}"]
@@ -157,9 +166,9 @@ class _Costs:
         return {
             "experts": s.experts,
             "experts_per_token": s.experts_per_token,
-            "expert_compute": 2.0 * s.expert_layers * share * size * lay.expert_tp / rate,
+            "expert_compute": 2.0 * s.expert_layers * share * edged * lay.expert_tp / rate,
             "expert_chain": s.expert_layers * (s.hidden + s.expert_ffn / lay.expert_tp) * self.chain_s(weights),
-            "expert_pad": 2.0 * s.expert_layers * local * size * self.constants["moe.pad_tokens"] / rate,
+            "expert_pad": 2.0 * s.expert_layers * local * edged * self.constants["moe.pad_tokens"] / rate,
             "expert_activations": s.expert_layers * moved / self.chip.memory_bytes_per_s,
             "expert_weights": s.expert_layers * local * size * form.weight_bytes / memory,
             "expert_spread": float(lay.attention_dp),
@@ -226,10 +235,9 @@ class _Costs:
         s, lay, link = self.shape, self.layout, self.chip.link
         if lay.tp * lay.attention_dp > self.chip.link_chip_count:
             link = "network" if link.startswith(("nvlink", "ici")) else "pcie5"
-        rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"]
-        if link.startswith("pcie") and lay.tp > SOCKET_CHIPS:
-            rate *= self.constants["pcie.across_ratio"]
-        alpha = self.constants[f"{link}.latency_us"] * 1e-6
+        slower, faster = self._bus(link)
+        rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"] * faster
+        alpha = self.constants[f"{link}.latency_us"] * 1e-6 * slower
         cells: dict[str, float] = {}
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
@@ -251,6 +259,13 @@ class _Costs:
             cells["exchange_floor"] = cells.get("exchange_floor", 0.0) + lay.pp * alpha
             cells["exchange_token"] = cells.get("exchange_token", 0.0) + lay.pp * 2.0 * s.hidden / rate
         return cells
+
+    def _bus(self, link: str) -> tuple[float, float]:
+        """Latency and rate over PCIe in the hosts of such chips, over the link's; 1 of other links."""
+        if not link.startswith("pcie"):
+            return 1.0, 1.0
+        across = self._constant("across_rate") if self.layout.tp > SOCKET_CHIPS else 1.0
+        return self._constant("bus_latency"), self._constant("bus_rate") * across
 
     def _link_bytes_per_s(self, link: str) -> float:
         """One way, per chip."""

@@ -24,33 +24,36 @@ KEPT = ("memory.", "transfer.", "mlperf.")  # not of a step: schedules follow fr
 GENERATIONS = {"h200": "hopper", "ada": "hopper", "ultra": "blackwell", "rtx": "blackwell"}  # others are their own
 # spread of the effect of all chips, of a generation, of a kind
 CHIP = {
-    "gemm": (0.15, 0.08, 0.025),
+    "gemm": (0.15, 0.03, 0.01),
     "stream": (0.1, 0.06, 0.015),
-    "expert_stream": (0.2, 0.1, 0.03),
-    "experts": (0.4, 0.2, 0.075),
+    "expert_stream": (0.2, 0.035, 0.01),
+    "experts": (0.4, 0.07, 0.025),
     "kv": (0.15, 0.08, 0.025),
-    "kv_group": (0.6, 0.25, 0.075),
-    "latent": (0.3, 0.15, 0.05),
-    "latent_rate": (0.4, 0.2, 0.05),
-    "attention": (0.2, 0.12, 0.04),
-    "layer_us": (0.8, 0.2, 0.05),
-    "expert_layer_us": (0.8, 0.3, 0.075),
-    "latent_layer_us": (0.8, 0.3, 0.075),
+    "kv_group": (0.6, 0.09, 0.025),
+    "latent": (0.3, 0.05, 0.02),
+    "latent_rate": (0.4, 0.07, 0.02),
+    "attention": (0.2, 0.04, 0.015),
+    "layer_us": (0.8, 0.07, 0.02),
+    "expert_layer_us": (0.8, 0.1, 0.025),
+    "latent_layer_us": (0.8, 0.1, 0.025),
+    "across_rate": (0.3, 0.0, 0.3),  # of hosts, which differ more than chips
+    "bus_latency": (0.0, 0.0, 0.3),
+    "bus_rate": (0.0, 0.0, 0.2),
 }
 # spread of the effect of all engines, of a runtime, of an era; rates and latencies are chips' and links' already
 ENGINE = {
-    "gemm": (0.0, 0.05, 0.05),
-    "layer_us": (0.8, 0.5, 0.5),
-    "eager_layer_us": (0.8, 0.5, 0.5),
-    "eager_expert_us": (0.8, 0.5, 0.5),
-    "reduce": (0.0, 1.0, 0.5),
-    "host_us": (0.8, 0.5, 0.5),
-    "host_sequence_us": (0.8, 0.5, 0.5),
-    "host_token_us": (0.5, 0.3, 0.3),
-    "request_us": (0.8, 0.5, 0.4),
-    "request_token_us": (0.8, 0.5, 0.4),
-    "passes": (0.3, 0.3, 0.2),
-    "poll_steps": (0.3, 0.2, 0.2),
+    "gemm": (0.0, 0.03, 0.03),
+    "layer_us": (0.8, 0.3, 0.3),
+    "eager_layer_us": (0.8, 0.3, 0.3),
+    "eager_expert_us": (0.8, 0.3, 0.3),
+    "reduce": (0.0, 0.6, 0.3),
+    "host_us": (0.8, 0.3, 0.6),
+    "host_sequence_us": (0.8, 0.3, 0.1),
+    "host_token_us": (0.5, 0.2, 0.2),
+    "request_us": (0.8, 0.3, 0.25),
+    "request_token_us": (0.8, 0.3, 0.25),
+    "passes": (0.3, 0.2, 0.12),
+    "poll_steps": (0.3, 0.12, 0.12),
 }
 CODE = ("gemm", "layer_us", "eager_layer_us", "eager_expert_us", "reduce", "passes")  # of what runs on the device
 LINK = {"latency_us": (0.2, 0.2), "ratio": (0.2, 0.2)}

@@ -17,8 +17,8 @@ __all__ = ["Constant", "Fitted", "fit", "read_constants"]
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-WEIGHTS = np.array([1.0, 1.0, 0.5])  # of throughput, time a token, first token
-SOFT = np.array([0.06, 0.08, 0.08])  # log error beyond which a row counts less than by its square
+WEIGHTS = np.array([0.2, 1.0, 0.5])  # of throughput, time a token, first token
+SOFT = np.array([0.015, 0.08, 0.08])  # log error beyond which a row counts less than by its square
 FAR = np.array([0.5, 1.0, 1.0])  # how fast: absolute errors of throughput; of latencies, where some runs are not what
 # their rows say (speculative, cached, queued), a row that is far off hardly pulls at all (Cauchy)
 BOLD = 1.0  # most that an effect moves in a round
