@@ -148,7 +148,8 @@ class _Costs:
         weights = self.precision.weights
         form = FORMATS[weights]
         local = s.experts / lay.ep  # experts of a rank
-        size = s.matrices * s.hidden * s.expert_ffn / lay.expert_tp  # weights of one, on this rank
+        width = s.expert_ffn / lay.expert_tp  # of one, on this rank
+        size = s.matrices * s.hidden * width  # its weights
         share = s.experts_per_token / lay.tp  # of a token's experts that this rank computes, for each token of its own
         own = self.constants[f"{self.engine.experts}.experts"] if self.engine.experts else 1.0
         memory = self.chip.memory_bytes_per_s * self._constant("expert_stream") * own
@@ -156,18 +157,17 @@ class _Costs:
         if kind in STREAMS:
             memory *= self.constants[f"expert_stream.{kind}"]
         rate = self.rate_flop_per_s(weights, "experts") * own
-        width = s.expert_ffn / lay.expert_tp
         edged = size + self.tile_elements(weights) * ((s.matrices - 1.0) * width + s.hidden)
         passes = self.constants["moe.passes"]
         if kind in EXPANDED:  # to 16 bits, on the way
             rate *= self.constants[f"expert_rate.{kind}"]
             passes *= self.constants["expanded.passes"]
-        moved = share * (8.0 * s.hidden + 12.0 * s.expert_ffn / lay.expert_tp) * passes
+        moved = share * (8.0 * s.hidden + 12.0 * width) * passes
         return {
             "experts": s.experts,
             "experts_per_token": s.experts_per_token,
             "expert_compute": 2.0 * s.expert_layers * share * edged * lay.expert_tp / rate,
-            "expert_chain": s.expert_layers * (s.hidden + s.expert_ffn / lay.expert_tp) * self.chain_s(weights),
+            "expert_chain": s.expert_layers * (s.hidden + width) * self.chain_s(weights),
             "expert_pad": 2.0 * s.expert_layers * local * edged * self.constants["moe.pad_tokens"] / rate,
             "expert_activations": s.expert_layers * moved / self.chip.memory_bytes_per_s,
             "expert_weights": s.expert_layers * local * size * form.weight_bytes / memory,
@@ -235,9 +235,9 @@ class _Costs:
         s, lay, link = self.shape, self.layout, self.chip.link
         if lay.tp * lay.attention_dp > self.chip.link_chip_count:
             link = "network" if link.startswith(("nvlink", "ici")) else "pcie5"
-        slower, faster = self._bus(link)
-        rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"] * faster
-        alpha = self.constants[f"{link}.latency_us"] * 1e-6 * slower
+        latency_ratio, rate_ratio = self._bus(link)
+        rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"] * rate_ratio
+        alpha = self.constants[f"{link}.latency_us"] * 1e-6 * latency_ratio
         cells: dict[str, float] = {}
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
