@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuyard.catalog import load_catalog
 from gpuyard.errors import InputError
+from gpuyard.perf.inference.published import read_cases
 from gpuyard.simulate.serving import score
+from gpuyard.simulate.serving.score import measured
 from gpuyard.simulate.serving.table import NEEDED, read_table
 
 CURATED = Path(__file__).parents[2] / "accuracy" / "inference_runs.csv"
@@ -25,6 +30,15 @@ def test_a_table_needs_few_columns(tmp_path: Path) -> None:
 
 def test_the_curated_table_is_one() -> None:
     assert len(read_table(CURATED)) == 194
+
+
+def test_every_column_that_the_model_reads_is_kept() -> None:
+    catalog = load_catalog()
+    with CURATED.open(encoding="utf-8", newline="") as lines:
+        whole = read_cases(csv.DictReader(lines), catalog).cases
+    kept = read_cases(read_table(CURATED), catalog).cases
+    assert [replace(case, row={}) for case in kept] == [replace(case, row={}) for case in whole]
+    assert np.array_equal([measured(c.row) for c in kept], [measured(c.row) for c in whole], equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ NEEDED = (
 COLUMNS = (
     *NEEDED, "tier", "date", "kv_heads", "head_dim", "ffn", "moe", "weights_prec", "act_prec", "kv_prec", "tp", "pp",
     "ep", "dp", "disagg", "engine_ver", "batch", "concurrency", "qps", "n_requests", "len_note", "out_tok_s_total",
-    "ttft_ms_mean", "tpot_ms_mean", "itl_ms_mean", "e2e_ms_mean", "source", "dup_of", "notes",
+    "req_s", "ttft_ms_mean", "tpot_ms_mean", "itl_ms_mean", "e2e_ms_mean", "source", "source_ver", "dup_of", "notes",
 )  # fmt: skip
 DEFAULTS = {"tier": "A", "date": "2026"}
 
