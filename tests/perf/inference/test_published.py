@@ -8,7 +8,7 @@ from gpuyard.catalog import load_catalog
 from gpuyard.perf.inference.case import Case, Cases
 from gpuyard.perf.inference.cells import Row, layout_of, pools_of
 from gpuyard.perf.inference.layout import ReplicaLayout
-from gpuyard.perf.inference.published import read_cases
+from gpuyard.perf.inference.published import output_tokens_per_s, read_cases
 
 CATALOG = load_catalog()
 BASE = {
@@ -284,9 +284,22 @@ def test_graphs_of_offline_runs_have_the_sizes_of_their_release() -> None:
 def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:
     found = case(engine="TensorRT-LLM", scenario="MLPerf Server", tp="", engine_ver="TensorRT 10.2", model="Llama-2-70B",
                  notes="Server: p99 TTFT<=2000ms, TPOT<=200ms; Interactive: 450ms/40ms")  # fmt: skip
-    assert (found.load.ttft_limit_s, found.load.tpot_limit_s) == (2.0, 0.2)
+    assert (found.load.ceiling.ttft_s, found.load.ceiling.tpot_s) == (2.0, 0.2)
     assert found.load.requests == 24576
     assert len(found.layouts) > 1
+
+
+def test_summaries_of_mlperf_are_a_search_over_four_beams_within_a_time() -> None:
+    cells = {"engine": "TensorRT-LLM", "model": "GPT-J-6B", "layers": "28", "hidden": "4096", "heads": "16",
+             "kv_heads": "16", "head_dim": "256", "ffn": "16384", "vocab": "50401", "tp": "", "n_chips": "8",
+             "engine_ver": "TensorRT 10.2.0, CUDA 12.4", "source_ver": "v4.1", "input_len": "", "output_len": "",
+             "req_s": "288", "out_tok_s_total": "", "notes": "samples/s only (GPT-J beam search 4)"}  # fmt: skip
+    server = case(scenario="MLPerf Server", chip="H100-SXM-80GB", **cells)
+    assert (server.engine.beams, server.engine.sequence_count, server.load.ceiling.e2e_s) == (4, 256, 20.0)
+    assert output_tokens_per_s(server.row) == 288 * 69
+    chips = ("H100-SXM-80GB", "H200-SXM-141GB", "L40S", "GH200")
+    offline = [case(scenario="MLPerf Offline", chip=chip, **cells) for chip in chips]
+    assert [found.engine.sequence_count for found in offline] == [192, 396, 100, 480]
 
 
 def test_a_bound_of_memory_is_not_crossed_by_a_run_at_all_its_bandwidth() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.perf.inference.serving_cases import served
@@ -15,6 +17,8 @@ SET = {
     "expert_spread",
     "window_tokens",
     "reduce_half",
+    "beams",
+    "reread",
     "ranks",
     "stages",
     "pads",
@@ -23,10 +27,14 @@ STEPS = ((0.0, 0.0, 48.0, 48e3, 48.0), (4096.0, 8e6, 32.0, 64e3, 34.0), (16.0, 2
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b"])
+@pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("step", STEPS)
-def test_slopes_are_what_a_small_change_does(model: str, step: tuple[float, float, float, float, float]) -> None:
+def test_slopes_are_what_a_small_change_does(
+    model: str, beams: int, step: tuple[float, float, float, float, float]
+) -> None:
     case = served(model, "h100-sxm", tp=2)
-    row = costs_row(case.shape, case.chip, case.precision, case.layout, case.engine, read_calibration())
+    engine = replace(case.engine, beams=beams)
+    row = costs_row(case.shape, case.chip, case.precision, case.layout, engine, read_calibration())
     slope = np.zeros(len(COLUMNS))
     time_s = step_slopes(row, *step, slope)
     assert time_s == pytest.approx(step_time_s(row, *step), rel=1e-12)

@@ -109,6 +109,17 @@ def test_a_group_of_heads_takes_as_long_as_what_it_reads() -> None:
     assert 1.2 * column(case, "kv") < column(more, "kv") < 2.0 * column(case, "kv")
 
 
+def test_beams_are_computed_as_so_many_sequences_that_read_one_prompt() -> None:
+    case = served("llama-3.1-8b", "h100-sxm", engine="trt-mlperf", kv="fp8")
+    beams = replace(case, engine=replace(case.engine, beams=4))
+    one, four = case.row(), beams.row()
+    kv = COLUMNS.index("kv")
+    assert four[kv] > one[kv]  # more heads look at each cached token
+    four[kv], again = one[kv], 16.0 * 3.0 * 128.0  # half a tile of 256 tokens for each of the other beams
+    expected = step_time_s(one, 0.0, 0.0, 64.0, 2e4 + again, 64.0)
+    assert step_time_s(four, 0.0, 0.0, 16.0, 2e4, 16.0) == pytest.approx(expected)
+
+
 def test_every_rank_samples_from_the_whole_vocabulary() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench")
     small = replace(case, shape=replace(case.shape, vocab=case.shape.vocab / 4.0))

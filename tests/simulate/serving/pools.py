@@ -18,7 +18,7 @@ def pool(
     budget: int = 2048,
     block: int = 16,
     replicas: int = 1,
-    **engine: bool,
+    **engine: bool | int,
 ) -> Pool:
     """A pool whose step is linear, so that its times can be added up by hand."""
     row = np.zeros(len(COLUMNS))
@@ -26,6 +26,7 @@ def pool(
         ("host", DECODE_S),
         ("kv", KV_S),
         ("host_token", PREFILL_S),
+        ("beams", 1.0),
         ("ranks", 1.0),
         ("stages", 1.0),
         ("straggler", 1.0),

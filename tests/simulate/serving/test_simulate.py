@@ -60,6 +60,25 @@ def test_times_of_one_request_add_up() -> None:
     assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(10 * DECODE_S + cached * KV_S)
 
 
+def test_beams_of_a_search_share_the_prompt_and_cache_a_token_each() -> None:
+    found = run(requests([100], [11]), pool(beams=4))
+    cached = sum(100 + 4 * k for k in range(1, 11))
+    assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(10 * DECODE_S + cached * KV_S)
+    reserved = run(requests([64] * 4, [200] * 4), pool(blocks=120, reserves=True, beams=4))
+    assert reserved.timeline.running.max() == 2  # 54 blocks of 16 each: 64 + 4 x 200 tokens
+
+
+@settings(max_examples=40, deadline=None)
+@given(LENGTHS, st.sampled_from((2, 4, 8)), st.integers(70, 200))
+def test_blocks_of_beams_are_given_back(lengths: list[tuple[int, int]], beams: int, blocks: int) -> None:
+    load = requests([p for p, _ in lengths] + [1], [o for _, o in lengths] + [2])
+    found = run(load, pool(blocks=blocks, sequences=6, budget=128, beams=beams), users=3)
+    alone = run(requests([1], [2]), pool(blocks=blocks, beams=beams))
+    assert found.timeline.used_blocks.max() <= blocks
+    assert found.timeline.used_blocks[-1] >= alone.timeline.used_blocks[-1] - 1
+    assert found.timeline.used_blocks.min() >= 0
+
+
 def test_too_little_memory_preempts_and_everything_is_computed_again() -> None:
     load = requests([64] * 4, [200] * 4)
     ample, tight = run(load, pool(blocks=1000)), run(load, pool(blocks=40))

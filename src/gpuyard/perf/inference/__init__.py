@@ -1,6 +1,7 @@
 """The time of one engine step of a replica that serves a model, and what its memory holds. Needs Numba."""
 
 from gpuyard.perf.inference.calibration import Calibration, read_calibration
+from gpuyard.perf.inference.case import Ceiling
 from gpuyard.perf.inference.chip import ServingChip, chip_named, serving_chip
 from gpuyard.perf.inference.costs import costs_row, request_s
 from gpuyard.perf.inference.engine import Engine, choose_engine, find_engine, read_engines
@@ -13,8 +14,8 @@ from gpuyard.perf.inference.steady import Steady, steady_state
 from gpuyard.perf.inference.step import COLUMNS, PARTS, Row, step_parts_s, step_time_s
 
 __all__ = [
-    "COLUMNS", "PARTS", "Calibration", "Engine", "Interval", "KvFormat", "Limits", "Precision", "ReplicaLayout", "Room",
-    "Row", "ServingChip", "Shape", "Steady", "WeightFormat", "chip_named", "choose_engine", "costs_row", "find_engine",
-    "interval", "limits", "read_calibration", "read_engines", "request_s", "room", "serving_chip", "shape_of",
-    "steady_state", "step_parts_s", "step_time_s", "weight_bytes", "with_graphs",
+    "COLUMNS", "PARTS", "Calibration", "Ceiling", "Engine", "Interval", "KvFormat", "Limits", "Precision",
+    "ReplicaLayout", "Room", "Row", "ServingChip", "Shape", "Steady", "WeightFormat", "chip_named", "choose_engine",
+    "costs_row", "find_engine", "interval", "limits", "read_calibration", "read_engines", "request_s", "room",
+    "serving_chip", "shape_of", "steady_state", "step_parts_s", "step_time_s", "weight_bytes", "with_graphs",
 ]  # fmt: skip

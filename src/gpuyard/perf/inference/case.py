@@ -12,9 +12,18 @@ from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import Precision
 from gpuyard.perf.inference.shape import Shape
 
-__all__ = ["Case", "Cases", "Load"]
+__all__ = ["Case", "Cases", "Ceiling", "Load"]
 
 Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What 99 % of requests may take at most."""
+
+    ttft_s: float = float("inf")
+    tpot_s: float = float("inf")
+    e2e_s: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +46,7 @@ class Load:
     polls: bool = False  # clients wait for the engine's next look at its queue
     wait_steps: float = 0.0  # beside that, where the engine was told to look only every so many steps
     run_s: float = 0.0  # least time of a run of MLPerf, whose requests are so many more
-    ttft_limit_s: float = 0.0  # of the 99th percentile (MLPerf Server)
-    tpot_limit_s: float = 0.0
+    ceiling: Ceiling = Ceiling()  # of a server of MLPerf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

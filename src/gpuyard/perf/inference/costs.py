@@ -23,6 +23,7 @@ QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": 
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
 MOST_SEQUENCES = 2**20  # of a graph, where there is no limit
 GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
+BEAM_TILE_TOKENS = 256.0  # whole tiles of a prompt are read once for all beams, the rest for each (XQA of TensorRT-LLM)
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
 QUICK_TILES = ("ampere", "ada", "tpu")  # where tiles of 8-bit products begin and end as soon as those of 16-bit ones
 NETWORK_BYTES_PER_S, PCIE_BYTES_PER_S = 50e9, 63e9  # one way, per chip: a port of 400 Gbit/s; PCIe 5.0 x16
@@ -199,7 +200,7 @@ class _Costs:
         else:
             held = max(s.kv_heads / tp, 1.0)
             plain = 2.0 * held * s.head_dim * kv_bytes / memory
-            read, work = plain / self._constant("kv"), plain * self._grouped(heads / held, kv_bytes)
+            read, work = plain / self._constant("kv"), plain * self._grouped(self.engine.beams * heads / held, kv_bytes)
         cached = (read**3 + work**3) ** (1.0 / 3.0)
         state = 2.0 * 2.0 * LINEAR_STATE_WIDTH * s.hidden / tp / (memory * self._constant("kv"))  # read and written
         # element-wise: the hidden state is whole on every rank, the MLP's inner state is shared out
@@ -224,7 +225,7 @@ class _Costs:
     def _grouped(self, group: float, kv_bytes: float) -> float:
         """Seconds of the arithmetic of a group of query heads with what they read, over those of reading at peak."""
         fewest, most = self.engine.groups
-        if fewest <= group <= most:
+        if self.engine.beams > 1 or fewest <= group <= most:
             return group / GROUP_HEADS / self._constant("kv_group")
         flop_per_byte = 2.0 * group / kv_bytes
         rate = self.chip.bf16_flop_per_s * self.constants["ungrouped.rate"]  # not on matrix cores
@@ -308,6 +309,8 @@ class _Costs:
             "host": 1e-6 * self._era("host_us"),
             "host_sequence": 1e-6 * self._era("host_sequence_us"),
             "host_token": 1e-6 * self._era("host_token_us"),
+            "beams": float(self.engine.beams),
+            "reread": (self.engine.beams - 1.0) * 0.5 * BEAM_TILE_TOKENS,
             "ranks": 1.0,
             "stages": float(self.layout.pp),
             "pads": largest_graph(self.engine),

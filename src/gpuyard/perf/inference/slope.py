@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuyard.compiled import compiled
 from gpuyard.perf.inference.step import (
+    BEAMS,
     DOWN,
     EAGER,
     EXCHANGE_FLOOR,
@@ -29,6 +30,7 @@ from gpuyard.perf.inference.step import (
     REDUCE_HALF,
     REDUCE_RAMP,
     REDUCE_TOKEN,
+    REREAD,
     STAGES,
     STATE,
     STATE_CHUNK_TOKENS,
@@ -97,7 +99,9 @@ def step_slopes(
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
         seqs = padded(seqs, row[PADS])
-    tokens, scale = prefill_tokens / stages + seqs, row[PREFILL_STRAGGLER] if prefill_tokens > 0.0 else 1.0
+    tokens = prefill_tokens / stages + row[BEAMS] * seqs
+    sampled += (row[BEAMS] - 1.0) * decode_seqs
+    scale = row[PREFILL_STRAGGLER] if prefill_tokens > 0.0 else 1.0
     wide = _experts(row, tokens, scale, slope)
     for first in (QKV, OUT, UP, DOWN):
         wide += _product(row, first, tokens, scale, slope)
@@ -108,6 +112,7 @@ def step_slopes(
     wide += (row[PAIR] * slope[PAIR] + row[WINDOW_PAIR] * slope[WINDOW_PAIR]) / scale
     if prefill_tokens > 0.0:
         slope[PREFILL_STRAGGLER] = wide
+    kv_tokens += row[REREAD] * decode_seqs
     slope[KV] = kv_tokens / stages * row[STRAGGLER]
     slope[WINDOW_KV] = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS]) / stages * row[STRAGGLER]
     decode = row[KV] * slope[KV] + row[WINDOW_KV] * slope[WINDOW_KV]

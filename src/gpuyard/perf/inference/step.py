@@ -39,6 +39,7 @@ COLUMNS = (
     "eager",  # least seconds of a step that no graph replays: one with a prefill, or any
     "replays",  # 1 where decode steps are replayed
     "host", "host_sequence", "host_token",  # outside the device: a step, a sequence in it, a prefill token
+    "beams", "reread",  # of a decoding sequence: tokens in a step, and cached tokens that it reads beside all once
     "ranks",  # of attention data parallelism that make every step together; 1: this is the row of one
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
     "pads",  # the largest size of a graph, where decode steps are filled up to the next; 0: they are not
@@ -67,6 +68,7 @@ COLUMNS = (
     EAGER,
     REPLAYS,
     HOST, HOST_SEQUENCE, HOST_TOKEN,
+    BEAMS, REREAD,
     RANKS,
     STAGES,
     PADS,
@@ -149,16 +151,16 @@ def step_parts_s(
     Of ranks that step together, all are sums: they share out the sequences, and wait for the one with the most prompts.
     Pipeline stages each take their share of the layers and, as micro-batches, of the tokens.
     """
-    stages, ranks = row[STAGES], row[RANKS]
+    stages, ranks, beams = row[STAGES], row[RANKS], row[BEAMS]
     share = _busiest(row, decode_seqs, sampled)
     mean_tokens = (prefill_tokens / ranks) / stages
     prefill_tokens, prefill_pairs = prefill_tokens * share, prefill_pairs * share
-    sampled = (sampled - decode_seqs) * share + decode_seqs / ranks
+    sampled = (sampled - decode_seqs) * share + beams * decode_seqs / ranks
     decode_seqs, kv_tokens = decode_seqs / ranks, kv_tokens / ranks
     seqs = max(decode_seqs / stages, 1.0) if decode_seqs > 0.0 else 0.0
     if row[PADS] > 0.0 and prefill_tokens == 0.0:
         seqs = padded(seqs, row[PADS])
-    tokens = prefill_tokens / stages + seqs
+    tokens = prefill_tokens / stages + beams * seqs
     products = (
         _product_s(row, QKV, tokens)
         + _product_s(row, OUT, tokens)
@@ -167,9 +169,10 @@ def step_parts_s(
     )
     if sampled > 0.0:
         products += _product_s(row, HEAD, max(sampled / stages, 1.0))
-    experts = _experts_s(row, mean_tokens + seqs)
+    experts = _experts_s(row, mean_tokens + beams * seqs)
     near_pairs = min(prefill_pairs, prefill_tokens * row[WINDOW_TOKENS])
     prefill = (row[PAIR] * prefill_pairs + row[WINDOW_PAIR] * near_pairs) / stages
+    kv_tokens += row[REREAD] * decode_seqs
     near = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS])
     decode = (row[KV] * kv_tokens + row[WINDOW_KV] * near) / stages * row[STRAGGLER]
     passes = row[LOGITS] * sampled / stages

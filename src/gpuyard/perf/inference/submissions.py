@@ -34,6 +34,7 @@ class Submission:
     pp: int | None = None
     ranks: Annotated[int | None, Doc("that attend to requests of their own and share the experts")] = None
     sequences: int | None = None
+    beams: Annotated[int | None, Doc("of a search, for each sequence")] = None
     budget_tokens: Annotated[int | None, TOKENS] = None
     block_tokens: Annotated[int | None, TOKENS] = None
     memory_ratio: float | None = None
@@ -55,6 +56,7 @@ class Submission:
         return replace(
             engine,
             sequence_count=self.sequences or engine.sequence_count,
+            beams=self.beams or engine.beams,
             budget_tokens=self.budget_tokens or engine.budget_tokens,
             block_tokens=self.block_tokens or engine.block_tokens,
             memory_ratio=self.memory_ratio or engine.memory_ratio,

@@ -43,12 +43,12 @@ CHIP = {
 # spread of the effect of all engines, of a runtime, of an era; rates and latencies are chips' and links' already
 ENGINE = {
     "gemm": (0.0, 0.03, 0.03),
-    "layer_us": (0.8, 0.3, 0.3),
-    "eager_layer_us": (0.8, 0.3, 0.3),
+    "layer_us": (0.8, 0.3, 0.5),
+    "eager_layer_us": (0.8, 0.3, 0.5),
     "eager_expert_us": (0.8, 0.3, 0.3),
     "reduce": (0.0, 0.6, 0.3),
     "host_us": (0.8, 0.3, 0.6),
-    "host_sequence_us": (0.8, 0.3, 0.1),
+    "host_sequence_us": (0.8, 0.3, 0.25),
     "host_token_us": (0.5, 0.2, 0.2),
     "request_us": (0.8, 0.3, 0.25),
     "request_token_us": (0.8, 0.3, 0.25),

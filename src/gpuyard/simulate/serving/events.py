@@ -76,6 +76,7 @@ def _compose(
     tokens, pairs = fill(req, times, rep, real, policy, keys, items, phase, r)
     rep[r, state.FREE] += ahead
     seqs = rep[r, state.DECODING] if mixes or tokens == 0.0 else 0
+    grown = float(seqs * policy[r, state.BEAMS])
     entry[state.AT], entry[state.PREFILL_TOKENS], entry[state.PREFILL_PAIRS] = real[r, state.CLOCK], tokens, pairs
     entry[state.DECODE_SEQS], entry[state.QUEUE], entry[state.ON_REPLICA] = seqs, rep[r, state.WAITING], r
     entry[state.RUNNING] = rep[r, state.DECODING] + rep[r, state.FILLING]
@@ -86,7 +87,7 @@ def _compose(
             return 0
         most = req[state.DUE, rep[r, state.LATE_HEAD]] - rep[r, state.MADE] if rep[r, state.LATE] > 0 else MANY
         steps, step_s = decode_run(row, rep, real, keys, policy, r, until, most)
-        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + seqs * 0.5 * (steps + 1)
+        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + grown * 0.5 * (steps + 1)
         entry[state.SAMPLED] = seqs
     else:
         done = 0
@@ -94,14 +95,14 @@ def _compose(
         while i != state.NONE and req[state.DONE, i] >= req[state.TARGET, i]:
             done += 1
             i = req[state.NEXT, i]
-        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + seqs if seqs > 0 else 0.0
+        entry[state.KV_TOKENS] = real[r, state.CONTEXT] + grown if seqs > 0 else 0.0
         entry[state.SAMPLED] = seqs + done
         step_s = step_time_s(row, tokens, pairs, float(seqs), entry[state.KV_TOKENS], float(seqs + done))
     entry[state.STEPS], entry[state.STEP_S] = steps, step_s
     if seqs > 0:
         rep[r, state.FREE] -= grown_blocks(phase, policy, rep, r, steps)
         rep[r, state.ITERATION] += steps
-        real[r, state.CONTEXT] += seqs * steps
+        real[r, state.CONTEXT] += grown * steps
     real[r, state.CLOCK] += steps * step_s
     rep[r, state.MADE] += steps
     return int(steps)

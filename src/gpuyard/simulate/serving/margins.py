@@ -30,7 +30,7 @@ def with_margins(cases: Sequence[Case], calibration: Calibration) -> Calibration
         return calibration
     truth = np.array([measured(case.row)[0] for case in servers])
     ratio = truth / predictions(servers, whole)[:, 0]
-    short = np.array([case.load.tpot_limit_s < SHORT_S for case in servers])
+    short = np.array([case.load.ceiling.tpot_s < SHORT_S for case in servers])
     server = _median(ratio[~short], 1.0)
     found = {
         "mlperf.server_ratio": server,

@@ -193,7 +193,7 @@ def _run_server(
     requests = requests_of(load, min(count, MOST_SERVED) / load.requests, np.random.default_rng(SEED))
     turns = np.random.default_rng(SEED)  # parts take requests in turn: gaps of one are sums of as many as there are
     pool = _together(pool, together)
-    found = highest_rate(requests, pool, load.ttft_limit_s, load.tpot_limit_s, turns, burstiness=parts)
+    found = highest_rate(requests, pool, load.ceiling, turns, burstiness=parts)
     return (found[1], parts, found[0]) if not isinstance(found, Infeasible) else found
 
 
@@ -252,7 +252,7 @@ def predict(case: Case, calibration: Calibration) -> Prediction | Infeasible:
         return found
     outcome, ranks, rate = found
     if rate:
-        short = case.load.tpot_limit_s < SHORT_S
+        short = case.load.ceiling.tpot_s < SHORT_S
         kept = calibration["mlperf.interactive_ratio" if short else "mlperf.server_ratio"]
         per_s = kept * _completed(case.load, outcome, rate, ranks) * float(outcome.output_tokens.mean())
     else:

@@ -22,10 +22,23 @@ __all__ = ["decode_run", "fill", "preempt"]
 
 
 @compiled
+def context_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Cached tokens of a request: its prompt, and a token of each beam for every one given but the last."""
+    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * max(req[state.GIVEN, i] - 1, 0))
+
+
+@compiled
+def phase_of(policy: Ints, r: int, now: int, context: int) -> int:
+    """When a sequence with such a context needs its next block: the steps so far, by those that fill one."""
+    beams = policy[r, state.BEAMS]
+    return int((now - (context + beams - 1) // beams) % (policy[r, state.BLOCK] // beams))
+
+
+@compiled
 def cache_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
     """Blocks of a request's cached tokens; those of a shared prefix are not its own."""
     block = policy[r, state.BLOCK]
-    tokens = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+    tokens = context_tokens(req, policy, r, i)
     return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
 
 
@@ -35,7 +48,7 @@ def needed_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
     if policy[r, state.RESERVES] == 0 or policy[r, state.ROLE] == state.PREFILL:
         return cache_blocks(req, policy, r, i)
     block = policy[r, state.BLOCK]
-    tokens = req[state.PROMPT, i] + req[state.OUTPUT, i]
+    tokens = req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.OUTPUT, i]
     return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
 
 
@@ -44,12 +57,12 @@ def begin_decode(
     req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int, i: int
 ) -> None:
     """Makes a request whose prompt is cached a decoding sequence."""
-    context = req[state.PROMPT, i] + req[state.GIVEN, i] - 1
+    context = context_tokens(req, policy, r, i)
     now = rep[r, state.ITERATION]
     heap_push(keys[r], items[r], rep[r, state.DECODING], now + req[state.OUTPUT, i] - req[state.GIVEN, i], i)
     rep[r, state.DECODING] += 1
     real[r, state.CONTEXT] += context
-    phase[r, (now - context) % policy[r, state.BLOCK]] += 1
+    phase[r, phase_of(policy, r, now, context)] += 1
 
 
 @compiled
@@ -60,11 +73,11 @@ def end_decode(
     i = items[r, at]
     left = keys[r, at] - rep[r, state.ITERATION]
     req[state.GIVEN, i] = req[state.OUTPUT, i] - left
-    context = req[state.PROMPT, i] + req[state.GIVEN, i] - 1
+    context = context_tokens(req, policy, r, i)
     heap_remove(keys[r], items[r], rep[r, state.DECODING], at)
     rep[r, state.DECODING] -= 1
     real[r, state.CONTEXT] -= context
-    phase[r, (rep[r, state.ITERATION] - context) % policy[r, state.BLOCK]] -= 1
+    phase[r, phase_of(policy, r, rep[r, state.ITERATION], context)] -= 1
     return int(i)
 
 
@@ -119,7 +132,8 @@ def fill(
 
     Gives tokens and query-key pairs; a decode-only replica only admits.
     """
-    full = policy[r, state.BUDGET] - (rep[r, state.DECODING] if policy[r, state.MIXES] == 1 else 0)
+    decoded = policy[r, state.BEAMS] * rep[r, state.DECODING] if policy[r, state.MIXES] == 1 else 0
+    full = policy[r, state.BUDGET] - decoded
     budget, tokens, pairs = full, 0.0, 0.0
     i = rep[r, state.FILL_HEAD]
     while i != state.NONE and budget > 0:
@@ -167,11 +181,11 @@ def decode_run(
     seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
     steps = min(keys[r, 0] - rep[r, state.ITERATION], most)
     if policy[r, state.RESERVES] == 0:
-        steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * policy[r, state.BLOCK]))
-    count = float(seqs)
-    first_s = step_time_s(row, 0.0, 0.0, count, kv + count, count)
+        steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * (policy[r, state.BLOCK] // policy[r, state.BEAMS])))
+    count, grown = float(seqs), float(seqs * policy[r, state.BEAMS])
+    first_s = step_time_s(row, 0.0, 0.0, count, kv + grown, count)
     if until < np.inf and steps > 1:
-        last_s = step_time_s(row, 0.0, 0.0, count, kv + count * steps, count)
+        last_s = step_time_s(row, 0.0, 0.0, count, kv + grown * steps, count)
         slope = (last_s - first_s) / (steps - 1)
         span = max(until - real[r, state.CLOCK], 0.0)
         room = span / first_s
@@ -181,7 +195,7 @@ def decode_run(
         steps = min(steps, int(room) + 1)
     if steps <= 1:
         return 1, first_s
-    return int(steps), step_time_s(row, 0.0, 0.0, count, kv + count * 0.5 * (steps + 1), count)
+    return int(steps), step_time_s(row, 0.0, 0.0, count, kv + grown * 0.5 * (steps + 1), count)
 
 
 @compiled
@@ -189,7 +203,7 @@ def grown_blocks(phase: Ints, policy: Ints, rep: Ints, r: int, steps: int) -> in
     """Blocks that decoding sequences take over some steps."""
     if policy[r, state.RESERVES] == 1:
         return 0
-    block = policy[r, state.BLOCK]
+    block = policy[r, state.BLOCK] // policy[r, state.BEAMS]
     total = (steps // block) * rep[r, state.DECODING]
     for j in range(steps % block):
         total += phase[r, (rep[r, state.ITERATION] + j) % block]

@@ -15,7 +15,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.perf.inference import Calibration, read_calibration
 from gpuyard.perf.inference.case import Case, Cases
 from gpuyard.perf.inference.cells import Row, number
-from gpuyard.perf.inference.published import read_cases
+from gpuyard.perf.inference.published import output_tokens_per_s, read_cases
 from gpuyard.perf.score import Errors, errors
 from gpuyard.simulate.serving.published import Prediction, predict
 
@@ -84,7 +84,7 @@ def measured(row: Row) -> tuple[float, float, float, float]:
     if tpot != tpot:
         tpot = number(row, "itl_ms_mean")
     ttft, e2e = number(row, "ttft_ms_mean"), number(row, "e2e_ms_mean")
-    return number(row, "out_tok_s_total"), tpot / 1e3, ttft / 1e3, e2e / 1e3
+    return output_tokens_per_s(row), tpot / 1e3, ttft / 1e3, e2e / 1e3
 
 
 def predictions(cases: Sequence[Case], calibration: Calibration) -> Reals:

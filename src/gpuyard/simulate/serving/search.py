@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuyard.errors import Infeasible
+from gpuyard.perf.inference import Ceiling
 from gpuyard.simulate.serving.load import Requests, at_rate
 from gpuyard.simulate.serving.outcome import Outcome
 from gpuyard.simulate.serving.simulate import Pool, Router, simulate
@@ -19,13 +20,12 @@ STEPS = 10  # halvings: the rate is found to 0.13 % of the highest that the repl
 def highest_rate(
     requests: Requests,
     pool: Pool,
-    ttft_limit_s: float,
-    tpot_limit_s: float,
+    ceiling: Ceiling,
     rng: np.random.Generator,
     router: Router = "least-outstanding",
     burstiness: float = 1.0,
 ) -> tuple[float, Outcome] | Infeasible:
-    """Requests a second at which 99 % of first tokens and of times a token stay below their limits, and that run.
+    """Requests a second at which 99 % of latencies stay below their limits, and that run.
 
     burstiness: of gaps between arrivals, as of `at_rate`.
     """
@@ -40,7 +40,7 @@ def highest_rate(
         trial = _timed(gaps, rate)
         found = simulate(trial, pool, router=router, timeline=False)
         assert isinstance(found, Outcome)
-        if meets(found, ttft_limit_s, tpot_limit_s):
+        if meets(found, ceiling):
             low, best = rate, found
         else:
             high = rate
@@ -57,8 +57,7 @@ def _timed(requests: Requests, rate: float) -> Requests:
     )
 
 
-def meets(outcome: Outcome, ttft_limit_s: float, tpot_limit_s: float) -> bool:
+def meets(outcome: Outcome, ceiling: Ceiling) -> bool:
     """Whether the 99th percentiles are within the limits."""
-    late = float(np.quantile(outcome.ttft_s, QUANTILE)) > ttft_limit_s
-    tpot = outcome.tpot_s
-    return not late and (not len(tpot) or float(np.quantile(tpot, QUANTILE)) <= tpot_limit_s)
+    pairs = ((outcome.ttft_s, ceiling.ttft_s), (outcome.tpot_s, ceiling.tpot_s), (outcome.e2e_s, ceiling.e2e_s))
+    return all(not len(times) or float(np.quantile(times, QUANTILE)) <= most for times, most in pairs)

@@ -101,13 +101,14 @@ def _policy(pool: Pool, role: int) -> list[int]:
         state.RESERVES: int(engine.reserves),
         state.ROLE: role,
         state.LAG: 2 if engine.overlaps else 1,
+        state.BEAMS: engine.beams,
     }
     return [cells[column] for column in range(state.POLICY_INTS)]
 
 
 def _too_large(requests: Requests, pool: Pool, role: int) -> Infeasible | None:
     """Why the largest request could never run."""
-    tokens = requests.prompt_tokens + (0 if role == state.PREFILL else requests.output_tokens)
+    tokens = requests.prompt_tokens + (0 if role == state.PREFILL else pool.engine.beams * requests.output_tokens)
     largest = int(tokens.max())
     if pool.room.sequences(largest) >= 1 and pool.limits.sequences >= 1:
         return None

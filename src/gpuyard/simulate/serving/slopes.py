@@ -53,7 +53,8 @@ class Runs:
         self.kind = np.zeros(len(plans.cases), dtype=np.int64)
         self.parts = []
         for i, (case, layout) in enumerate(zip(plans.cases, plans.layouts, strict=True)):
-            key = (case.shape, case.chip, case.precision, layout, case.engine.name, case.engine.slot_tokens)
+            key = (case.shape, case.chip, case.precision, layout, case.engine.name, case.engine.slot_tokens,
+                   case.engine.beams)  # fmt: skip
             if key not in kinds:
                 kinds[key] = len(kinds)
                 self.parts.append((case.shape, case.chip, case.precision, layout, case.engine))

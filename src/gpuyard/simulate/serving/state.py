@@ -48,8 +48,9 @@ CLOCK, CONTEXT, REPLICA_REALS = range(3)  # of a replica: time, cached tokens of
 (
     MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE,
     LAG,  # steps that begin before a user's next request is there
+    BEAMS,  # tokens that a step adds to a sequence's cache; divides BLOCK
     POLICY_INTS,
-) = range(11)  # fmt: skip
+) = range(12)  # fmt: skip
 BOTH, PREFILL, DECODE = 0, 1, 2  # roles
 
 # Of a timeline entry (second index of `line`)
