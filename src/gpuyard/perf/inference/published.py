@@ -72,8 +72,6 @@ def _case(row: Row, catalog: Catalog) -> Case | str:
     shape = shape_of_row(row)
     precision = precision_of(row, shape, chip)
     submitted = _submission(row, engine)
-    if "beam search" in row["notes"] and not submitted.beams:
-        return "beam search whose kernels are not known"
     if submitted.weights:
         precision = replace(precision, weights=submitted.weights)
     if not any(chip.peak_flop_per_s(peak) for peak in FORMATS[precision.weights].peaks):
@@ -163,6 +161,8 @@ def _otherwise(row: Row) -> str:
         return "ranks that share out a batch wait for each prompt of the others"
     if row["moe"] and row["scenario"].startswith("static") and row["engine"].startswith("TensorRT-LLM"):
         return "sequences of one static batch are alike, and so are the experts that they choose"
+    if "beam search" in row["notes"] and not _set_up(row).beams:
+        return "beam search whose kernels are not known"
     if "MTP speculative" in row["notes"]:
         return "speculative decoding"
     return "its power was capped, at how many watts is not stated" if "MaxQ" in row["notes"] else ""
@@ -206,8 +206,11 @@ def _mlperf_engine(row: Row) -> str:
 
 def _submission(row: Row, engine: Engine) -> Submission:
     """How a run of MLPerf was submitted; nothing of other runs."""
-    if not engine.name.startswith("trt-mlperf"):
-        return Submission()
+    return _set_up(row) if engine.name.startswith("trt-mlperf") else Submission()
+
+
+def _set_up(row: Row) -> Submission:
+    """What TensorRT-LLM's submissions of the row's kind set."""
     return submission_of(row.get("source_ver", ""), row["model"], row["chip"], row["scenario"])
 
 
@@ -245,7 +248,7 @@ def load_of(row: Row) -> Load | str:
     if scenario.startswith("MLPerf") and "8B" in row["model"]:
         output = FULL_TOKENS
     prompt = number(row, "input_len", 32.0 if "short prompt" in note else float("nan"))
-    if scenario.startswith("MLPerf") and row["model"].startswith("GPT-J"):
+    if _summarises(row):
         prompt, output = SUMMARY_TOKENS
     if "ShareGPT, 2000 prompts" in note:
         prompt, output = 220.0, 200.0  # as the runs of this benchmark that state their totals
@@ -311,8 +314,12 @@ def _open(row: Row, prompt: float, output: float, count: int) -> Load | str:
 
 def output_tokens_per_s(row: Row) -> float:
     """The measured throughput; of a benchmark that counts requests, by the mean length of its outputs."""
-    summaries = row["scenario"].startswith("MLPerf") and row["model"].startswith("GPT-J")
-    return SUMMARY_TOKENS[1] * number(row, "req_s") if summaries else number(row, "out_tok_s_total")
+    return SUMMARY_TOKENS[1] * number(row, "req_s") if _summarises(row) else number(row, "out_tok_s_total")
+
+
+def _summarises(row: Row) -> bool:
+    """Whether a run is of MLPerf's summaries by GPT-J, whose rows count requests alone."""
+    return row["scenario"].startswith("MLPerf") and row["model"].startswith("GPT-J")
 
 
 MLPERF_S = 600.0  # min_duration of mlperf.conf: samples are asked for again until it is over
@@ -352,7 +359,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> Load | str:
 
 def _ceiling(row: Row) -> Ceiling:
     """What the benchmark lets 99 % of a server's requests take."""
-    if row["model"].startswith("GPT-J"):
+    if _summarises(row):
         return Ceiling(e2e_s=SUMMARY_S)
     pattern = r"Server: (?:p99 )?TTFT<=(\d+)ms,? TPOT<=(\d+)ms"
     if row["scenario"] == "MLPerf Interactive":
