@@ -69,14 +69,14 @@ def test_beams_of_a_search_share_the_prompt_and_cache_a_token_each() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(LENGTHS, st.sampled_from((2, 4, 8)), st.integers(70, 200))
-def test_blocks_of_beams_are_given_back(lengths: list[tuple[int, int]], beams: int, blocks: int) -> None:
-    load = requests([p for p, _ in lengths] + [1], [o for _, o in lengths] + [2])
-    found = run(load, pool(blocks=blocks, sequences=6, budget=128, beams=beams), users=3)
-    alone = run(requests([1], [2]), pool(blocks=blocks, beams=beams))
-    assert found.timeline.used_blocks.max() <= blocks
-    assert found.timeline.used_blocks[-1] >= alone.timeline.used_blocks[-1] - 1
-    assert found.timeline.used_blocks.min() >= 0
+@given(LENGTHS, st.sampled_from((1, 2, 4, 8)))
+def test_blocks_of_beams_are_given_back(lengths: list[tuple[int, int]], beams: int) -> None:
+    prompts, outputs = [p for p, _ in lengths], [o for _, o in lengths]
+    own = pool(sequences=6, budget=128, beams=beams)
+    found = run(requests([*prompts, 1], [*outputs, 2], [0.0] * len(lengths) + [1e6]), own)
+    alone = run(requests([1], [2]), own)
+    assert found.timeline.used_blocks.min() > 0
+    assert found.timeline.used_blocks[-1] == alone.timeline.used_blocks[-1]  # long after all others
 
 
 def test_too_little_memory_preempts_and_everything_is_computed_again() -> None:
