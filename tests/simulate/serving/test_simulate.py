@@ -69,10 +69,11 @@ def test_beams_of_a_search_share_the_prompt_and_cache_a_token_each() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(LENGTHS, st.sampled_from((1, 2, 4, 8)))
-def test_blocks_of_beams_are_given_back(lengths: list[tuple[int, int]], beams: int) -> None:
+@given(LENGTHS, st.sampled_from((1, 2, 4, 8)), st.booleans())
+def test_all_blocks_are_given_back(lengths: list[tuple[int, int]], beams: int, tight: bool) -> None:
     prompts, outputs = [p for p, _ in lengths], [o for _, o in lengths]
-    own = pool(sequences=6, budget=128, beams=beams)
+    most = max(p + beams * o for p, o in lengths) // 16 + 2  # of one request
+    own = pool(sequences=6, budget=128, beams=beams, blocks=most if tight else 10_000)
     found = run(requests([*prompts, 1], [*outputs, 2], [0.0] * len(lengths) + [1e6]), own)
     alone = run(requests([1], [2]), own)
     assert found.timeline.used_blocks.min() > 0

@@ -134,9 +134,7 @@ def _settle(
             req[state.FIRST_ENTRY, i] = entry
         req[state.GIVEN, i] += 1
         if req[state.GIVEN, i] >= req[state.OUTPUT, i] or policy[r, state.ROLE] == state.PREFILL:
-            req[state.GIVEN, i] -= 1
-            rep[r, state.FREE] += held_blocks(req, policy, r, i)
-            req[state.GIVEN, i] += 1
+            rep[r, state.FREE] += req[state.BLOCKS, i]
             left[count] = i
             count += 1
         else:

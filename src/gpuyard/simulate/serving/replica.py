@@ -35,21 +35,34 @@ def phase_of(policy: Ints, r: int, now: int, context: int) -> int:
 
 
 @compiled
-def cache_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Blocks of a request's cached tokens; those of a shared prefix are not its own."""
+def is_filled(req: Ints, policy: Ints, r: int, i: int) -> bool:
+    """Whether a waiting request comes with its cache, from the prefill pool."""
+    return bool(policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0)
+
+
+@compiled
+def prompt_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Tokens to compute before a waiting request can decode: its prompt, and after a preemption all that it gave."""
+    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.GIVEN, i])
+
+
+@compiled
+def blocks_of(req: Ints, policy: Ints, r: int, i: int, tokens: int) -> int:
+    """Blocks of so many cached tokens of a request; those of a shared prefix are not its own."""
     block = policy[r, state.BLOCK]
-    tokens = context_tokens(req, policy, r, i)
     return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
 
 
 @compiled
 def needed_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
     """Blocks that a request must find free to be admitted."""
-    if policy[r, state.RESERVES] == 0 or policy[r, state.ROLE] == state.PREFILL:
-        return cache_blocks(req, policy, r, i)
-    block = policy[r, state.BLOCK]
-    tokens = req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.OUTPUT, i]
-    return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
+    if policy[r, state.RESERVES] == 1 and policy[r, state.ROLE] != state.PREFILL:
+        tokens = req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.OUTPUT, i]
+    elif is_filled(req, policy, r, i):
+        tokens = context_tokens(req, policy, r, i)
+    else:
+        tokens = prompt_tokens(req, policy, r, i)
+    return blocks_of(req, policy, r, i, tokens)
 
 
 @compiled
@@ -83,8 +96,10 @@ def end_decode(
 
 @compiled
 def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Blocks that an admitted request holds."""
-    return int(req[state.BLOCKS, i]) if policy[r, state.RESERVES] == 1 else cache_blocks(req, policy, r, i)
+    """Blocks that a request holds which has decoded."""
+    if policy[r, state.RESERVES] == 1:
+        return int(req[state.BLOCKS, i])
+    return blocks_of(req, policy, r, i, context_tokens(req, policy, r, i))
 
 
 @compiled
@@ -95,7 +110,7 @@ def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: I
     """
     if rep[r, state.FILLING] > 0:
         i = pop_fill_last(req, rep, r)
-        rep[r, state.FREE] += held_blocks(req, policy, r, i)
+        rep[r, state.FREE] += req[state.BLOCKS, i]
         push_wait_front(req, rep, r, i)
         return
     last = 0
@@ -109,7 +124,7 @@ def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: I
 
 
 @compiled
-def _admit(req: Ints, times: Reals, rep: Ints, r: int, need: int, clock: float) -> int:
+def _admit(req: Ints, times: Reals, rep: Ints, policy: Ints, r: int, need: int, clock: float) -> int:
     """Takes the head of the queue in, with its blocks."""
     i = pop_wait(req, rep, r)
     rep[r, state.FREE] -= need
@@ -119,7 +134,7 @@ def _admit(req: Ints, times: Reals, rep: Ints, r: int, need: int, clock: float) 
     if times[state.STARTED, i] < 0.0:
         times[state.STARTED, i] = clock
     again = req[state.PREEMPTIONS, i] > 0
-    req[state.TARGET, i] = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+    req[state.TARGET, i] = prompt_tokens(req, policy, r, i)
     req[state.DONE, i] = 0 if again else min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
     return i
 
@@ -149,18 +164,18 @@ def fill(
         ahead = 0 if policy[r, state.RESERVES] == 1 else rep[r, state.DECODING]  # a block for each that grows
         if need + ahead > rep[r, state.FREE]:
             break
-        if policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0:
-            _admit(req, times, rep, r, need, real[r, state.CLOCK])
+        if is_filled(req, policy, r, i):
+            _admit(req, times, rep, policy, r, need, real[r, state.CLOCK])
             times[state.FIRST, i] = real[r, state.CLOCK]
             begin_decode(req, rep, real, keys, items, phase, policy, r, i)
             continue
-        left = req[state.PROMPT, i] + max(req[state.GIVEN, i] - 1, 0)
+        left = prompt_tokens(req, policy, r, i)
         if req[state.PREEMPTIONS, i] == 0:
             left -= min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
         whole = left <= budget or (budget == full and tokens == 0.0 and full > 0)  # too long for any step: alone
         if budget <= 0 or (policy[r, state.CHUNKS] == 0 and not whole):
             break
-        _admit(req, times, rep, r, need, real[r, state.CLOCK])
+        _admit(req, times, rep, policy, r, need, real[r, state.CLOCK])
         take = min(left, budget) if policy[r, state.CHUNKS] == 1 else left
         pairs += take * (req[state.DONE, i] + 0.5 * (take + 1))
         req[state.DONE, i] += take
