@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpuyard.catalog import load_catalog
 from gpuyard.perf.inference import (
     Engine,
+    Limits,
     Precision,
     ReplicaLayout,
     Room,
@@ -44,9 +45,9 @@ class Served:
         """Its coefficients."""
         return costs_row(self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration())
 
-    def room(self) -> Room:
+    def room(self, step: Limits | None = None) -> Room:
         """Its memory."""
-        return room(self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration())
+        return room(self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration(), step)
 
 
 def served(

@@ -51,6 +51,14 @@ def test_the_share_is_of_free_memory_or_of_all() -> None:
     assert whole.cache_bytes == pytest.approx(0.9 * total.chip.memory_bytes - used)
 
 
+def test_buffers_that_are_not_used_take_cache_for_every_sequence() -> None:
+    case = served("llama-3.1-70b", "h100-sxm", "fp8", "trt-bench", tp=8)
+    spare = replace(case, engine=replace(case.engine, spare_logits=1))
+    step = Limits(sequences=8192, budget_tokens=16384)
+    lost = spare.room(step).reserve_bytes - case.room(step).reserve_bytes
+    assert lost == pytest.approx(4 * 128256 * 8192)
+
+
 def test_a_static_share_holds_weights_and_cache_alone() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "sglang")
     held = case.room()

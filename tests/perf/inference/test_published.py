@@ -272,6 +272,10 @@ def test_offline_runs_are_set_up_as_their_release_did() -> None:
              "input_len": "500", "output_len": "2000", "concurrency": ""}  # fmt: skip
     limits = {version: case(engine_ver=version, **large).engine for version in ("0.13.0", "0.14.0")}
     assert [(e.sequence_count, e.budget_tokens) for e in limits.values()] == [(320, 512), (1024, 2048)]
+    spare = [case(engine_ver=version, **large).engine.spare_logits for version in ("0.12.0", "0.13.0", "0.14.0")]
+    assert spare == [2, 1, 0]
+    unlisted = large | {"input_len": "1024", "output_len": "2048", "n_requests": ""}
+    assert case(engine_ver="0.19 (PyTorch)", **unlisted).load.requests == 1500  # as 1000 and 2000 beside it
 
 
 def test_graphs_of_offline_runs_have_the_sizes_of_their_release() -> None:

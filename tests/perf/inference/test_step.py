@@ -209,6 +209,8 @@ def test_groups_of_heads_without_code_for_matrix_cores_attend_more_slowly() -> N
     assert narrow < 0.6 * wide  # read in half the time
     assert early_narrow > 2.0 * narrow
     assert early_narrow > 0.7 * early_wide  # arithmetic is the same in either format
+    slower_memory = served("llama-3.1-8b", "h100-sxm", "fp8", "trt-stream", "fp8")
+    assert column(slower_memory, "kv") == pytest.approx(early_narrow, rel=0.02)  # and on the same cores
 
 
 def test_two_ranks_that_read_each_other_over_pcie_wait_for_it() -> None:
@@ -250,6 +252,14 @@ def test_narrow_experts_pay_more_for_the_ends_of_tiles_than_wide_ones() -> None:
     more = [1 + edge * (2 * width + hidden) / (3 * hidden * width) for width in (14336, 14336 / 8)]
     ratio = column(narrow, "expert_compute") / column(wide, "expert_compute")
     assert ratio == pytest.approx(more[1] / more[0] / 8)
+
+
+def test_every_chip_of_an_expert_moves_whole_tokens() -> None:
+    alone, split = (column(served("mixtral-8x7b", tp=tp), "expert_activations") for tp in (1, 8))
+    wide = 12.0 * 14336.0 / (8.0 * 4096.0)  # what lies between an expert's products, over what goes in and out
+    assert split / alone == pytest.approx((1.0 + wide / 8.0) / (1.0 + wide))
+    apart = column(served("mixtral-8x7b", tp=8, ep=8), "expert_activations")  # an eighth of the tokens each
+    assert apart == pytest.approx(alone / 8.0)
 
 
 def test_a_cache_of_slots_is_read_whole() -> None:

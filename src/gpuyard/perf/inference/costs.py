@@ -23,6 +23,9 @@ QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": 
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
 MOST_SEQUENCES = 2**20  # of a graph, where there is no limit
 GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
+# how reading and arithmetic of attention add up: powers of their times. Warps without matrix cores wait for each other
+# less than those that share a tile
+TILES_POWER, WARPS_POWER = 3.0, 8.0
 BEAM_TILE_TOKENS = 256.0  # whole tiles of a prompt are read once for all beams, the rest for each (XQA of TensorRT-LLM)
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
 QUICK_TILES = ("ampere", "ada", "tpu")  # where tiles of 8-bit products begin and end as soon as those of 16-bit ones
@@ -52,6 +55,11 @@ def request_s(engine: Engine, prompt_tokens: float, calibration: Calibration) ->
     """Seconds from a client's request to the engine's queue and back: network, front end, tokeniser."""
     fixed, token = calibration[f"{engine.name}.request_us"], calibration[f"{engine.name}.request_token_us"]
     return (fixed + token * prompt_tokens) * 1e-6
+
+
+def _both(one_s: float, other_s: float, power: float) -> float:
+    """Seconds of two things that overlap: at least the longer, less than their sum; a high power parts them more."""
+    return float((one_s**power + other_s**power) ** (1.0 / power))
 
 
 class _Costs:
@@ -163,7 +171,7 @@ class _Costs:
         if kind in EXPANDED:  # to 16 bits, on the way
             rate *= self.constants[f"expert_rate.{kind}"]
             passes *= self.constants["expanded.passes"]
-        moved = share * (8.0 * s.hidden + 12.0 * width) * passes
+        moved = share * lay.expert_tp * (8.0 * s.hidden + 12.0 * width) * passes  # by each chip of an expert
         return {
             "experts": s.experts,
             "experts_per_token": s.experts_per_token,
@@ -191,17 +199,11 @@ class _Costs:
         pair = 2.0 * heads * (s.nope_dim + s.rope_dim + s.head_dim if s.kv_rank else 2.0 * s.head_dim) / rate
         if s.kv_rank:
             read = (s.kv_rank + s.rope_dim) * kv_bytes / (memory * self._constant("latent"))
-            work = (
-                2.0
-                * heads
-                * (2.0 * s.kv_rank + s.rope_dim)
-                / (self.chip.bf16_flop_per_s * self._constant("latent_rate"))
-            )
+            flop = 2.0 * heads * (2.0 * s.kv_rank + s.rope_dim)
+            cached = _both(read, flop / (self.chip.bf16_flop_per_s * self._constant("latent_rate")), TILES_POWER)
         else:
             held = max(s.kv_heads / tp, 1.0)
-            plain = 2.0 * held * s.head_dim * kv_bytes / memory
-            read, work = plain / self._constant("kv"), plain * self._grouped(self.engine.beams * heads / held, kv_bytes)
-        cached = (read**3 + work**3) ** (1.0 / 3.0)
+            cached = 2.0 * held * s.head_dim * self._element_s(self.engine.beams * heads / held, kv_bytes)
         state = 2.0 * 2.0 * LINEAR_STATE_WIDTH * s.hidden / tp / (memory * self._constant("kv"))  # read and written
         # element-wise: the hidden state is whole on every rank, the MLP's inner state is shared out
         width = ((s.layers - s.expert_layers) * s.ffn + s.expert_layers * s.shared_ffn) / s.layers / tp
@@ -222,14 +224,15 @@ class _Costs:
             "logits": self.constants[f"logits.{self.engine.runtime}"] * 4.0 * s.vocab / memory,
         }
 
-    def _grouped(self, group: float, kv_bytes: float) -> float:
-        """Seconds of the arithmetic of a group of query heads with what they read, over those of reading at peak."""
+    def _element_s(self, group: float, kv_bytes: float) -> float:
+        """Seconds of an element of the cache: it is read, and worked on by the query heads of its group."""
         fewest, most = self.engine.groups
+        plain = kv_bytes / self.chip.memory_bytes_per_s
+        read = plain / self._constant("kv")
         if self.engine.beams > 1 or fewest <= group <= most:
-            return group / GROUP_HEADS / self._constant("kv_group")
-        flop_per_byte = 2.0 * group / kv_bytes
+            return _both(read, plain * group / GROUP_HEADS / self._constant("kv_group"), TILES_POWER)
         rate = self.chip.bf16_flop_per_s * self.constants["ungrouped.rate"]  # not on matrix cores
-        return flop_per_byte * self.chip.memory_bytes_per_s / rate
+        return _both(read, 2.0 * (group + 1.0) / rate, WARPS_POWER)  # converted once, then a product for each head
 
     def links(self) -> dict[str, float]:
         """All-reduces of tensor parallelism; dispatch and combine of experts under attention data parallelism."""

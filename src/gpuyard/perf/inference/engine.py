@@ -42,6 +42,7 @@ class Engine:
         tuple[int, int], Doc("fewest and most query heads of a key's that decode on matrix cores; others do not")
     ] = (1, 1024)
     beams: Annotated[int, Doc("sequences of a search for each request, which share its prompt's cache")] = 1
+    spare_logits: Annotated[int, Doc("buffers of logits for the most sequences that it allocates and does not use")] = 0
     direct: Annotated[bool, Doc("two ranks reduce by reading each other's memory, over PCIe too")] = False
     slot_tokens: Annotated[int, TOKENS, Doc("of a sequence's cache, all read in every step; 0: what it holds")] = 0
     pads: Annotated[

@@ -90,7 +90,7 @@ def room(
         calibration["memory.driver_gb"] * 1e9  # context, libraries, graphs
         + calibration["memory.ranks_gb"] * 1e9 * ranks  # NCCL and all-reduce buffers
         + calibration["memory.activation_ratio"] * activations
-        + calibration["memory.logit_copies"] * 4.0 * shape.vocab * step.sequences
+        + (calibration["memory.logit_copies"] + engine.spare_logits) * 4.0 * shape.vocab * step.sequences
     )
     if engine.memory == "free":
         cache = engine.memory_ratio * (chip.memory_bytes - weights - reserve)

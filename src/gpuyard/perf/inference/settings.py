@@ -29,6 +29,7 @@ class Setting:
     memory_ratio: float | None = None
     reserves: bool | None = None
     graphs_listed: bool | None = None
+    spare_logits: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ def apply_settings(engine: Engine, release: str, model: str, tp: int, length_tok
             memory_ratio=item.memory_ratio or engine.memory_ratio,
             reserves=engine.reserves if item.reserves is None else item.reserves,
             graphs_listed=engine.graphs_listed if item.graphs_listed is None else item.graphs_listed,
+            spare_logits=engine.spare_logits if item.spare_logits is None else item.spare_logits,
             tuned=False if item.sequences else engine.tuned,
         )
     return engine
