@@ -17,7 +17,7 @@ from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.spec import Command, Variable
 from gpuyard.learn.trainer import StoppedError, TrainerError
-from gpuyard.learn.trainers.command.program import metrics_of
+from gpuyard.learn.trainers.command.program import _lines, metrics_of
 from gpuyard.learn.trainers.command.trainer import summary_of
 from gpuyard.registry import read_bundle
 
@@ -142,6 +142,13 @@ def test_nothing_is_left_when_the_worker_is_killed(data: Path, tmp_path: Path) -
             return
         time.sleep(0.02)
     pytest.fail("the program outlived its worker")
+
+
+def test_what_a_program_prints_may_be_closed_while_it_is_read(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "print('late')"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # as a stop does while lines are still to come
+        assert list(_lines(process, tmp_path / "metrics.jsonl")) == [None]
 
 
 def test_a_program_that_is_not_there(data: Path, tmp_path: Path) -> None:

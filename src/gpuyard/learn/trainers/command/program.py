@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -125,8 +126,9 @@ def _lines(process: subprocess.Popen[str], metrics: Path) -> Iterator[str | None
 
     def pump() -> None:
         """Passes on what is printed."""
-        for line in output:
-            printed.put(line)
+        with contextlib.suppress(ValueError):  # closed under its hands: whoever listened has left
+            for line in output:
+                printed.put(line)
         printed.put(None)
 
     thread = threading.Thread(target=pump, daemon=True)
