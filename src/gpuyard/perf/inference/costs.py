@@ -23,8 +23,7 @@ QUANTISES: dict[WeightFormat, str] = {"fp8": "fp8", "fp8-block": "fp8", "int8": 
 NORM_LAUNCHES = 0.25  # of a layer's: three kernels that split off and normalise queries and keys, to about twelve
 MOST_SEQUENCES = 2**20  # of a graph, where there is no limit
 GROUP_HEADS = 8.0  # query heads a key, for which kv_group is quoted
-# how reading and arithmetic of attention add up: powers of their times. Warps without matrix cores wait for each other
-# less than those that share a tile
+# how reading and arithmetic of attention meet: power of a smooth maximum, on matrix cores as in products, and without
 TILES_POWER, WARPS_POWER = 3.0, 8.0
 BEAM_TILE_TOKENS = 256.0  # whole tiles of a prompt are read once for all beams, the rest for each (XQA of TensorRT-LLM)
 SOCKET_CHIPS = 4  # of a host with eight on PCIe
@@ -58,7 +57,7 @@ def request_s(engine: Engine, prompt_tokens: float, calibration: Calibration) ->
 
 
 def _both(one_s: float, other_s: float, power: float) -> float:
-    """Seconds of two things that overlap: at least the longer, less than their sum; a high power parts them more."""
+    """Seconds of two things that overlap: a smooth maximum, the nearer to the longer the higher the power."""
     return float((one_s**power + other_s**power) ** (1.0 / power))
 
 
