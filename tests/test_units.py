@@ -1,4 +1,4 @@
-"""Quantities: what engineers write becomes SI, and what is printed can be read back."""
+"""Quantities: engineering notation parses to SI, and printed values parse back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from gpuyard.units import (
         ("0.9", RATIO, 0.9),
     ],
 )
-def test_what_engineers_write(text: str, dimension: Dimension, value: float) -> None:
+def test_parse_reads_engineering_notation(text: str, dimension: Dimension, value: float) -> None:
     assert parse(text, dimension) == pytest.approx(value, rel=1e-12)
 
 
@@ -91,7 +91,7 @@ def test_what_engineers_write(text: str, dimension: Dimension, value: float) -> 
         ("1GB 2GB", BYTES, '"1GB 2GB" is not a data size'),
     ],
 )
-def test_what_they_should_not(text: str, dimension: Dimension, what: str) -> None:
+def test_parse_raises_unit_error_with_fix(text: str, dimension: Dimension, what: str) -> None:
     with pytest.raises(UnitError) as caught:
         parse(text, dimension)
     assert caught.value.what == what
@@ -118,17 +118,17 @@ def test_what_they_should_not(text: str, dimension: Dimension, what: str) -> Non
         (512 * 2**20, MEMORY, "512MiB"),
     ],
 )
-def test_what_is_shown(value: float, dimension: Dimension, text: str) -> None:
+def test_show_formats_with_readable_unit(value: float, dimension: Dimension, text: str) -> None:
     assert show(value, dimension) == text
 
 
 @given(st.sampled_from(DIMENSIONS), st.floats(min_value=1e-8, max_value=1e17))
-def test_what_is_shown_can_be_read_back(dimension: Dimension, value: float) -> None:
+def test_shown_quantity_parses_back(dimension: Dimension, value: float) -> None:
     assert parse(show(value, dimension, digits=6), dimension) == pytest.approx(value, rel=1e-5)
 
 
 @given(st.sampled_from(DIMENSIONS), st.text(max_size=20))
-def test_any_text_parses_or_says_why(dimension: Dimension, text: str) -> None:
+def test_any_text_parses_or_raises_unit_error(dimension: Dimension, text: str) -> None:
     try:
         assert parse(text, dimension) >= 0
     except UnitError as error:
@@ -137,11 +137,11 @@ def test_any_text_parses_or_says_why(dimension: Dimension, text: str) -> None:
 
 
 @given(st.floats(min_value=1e-9, max_value=1e18))
-def test_bits_and_bytes(value: float) -> None:
+def test_bits_and_bytes_convert_both_ways(value: float) -> None:
     assert bits_from_bytes(bytes_from_bits(value)) == value
 
 
-def test_every_example_is_true() -> None:
+def test_examples_of_dimensions_parse() -> None:
     for dimension in DIMENSIONS:
         for example in dimension.examples.replace(" or ", ", ").split(", "):
             parse(example, dimension)

@@ -2,6 +2,6 @@
 
 import sys
 
-from gpuyard.cli import main
+from gpuyard.cli.main import main
 
 sys.exit(main())

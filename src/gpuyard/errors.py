@@ -1,11 +1,14 @@
-"""The kinds of "no": wrong input and a refusing world are raised, infeasible is a result.
+"""Kinds of failure: wrong input and external errors are raised, infeasible is a result.
 
     GpuyardError
-    ├── InputError     the user's file or flag is wrong; carries every problem found     exit 2
-    └── RefusedError   the world said no: disk full, permission denied, API error        exit 4
+    ├── InputError      the user's file or flag is wrong; carries every problem found     exit 2
+    └── ExternalError   I/O, permission or API error                                      exit 4
 
-    Infeasible         a value, not an exception: the request is well-formed and         exit 3
-                       nothing satisfies it
+    Infeasible          a value, not an exception: the request is well-formed and         exit 3
+                        nothing satisfies it
+
+    Finding             what a check reports: rule, severity, where, what, fix
+    Findings            base class of a check's result, with `errors` and `warnings`
 
 Anything else that is raised is a bug and is left to crash.
 """
@@ -17,19 +20,33 @@ import errno
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["GpuyardError", "Infeasible", "InputError", "Problem", "RefusedError", "nearest", "one_of", "refusal"]
+EXIT_OK = 0
+EXIT_WRONG_INPUT = 2
+EXIT_INFEASIBLE = 3
+EXIT_EXTERNAL_ERROR = 4
+EXIT_INTERRUPTED = 130  # the shell's own number for Ctrl-C
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
-# How libraries wrap what the system said: those in Rust (polars, safetensors), and PyTorch, which keeps it to itself.
-WRAPPED = re.compile(r"([A-Z][\w ,/'-]*) \(os error (\d+)\)")
-CUT_SHORT = re.compile(r"inline_container\.cc|PytorchStreamWriter failed")
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+# How libraries wrap an OS error: those in Rust (polars, safetensors), and PyTorch, which hides it.
+WRAPPED_OS_ERROR = re.compile(r"([A-Z][\w ,/'-]*) \(os error (\d+)\)")
+TORCH_TRUNCATED_FILE = re.compile(r"inline_container\.cc|PytorchStreamWriter failed")
+
+# The extra of pyproject.toml that installs a package, by the name it is imported under.
+EXTRAS = {
+    "fsspec": "run", "google": "gcp", "granian": "run", "jax": "jax", "lightgbm": "run",
+    "msgspec": "run", "onnx": "run", "onnxruntime": "run", "optuna": "run", "PIL": "run",
+    "polars": "run", "pyarrow": "run", "ray": "ray", "safetensors": "jax", "scipy": "fit",
+    "skl2onnx": "run", "sklearn": "run", "tokenizers": "run", "torch": "torch",
+    "transformers": "torch", "uvloop": "run",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with an input: where it is, what is wrong, and how to mend it."""
+    """One thing wrong with an input: where it is, what is wrong, and how to fix it."""
 
     where: str
     what: str
@@ -38,10 +55,14 @@ class Problem:
     def __str__(self) -> str:
         return f"error: {self.where}: {self.what}\n  fix: {self.fix}"
 
+    def as_finding(self, rule: str, severity: Severity = "error") -> Finding:
+        """Return the problem as a finding of a rule."""
+        return Finding(rule=rule, severity=severity, where=self.where, what=self.what, fix=self.fix)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infeasible:
-    """A well-formed request that nothing satisfies: the constraint that binds, and what would release it."""
+    """A well-formed request that nothing satisfies: the binding constraint, and the fix."""
 
     binding: str
     what: str
@@ -51,64 +72,130 @@ class Infeasible:
         return f"infeasible: {self.binding}: {self.what}\n  fix: {self.fix}"
 
 
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check reports: an error will not work, a warning is a risk, a note is information."""
+
+    rule: str
+    severity: Severity
+    where: str
+    what: str
+    fix: str = ""
+    place_count: int = 1  # number of places with the same finding; `where` names the first
+
+    def __str__(self) -> str:
+        more = f" (and {self.place_count - 1} more)" if self.place_count > 1 else ""
+        fix = f"\n  fix: {self.fix}" if self.fix else ""
+        return f"{self.severity}: {self.where}{more}: {self.what} [{self.rule}]{fix}"
+
+
+class Findings:
+    """Base class of a check's result: its `findings`, selected by severity."""
+
+    __slots__ = ()
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that will not work."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Findings that are a risk."""
+        return tuple(finding for finding in self.findings if finding.severity == "warning")
+
+    @property
+    def has_errors(self) -> bool:
+        """True if at least one finding is an error."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+
 class GpuyardError(Exception):
-    """Anything gpuyard raises on purpose."""
+    """Base class of the errors that gpuyard raises."""
 
 
 class InputError(GpuyardError):
-    """The input is wrong; all the problems that one pass could find."""
+    """Wrong input; carries every problem found in one pass."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
-        return InputError, (self.problems,)  # so that it comes back whole from another process
+        return InputError, (self.problems,)  # errors cross process boundaries pickled
 
     @classmethod
     def one(cls, where: str, what: str, fix: str) -> InputError:
-        """The error with a single problem."""
+        """Build an error with a single problem."""
         return cls([Problem(where=where, what=what, fix=fix)])
 
 
-class RefusedError(GpuyardError):
-    """The world refused: a file that cannot be written, a service that answers no."""
+class ExternalError(GpuyardError):
+    """An external error: a file that cannot be written, an API that rejects the call."""
 
     def __init__(self, where: str, what: str, fix: str) -> None:
         self.problem = Problem(where=where, what=what, fix=fix)
         super().__init__(str(self.problem))
 
-    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str, str]]:
-        return RefusedError, (self.problem.where, self.problem.what, self.problem.fix)
+    def __reduce__(self) -> tuple[type[ExternalError], tuple[str, str, str]]:
+        return ExternalError, (self.problem.where, self.problem.what, self.problem.fix)
 
 
-def refusal(error: BaseException, where: str, then: str = "then resume") -> RefusedError | None:
-    """What the system refused, where that is behind an exception; None for one that has another cause."""
-    wrapped = WRAPPED.search(str(error))
+def external_error_from(
+    error: BaseException, where: str, then: str = "then resume"
+) -> ExternalError | None:
+    """Return the I/O error or missing package behind an exception; None for another cause."""
+    if isinstance(error, ModuleNotFoundError):
+        return missing_package(error.name or "", where)
+    wrapped = WRAPPED_OS_ERROR.search(str(error))
     if isinstance(error, OSError) and error.errno is not None:
         number, what = error.errno, error.strerror or str(error)
     elif wrapped:
         number, what = int(wrapped[2]), wrapped[1]
-    elif isinstance(error, RuntimeError) and CUT_SHORT.search(str(error)):
-        number, what = errno.ENOSPC, "a file was cut short as it was written"
+    elif isinstance(error, RuntimeError) and TORCH_TRUNCATED_FILE.search(str(error)):
+        number, what = errno.ENOSPC, "a file was truncated while it was written"
     elif isinstance(error, OSError):
         number, what = 0, str(error)
     else:
         return None
-    fix = "free disk space" if number in NO_ROOM else "ask for the right to write there" if number in NO_RIGHT else ""
-    place = getattr(error, "filename", None)
-    return RefusedError(str(place or where), what, f"{fix or 'see whether its disk is there and whole'}, {then}")
+    if number in DISK_FULL:
+        fix = "free disk space"
+    elif number in NO_PERMISSION:
+        fix = "check write permission"
+    else:
+        fix = "check that the disk is mounted and healthy"
+    filename = getattr(error, "filename", None)
+    return ExternalError(str(filename or where), what, f"{fix}, {then}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was most likely meant to be, or None."""
+def missing_package(module: str, where: str) -> ExternalError | None:
+    """Return the error for an optional package that is not installed, or None for any other."""
+    package = module.split(".")[0]
+    if package not in EXTRAS:
+        return None
+    fix = f"pip install 'gpuyard[{EXTRAS[package]}]'"
+    return ExternalError(where, f"{package} is not installed", fix)
+
+
+def exit_code_of(error: GpuyardError) -> int:
+    """Return the exit code of a raised error."""
+    return EXIT_WRONG_INPUT if isinstance(error, InputError) else EXIT_EXTERNAL_ERROR
+
+
+def closest_match(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to `name`, or None."""
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
 
 
-def one_of(names: Sequence[str], limit: int = 12) -> str:
-    """The names as a phrase: `a, b or c`; a long list is cut with a count of the rest."""
+def choices_text(names: Sequence[str], limit: int = 12) -> str:
+    """Format names as a phrase: `a, b or c`; a long list is truncated and ends with the total."""
     shown = list(names[:limit])
     if len(names) > limit:
         return ", ".join(shown) + f" … ({len(names)} in all)"

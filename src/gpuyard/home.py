@@ -1,9 +1,11 @@
-"""The state directory: runs, models and prepared data beside the workload, consistent whenever it is killed.
+"""The state directory `.gpuyard`: runs, models and prepared data next to the workload file.
 
-.gpuyard/ledger.db     SQLite in WAL mode: runs, model versions, endpoints; every room owns its tables
-.gpuyard/runs/ID/      what one run wrote
-.gpuyard/models/       model versions, a folder each
-.gpuyard/data/         prepared data, by the hash of what made it
+.gpuyard/ledger.db     SQLite in WAL mode: runs, model versions, endpoints
+.gpuyard/runs/ID/      files of one run
+.gpuyard/models/       model versions, one folder per version
+.gpuyard/data/         prepared data, by content hash
+
+It stays consistent when a process is killed: SQLite transactions, and files written atomically.
 """
 
 from __future__ import annotations
@@ -11,24 +13,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import ExternalError
 
-__all__ = ["Home", "write_whole"]
-
-WAIT_S = 30.0  # for another process that writes to the ledger
-FREE = "free disk space, or name another --home"
-FIXES = {  # by a part of what SQLite says
-    "locked": "another process writes to it for long; try again",
-    "unable to open": "ask for the right to write there, or name another --home",
-    "readonly": "ask for the right to write there, or name another --home",
-    "not a database": "put back a copy of it, or name another --home",
-    "malformed": "put back a copy of it, or name another --home",
+LOCK_TIMEOUT_S = 30.0  # how long to wait for another process that writes to the ledger
+_CHECK_PERMISSION = "check write permission, or use another --home"
+_RESTORE = "restore it from a backup, or use another --home"
+_FREE_SPACE = "free disk space, or use another --home"
+FIXES = {  # by a part of SQLite's message
+    "locked": "the database is locked by another process; try again",
+    "unable to open": _CHECK_PERMISSION,
+    "readonly": _CHECK_PERMISSION,
+    "not a database": _RESTORE,
+    "malformed": _RESTORE,
 }
 
 
@@ -39,111 +43,143 @@ class Home:
     path: Path
 
     @classmethod
-    def beside(cls, file: Path) -> Home:
-        """The state directory of a workload file."""
+    def for_workload(cls, file: Path) -> Home:
+        """Return the state directory of a workload file."""
         return cls(path=file.resolve().parent / ".gpuyard")
 
     @property
     def ledger(self) -> Path:
-        """The database."""
         return self.path / "ledger.db"
 
     @property
     def runs(self) -> Path:
-        """A folder for every run."""
         return self.path / "runs"
 
     @property
     def models(self) -> Path:
-        """A folder for every model, with one for every version."""
         return self.path / "models"
 
     @property
     def data(self) -> Path:
-        """Prepared data, by the hash of what made it."""
         return self.path / "data"
 
     def check_writable(self) -> None:
-        """Makes the folder; RefusedError if nothing can be written there, for work that takes long to say so first."""
+        """Create the folder; raise ExternalError if it is not writable, before long work starts."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._prepare()
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
-            raise RefusedError(str(self.path), f"cannot be written: {error.strerror}", "name another --home") from error
+            raise ExternalError(
+                str(self.path), f"cannot be written: {error.strerror}", "use another --home"
+            ) from error
 
     @contextlib.contextmanager
-    def connect(self, room: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:
-        """The ledger with the room's tables, to write: `tables[i]` takes it from version i to i + 1.
+    def connect(self, package: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:
+        """Open the ledger for writing; `tables[i]` migrates the package's tables to version i + 1.
 
-        One transaction a block: committed at its end, rolled back by an exception. Nobody else writes meanwhile.
+        A block is one exclusive transaction: committed at its end, rolled back by an exception.
         """
         with self._opened(str(self.ledger)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # a run that was told to be done stays done
+            connection.execute("PRAGMA synchronous = FULL")  # survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("BEGIN IMMEDIATE")
-            _migrate(connection, room, tables)
+            _migrate(connection, package, tables)
             yield connection
             connection.execute("COMMIT")
 
     @contextlib.contextmanager
-    def reading(self, room: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:
-        """The ledger as it is now, to read: waits for no writer and keeps none waiting.
+    def reading(self, package: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:
+        """Open a snapshot of the ledger for reading, without blocking writers.
 
-        What has nothing to read yet is not made for it: the block then sees empty tables.
+        A ledger or table that does not exist is not created: the block sees empty tables.
         """
         with contextlib.ExitStack() as stack:
             version = 0
-            if self._is_there():
-                connection = stack.enter_context(self._opened(self._place()))
-                version = self._snapshot(connection, room)
+            if self._exists():
+                connection = stack.enter_context(self._opened(self._database_uri()))
+                version = self._snapshot(connection, package)
                 if 0 < version < len(tables):
                     connection.execute("ROLLBACK")
-                    with self.connect(room, tables):
-                        pass  # its tables are brought up to date
-                    version = self._snapshot(connection, room)
-                _check_version(room, version, tables)
+                    with self.connect(package, tables):
+                        pass  # connecting migrates the tables
+                    version = self._snapshot(connection, package)
+                _check_version(package, version, tables)
             if version == 0:
                 connection = stack.enter_context(contextlib.closing(_connected(":memory:")))
-                _migrate(connection, room, tables)
+                _migrate(connection, package, tables)
             yield connection
 
-    def _is_there(self) -> bool:
-        """Whether there is a ledger."""
+    def _exists(self) -> bool:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             return self.ledger.exists()
         except OSError as error:
-            raise RefusedError(str(self.path), f"cannot be read: {error.strerror}", "name another --home") from error
+            raise ExternalError(
+                str(self.path), f"cannot be read: {error.strerror}", "use another --home"
+            ) from error
 
-    def _snapshot(self, connection: sqlite3.Connection, room: str) -> int:
-        """Begins to read; gives the version of the room's tables."""
+    def _prepare(self) -> None:
+        """Create the folder and the ledger for this user alone; refuse links inside it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            self.path.mkdir(mode=0o700)
+        with os.scandir(self.path) as entries:
+            links = sorted(entry.name for entry in entries if entry.is_symlink())
+        if links:
+            what = "is a symbolic link: files would be written where it points to"
+            fix = "put the folder itself there, or use a --home on that disk"
+            raise ExternalError(str(self.path / links[0]), what, fix)
+        self._refuse_emptied_ledger()
+        # SQLite gives its log and its index the mode of the database.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        if os.access(self.path, os.W_OK):
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.ledger, flags, 0o600))
+
+    def _refuse_emptied_ledger(self) -> None:
+        # SQLite reads a file of zero bytes as a new database, so lost runs and models would look
+        # like none. A new ledger is empty until its first transaction; nothing is finished then.
+        if not self.ledger.exists() or self.ledger.stat().st_size:
+            return
+        if self.ledger.with_name("ledger.db-wal").exists():
+            return
+        finished = (*self.models.glob("[!.]*/[0-9]*"), *self.runs.glob("*/*/result.json"))
+        if finished:
+            what = f"is empty (0 bytes), but {finished[0]} exists: the ledger was truncated"
+            raise ExternalError(str(self.ledger), what, _RESTORE)
+
+    def _snapshot(self, connection: sqlite3.Connection, package: str) -> int:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("BEGIN")
-        return _version(connection, room)
+        return _version(connection, package)
 
-    def _place(self) -> str:
-        """What SQLite is to open for reading: where nothing can be written, a file that nobody changes."""
-        alone = not os.access(self.path, os.W_OK) and not self.ledger.with_name("ledger.db-wal").exists()
-        return f"{self.ledger.resolve().as_uri()}?immutable=1" if alone else str(self.ledger)
+    def _database_uri(self) -> str:
+        # SQLite creates files next to a WAL database even to read it, so a read-only folder is
+        # opened as immutable. That is safe only when there is no log with pending writes.
+        wal = self.ledger.with_name("ledger.db-wal")
+        if os.access(self.path, os.W_OK) or wal.exists():
+            return str(self.ledger)
+        return f"{self.ledger.resolve().as_uri()}?immutable=1"
 
     @contextlib.contextmanager
-    def _opened(self, place: str) -> Iterator[sqlite3.Connection]:
-        """A connection; what is not committed at the end of the block is undone."""
+    def _opened(self, uri: str) -> Iterator[sqlite3.Connection]:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            connection = _connected(place)
+            self._prepare()
+            connection = _connected(uri)
         except (OSError, sqlite3.OperationalError) as error:
-            raise RefusedError(str(self.ledger), f"cannot be opened: {error}", "name another --home") from error
+            raise ExternalError(
+                str(self.ledger), f"cannot be opened: {error}", "use another --home"
+            ) from error
         try:
             yield connection
         except sqlite3.IntegrityError:
             raise
         except sqlite3.DatabaseError as error:
-            fix = next((words for part, words in FIXES.items() if part in str(error)), FREE)
-            raise RefusedError(str(self.ledger), str(error), fix) from error
+            fix = next((fix for part, fix in FIXES.items() if part in str(error)), _FREE_SPACE)
+            raise ExternalError(str(self.ledger), str(error), fix) from error
         finally:
             with contextlib.suppress(sqlite3.Error):
                 if connection.in_transaction:
@@ -151,75 +187,121 @@ class Home:
             connection.close()
 
 
-def _connected(place: str) -> sqlite3.Connection:
-    """A connection whose transactions are begun and ended by hand."""
-    connection = sqlite3.connect(place, timeout=WAIT_S, isolation_level=None, uri=place.startswith("file:"))
+def _connected(uri: str) -> sqlite3.Connection:
+    # isolation_level=None: transactions begin and end explicitly.
+    connection = sqlite3.connect(
+        uri, timeout=LOCK_TIMEOUT_S, isolation_level=None, uri=uri.startswith("file:")
+    )
     connection.row_factory = sqlite3.Row
     return connection
 
 
-def _version(connection: sqlite3.Connection, room: str) -> int:
-    """The version of the room's tables; 0 where it has none."""
+def _version(connection: sqlite3.Connection, package: str) -> int:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rooms'").fetchone():
         return 0
-    row = connection.execute("SELECT version FROM rooms WHERE room = ?", (room,)).fetchone()
+    row = connection.execute("SELECT version FROM rooms WHERE room = ?", (package,)).fetchone()
     return 0 if row is None else int(row["version"])
 
 
-def _check_version(room: str, version: int, tables: Sequence[str]) -> None:
-    """Refuses tables that this gpuyard does not know."""
+def _check_version(package: str, version: int, tables: Sequence[str]) -> None:
     if version > len(tables):
-        raise RefusedError(
-            f"ledger: {room}",
+        raise ExternalError(
+            f"ledger: {package}",
             f"written by a newer gpuyard (version {version})",
-            "update gpuyard, or name another --home",
+            "update gpuyard, or use another --home",
         )
 
 
-def _migrate(connection: sqlite3.Connection, room: str, tables: Sequence[str]) -> None:
-    """Brings the room's tables up to date, inside the open transaction."""
-    connection.execute("CREATE TABLE IF NOT EXISTS rooms (room TEXT PRIMARY KEY, version INTEGER NOT NULL)")
-    version = _version(connection, room)
-    _check_version(room, version, tables)
+def _migrate(connection: sqlite3.Connection, package: str, tables: Sequence[str]) -> None:
+    # `rooms` is the saved name of the table of package versions.
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS rooms (room TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+    )
+    version = _version(connection, package)
+    _check_version(package, version, tables)
     for statements in tables[version:]:
         for statement in filter(str.strip, statements.split(";")):
             connection.execute(statement)
     if version < len(tables):
-        connection.execute("INSERT OR REPLACE INTO rooms VALUES (?, ?)", (room, len(tables)))
+        connection.execute("INSERT OR REPLACE INTO rooms VALUES (?, ?)", (package, len(tables)))
 
 
-def write_whole(path: Path, contents: bytes | str, *, durable: bool = True) -> None:
-    """Writes the file so that a reader sees the old contents or the new, never a part, also after a power cut.
+def write_atomic(path: Path, contents: bytes | str, *, durable: bool = True) -> None:
+    """Write a file so that readers see the old or the new contents, even after a power cut.
 
-    A link is followed; a device or a pipe takes the contents as they come. Of many files, `durable=False` spares the
-    wait for the disk.
+    A link is followed; a device or a pipe is written to directly. `durable=False` skips the
+    wait for the disk, for writing many files.
     """
     data = contents.encode() if isinstance(contents, str) else contents
-    name: Path | None = None
+    temporary: Path | None = None
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
         real = path.resolve() if path.is_symlink() else path
-        name = real.parent / f".{real.name}.{os.urandom(4).hex()}"
+        temporary = real.parent / f".{real.name}.{os.urandom(4).hex()}"
         real.parent.mkdir(parents=True, exist_ok=True)
-        with name.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.replace(name, real)
+        os.replace(temporary, real)
     except OSError as error:
-        if name is not None:
+        if temporary is not None:
             with contextlib.suppress(OSError):
-                name.unlink(missing_ok=True)
-        raise RefusedError(str(path), f"cannot be written: {error.strerror}", _write_fix(error)) from error
+                temporary.unlink(missing_ok=True)
+        raise ExternalError(
+            str(path), f"cannot be written: {error.strerror}", _write_fix(error)
+        ) from error
 
 
 def _write_fix(error: OSError) -> str:
-    """What helps where a file cannot be written."""
     if isinstance(error, IsADirectoryError):
-        return "name a file in it"
+        return "give a file inside the folder"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "free disk space, or name another folder"
-    return "name a folder that you may write to"
+        return "free disk space, or use another folder"
+    return "use a writable folder"
+
+
+def user_state_directory() -> Path:
+    """Return this user's state directory: `$XDG_STATE_HOME/gpuyard`, or in `~/.local/state`.
+
+    Raises ExternalError where the user has no home directory: the path is never relative.
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if state.is_absolute():
+        return state / "gpuyard"
+    home = Path(os.environ.get("HOME", ""))
+    if not home.is_absolute():
+        try:
+            home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        except KeyError:
+            home = Path()
+    if not home.is_absolute():
+        fix = "set XDG_STATE_HOME to a folder that only you can write to"
+        raise ExternalError("HOME", "is not set, and this user has no home directory", fix)
+    return home / ".local" / "state" / "gpuyard"
+
+
+def private_directory(path: Path) -> Path:
+    """Return a directory of this user, created with mode 0700.
+
+    Raises ExternalError if it is a link, belongs to another user, or others can write to it.
+    """
+    fix = f"run `chmod 700 {path}`, or use another folder"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        status = path.lstat()
+    except OSError as error:
+        what = f"cannot be created: {error.strerror}"
+        raise ExternalError(str(path), what, "use a writable folder") from None
+    if not stat.S_ISDIR(status.st_mode):
+        raise ExternalError(str(path), "is not a directory, or is a link", "use another folder")
+    if status.st_uid != os.getuid():
+        raise ExternalError(str(path), "belongs to another user", "use another folder")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ExternalError(str(path), "other users can write to it", fix)
+    return path

@@ -1,4 +1,4 @@
-"""The chip rows: dense peaks, no more than the vendor's, measurements below them, processors consistent with machines."""
+"""Chip rows: dense peaks, measurements below them, and CPUs consistent with machines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from gpuyard.catalog import Chip, Rates, load_catalog
+from gpuyard.catalog.chips import Chip, Rates
+from gpuyard.catalog.load import load_catalog
 
 CATALOG = load_catalog()
 ACCELERATORS = [chip for chip in CATALOG.chips if chip.kind != "cpu"]
@@ -37,18 +38,18 @@ def rates(chip: Chip, kind: str = "dense") -> dict[str, float]:
     return {name: value for name in TYPES if table and (value := getattr(table, name)) is not None}
 
 
-def test_every_chip_that_engineers_name_is_there() -> None:
+def test_catalog_has_common_chips() -> None:
     assert set(DENSE_16_BIT) | {"p4"} == {chip.name for chip in ACCELERATORS}
 
 
 @pytest.mark.parametrize("name", DENSE_16_BIT)
-def test_sixteen_bit_peak_is_the_vendors_dense_one(name: str) -> None:
+def test_16_bit_peak_is_dense_vendor_peak(name: str) -> None:
     dense = CATALOG.chip(name).dense
     peak = dense.bf16_flop_per_s or dense.fp16_flop_per_s
     assert peak == pytest.approx(DENSE_16_BIT[name] * 1e12)
 
 
-def test_h100_is_not_the_sparse_rate() -> None:
+def test_h100_peak_is_dense() -> None:
     dense = CATALOG.chip("H100").dense
     assert dense.bf16_flop_per_s == 989e12
     assert dense.fp8_flop_per_s == 1979e12
@@ -56,12 +57,14 @@ def test_h100_is_not_the_sparse_rate() -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED_SPARSE_FP16)
-def test_a_printed_sparse_rate_is_halved(name: str) -> None:
-    assert CATALOG.chip(name).dense.fp16_flop_per_s == pytest.approx(PRINTED_SPARSE_FP16[name] * 1e12 / 2, rel=2e-3)
+def test_sparse_rate_is_halved(name: str) -> None:
+    assert CATALOG.chip(name).dense.fp16_flop_per_s == pytest.approx(
+        PRINTED_SPARSE_FP16[name] * 1e12 / 2, rel=2e-3
+    )
 
 
 @pytest.mark.parametrize("chip", ACCELERATORS, ids=by_name)
-def test_halving_the_bits_doubles_the_rate(chip: Chip) -> None:
+def test_halving_bits_doubles_rate(chip: Chip) -> None:
     dense = chip.dense
     if dense.bf16_flop_per_s and dense.fp8_flop_per_s:
         times = 1 if chip.name in FP8_AT_BF16_RATE else 2
@@ -71,11 +74,13 @@ def test_halving_the_bits_doubles_the_rate(chip: Chip) -> None:
     if dense.tf32_flop_per_s and dense.bf16_flop_per_s:
         assert dense.bf16_flop_per_s == pytest.approx(2 * dense.tf32_flop_per_s, rel=0.02)
     if dense.fp4_flop_per_s and dense.fp8_flop_per_s:
-        assert 2 <= dense.fp4_flop_per_s / dense.fp8_flop_per_s <= 3.12  # Blackwell Ultra triples it
+        assert (
+            2 <= dense.fp4_flop_per_s / dense.fp8_flop_per_s <= 3.12
+        )  # Blackwell Ultra triples it
 
 
 @pytest.mark.parametrize("chip", CATALOG.chips, ids=by_name)
-def test_nothing_measured_exceeds_the_peak(chip: Chip) -> None:
+def test_measured_rate_is_below_peak(chip: Chip) -> None:
     peaks = rates(chip)
     for name, measured in rates(chip, "best_measured").items():
         assert measured > 0
@@ -83,7 +88,7 @@ def test_nothing_measured_exceeds_the_peak(chip: Chip) -> None:
 
 
 @pytest.mark.parametrize("chip", CATALOG.chips, ids=by_name)
-def test_sizes_are_plausible(chip: Chip) -> None:
+def test_chip_sizes_are_plausible(chip: Chip) -> None:
     assert 8e9 <= chip.memory_bytes <= 2.1e12
     assert 1e11 <= chip.memory_bytes_per_s <= 1e13
     assert rates(chip) or rates(chip, "best_measured")
@@ -93,16 +98,28 @@ def test_sizes_are_plausible(chip: Chip) -> None:
 
 @pytest.mark.parametrize(
     ("name", "both_directions_gb"),
-    [("b200", 1800), ("gb200", 1800), ("gb300", 1800), ("h100-sxm", 900), ("h200-sxm", 900), ("a100-80gb", 600),
-     ("v100", 300), ("mi300x", 896), ("tpu-v5e", 400), ("tpu-v5p", 1200), ("tpu-v6e", 800), ("tpu-7x", 1200)],
-)  # fmt: skip
-def test_scale_up_is_one_direction(name: str, both_directions_gb: float) -> None:
+    [
+        ("b200", 1800),
+        ("gb200", 1800),
+        ("gb300", 1800),
+        ("h100-sxm", 900),
+        ("h200-sxm", 900),
+        ("a100-80gb", 600),
+        ("v100", 300),
+        ("mi300x", 896),
+        ("tpu-v5e", 400),
+        ("tpu-v5p", 1200),
+        ("tpu-v6e", 800),
+        ("tpu-7x", 1200),
+    ],
+)
+def test_scale_up_bandwidth_is_one_direction(name: str, both_directions_gb: float) -> None:
     scale_up = CATALOG.chip(name).scale_up
     assert scale_up
     assert scale_up.bytes_per_s == both_directions_gb * 1e9 / 2
 
 
-def test_frameworks_follow_the_vendor() -> None:
+def test_frameworks_follow_vendor() -> None:
     for chip in CATALOG.chips:
         names = set(chip.frameworks)
         assert "jax-xla" in names
@@ -112,26 +129,28 @@ def test_frameworks_follow_the_vendor() -> None:
         assert ("pytorch" in names) == (chip.kind != "tpu")
 
 
-def test_hbm_in_binary_gigabytes_stays_so() -> None:
+def test_hbm_in_gib_is_preserved() -> None:
     assert CATALOG.chip("v5p").memory_bytes == 95 * 2**30
     assert CATALOG.chip("Ironwood").memory_bytes == 192 * 2**30
     assert CATALOG.chip("h100-sxm").memory_bytes == 80e9
 
 
-def test_no_name_means_two_chips() -> None:
+def test_chip_names_are_unique() -> None:
     spellings = [name.casefold() for chip in CATALOG.chips for name in (chip.name, *chip.aliases)]
     assert len(spellings) == len(set(spellings))
 
 
 @pytest.mark.parametrize(("name", "alias"), PAIRS)
-def test_an_alias_finds_its_chip(name: str, alias: str) -> None:
+def test_chip_is_found_by_alias(name: str, alias: str) -> None:
     assert CATALOG.chip(alias.upper()).name == name
 
 
 @pytest.mark.parametrize("chip", CPUS, ids=by_name)
-def test_a_processor_is_one_socket_of_the_largest_machine(chip: Chip) -> None:
+def test_cpu_row_is_one_socket_of_largest_machine(chip: Chip) -> None:
     assert chip.core_count
-    hosts = [machine for machine in CATALOG.machines if machine.cpu == chip.name and machine.core_count]
+    hosts = [
+        machine for machine in CATALOG.machines if machine.cpu == chip.name and machine.core_count
+    ]
     largest = max(hosts, key=lambda machine: machine.memory_bytes)
     assert largest.core_count
     sockets = round(largest.core_count / chip.core_count)
@@ -141,10 +160,15 @@ def test_a_processor_is_one_socket_of_the_largest_machine(chip: Chip) -> None:
 
 @pytest.mark.parametrize(
     ("name", "clock_hz", "fp64_per_cycle", "bf16_per_cycle"),
-    [("xeon-skylake", 2.7e9, 32, None), ("xeon-cascade-lake", 2.9e9, 32, None), ("xeon-ice-lake", 3.4e9, 32, None),
-     ("xeon-sapphire-rapids", 3.0e9, 32, 1024), ("xeon-emerald-rapids", 2.9e9, 32, 1024)],
-)  # fmt: skip
-def test_processor_peaks_are_cores_by_clock_by_operations(
+    [
+        ("xeon-skylake", 2.7e9, 32, None),
+        ("xeon-cascade-lake", 2.9e9, 32, None),
+        ("xeon-ice-lake", 3.4e9, 32, None),
+        ("xeon-sapphire-rapids", 3.0e9, 32, 1024),
+        ("xeon-emerald-rapids", 2.9e9, 32, 1024),
+    ],
+)
+def test_cpu_peak_is_cores_times_clock_times_flops(
     name: str, clock_hz: float, fp64_per_cycle: int, bf16_per_cycle: int | None
 ) -> None:
     chip = CATALOG.chip(name)
@@ -152,10 +176,12 @@ def test_processor_peaks_are_cores_by_clock_by_operations(
     cycles = chip.core_count * clock_hz
     assert chip.dense.fp64_flop_per_s == pytest.approx(cycles * fp64_per_cycle, rel=1e-3)
     assert chip.dense.fp32_flop_per_s == pytest.approx(cycles * 2 * fp64_per_cycle, rel=1e-3)
-    assert chip.dense.bf16_flop_per_s == (bf16_per_cycle and pytest.approx(cycles * bf16_per_cycle, rel=1e-3))
+    assert chip.dense.bf16_flop_per_s == (
+        bf16_per_cycle and pytest.approx(cycles * bf16_per_cycle, rel=1e-3)
+    )
 
 
-def test_a_missing_number_stays_missing() -> None:
+def test_unknown_number_is_none() -> None:
     assert CATALOG.chip("t4").dense.bf16_flop_per_s is None
     assert CATALOG.chip("a100").dense.fp8_flop_per_s is None
     assert CATALOG.chip("epyc-turin").dense == Rates()

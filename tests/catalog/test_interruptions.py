@@ -1,10 +1,11 @@
-"""The records of interruptions: one default of each cause, and rates that the sources print."""
+"""Interruption records: one default per cause, and the rates of the sources."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuyard.catalog import Interruption, load_catalog
+from gpuyard.catalog.interruptions import Interruption
+from gpuyard.catalog.load import load_catalog
 
 CATALOG = load_catalog()
 ROWS = {record.name: record for record in CATALOG.interruptions}
@@ -12,23 +13,26 @@ DAY_S = 86400.0
 
 
 @pytest.mark.parametrize("record", CATALOG.interruptions, ids=lambda record: record.name)
-def test_a_record_counts_something(record: Interruption) -> None:
+def test_interruption_record_has_positive_counts(record: Interruption) -> None:
     assert record.events_count > 0
     assert record.observed_s > 0
     assert record.mean_time_between_s > 60.0
     assert record.cause == "preemption" or record.restart_s is not None
 
 
-def test_each_cause_has_one_default() -> None:
-    assert [record.name for record in CATALOG.interruptions if record.default] == ["llama-3", "spot-google-c3"]
+def test_every_cause_has_one_default() -> None:
+    assert [record.name for record in CATALOG.interruptions if record.default] == [
+        "llama-3",
+        "spot-google-c3",
+    ]
 
 
-def test_rates() -> None:
+def test_mean_time_between_interruptions() -> None:
     assert ROWS["llama-3"].mean_time_between_s / 3600 == pytest.approx(50_677, abs=1)
     assert DAY_S / ROWS["spot-google-stated"].mean_time_between_s == pytest.approx(0.15)
     assert DAY_S / ROWS["spot-google-c3"].mean_time_between_s == pytest.approx(0.4, rel=0.01)
 
 
-def test_the_preemptions_that_plans_use_are_the_most_that_a_source_gives_for_google() -> None:
+def test_default_preemption_rate_is_highest_of_google_sources() -> None:
     google = [record for record in CATALOG.interruptions if record.provider == "google"]
     assert min(google, key=lambda record: record.mean_time_between_s).default

@@ -1,17 +1,17 @@
-"""A user's own files over the catalog: rows replaced and added, and every name that leads nowhere."""
+"""Catalog layers: rows replaced and added, and broken references."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.catalog.references import CHECKS, broken_references
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.catalog.references import broken_references
 from gpuyard.errors import InputError
 
-OURS = load_catalog()
+BUILTIN = load_catalog()
 SOURCE = """
 [sources.own]
 title = "our data sheets"
@@ -135,7 +135,7 @@ def layer(folder: Path, text: str, name: str = "mine.toml") -> Path:
 
 
 @pytest.mark.parametrize(("text", "name"), [(NEW_TOML, "mine.toml"), (NEW_YAML, "mine.yaml")])
-def test_a_new_chip_in_a_new_machine_with_its_price(text: str, name: str, tmp_path: Path) -> None:
+def test_layer_adds_chip_machine_and_price(text: str, name: str, tmp_path: Path) -> None:
     catalog = load_catalog([layer(tmp_path, text, name)])
     machine = catalog.machine("x1-box")
     chip = catalog.chip(machine.chip or "")
@@ -145,26 +145,28 @@ def test_a_new_chip_in_a_new_machine_with_its_price(text: str, name: str, tmp_pa
     price = next(price for price in catalog.prices if price.machine == "x1-box")
     assert price.on_demand_usd_per_hour == 12.5
     assert catalog.source("own").title == "our data sheets"
-    assert len(catalog.chips) == len(OURS.chips) + 1
+    assert len(catalog.chips) == len(BUILTIN.chips) + 1
 
 
-def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
+def test_toml_and_yaml_layers_are_equivalent(tmp_path: Path) -> None:
     toml = load_catalog([layer(tmp_path, NEW_TOML, "a.toml")])
     yaml = load_catalog([layer(tmp_path, NEW_YAML, "b.yaml")])
     assert toml == yaml
 
 
-def test_a_row_of_the_same_name_is_replaced_whole(tmp_path: Path) -> None:
-    text = SOURCE + PRICE.format(provider="google", machine="a3-highgpu-8g").replace("/here/", "/us-central1/")
+def test_layer_replaces_whole_row(tmp_path: Path) -> None:
+    text = SOURCE + PRICE.format(provider="google", machine="a3-highgpu-8g").replace(
+        "/here/", "/us-central1/"
+    )
     catalog = load_catalog([layer(tmp_path, text.replace('"here"', '"us-central1"'))])
     rows = [price for price in catalog.prices if price.name == "google/us-central1/a3-highgpu-8g"]
     assert [price.on_demand_usd_per_hour for price in rows] == [1.0]
     assert rows[0].spot_usd_per_hour is None
-    assert len(catalog.prices) == len(OURS.prices)
-    assert catalog.machines == OURS.machines
+    assert len(catalog.prices) == len(BUILTIN.prices)
+    assert catalog.machines == BUILTIN.machines
 
 
-def test_a_later_layer_wins(tmp_path: Path) -> None:
+def test_later_layer_wins(tmp_path: Path) -> None:
     cheap = layer(tmp_path, NEW_TOML, "1.toml")
     dear = layer(tmp_path, NEW_TOML.replace("= 12.5", "= 99.0"), "2.toml")
     for layers, expected in (([cheap, dear], 99.0), ([dear, cheap], 12.5), ([tmp_path], 99.0)):
@@ -172,12 +174,11 @@ def test_a_later_layer_wins(tmp_path: Path) -> None:
         assert prices["onprem/hall-2/x1-box"].on_demand_usd_per_hour == expected
 
 
-def test_no_layer_changes_nothing(tmp_path: Path) -> None:
-    assert load_catalog([layer(tmp_path, SOURCE)]).models == OURS.models
+def test_unrelated_layer_changes_nothing(tmp_path: Path) -> None:
+    assert load_catalog([layer(tmp_path, SOURCE)]).models == BUILTIN.models
 
 
 def problems(folder: Path, text: str, name: str = "mine.toml") -> list[tuple[str, str, str]]:
-    """Where, what and fix of all that is wrong with a layer."""
     with pytest.raises(InputError) as caught:
         load_catalog([layer(folder, text, name)])
     return [(problem.where, problem.what, problem.fix) for problem in caught.value.problems]
@@ -188,51 +189,71 @@ def problems(folder: Path, text: str, name: str = "mine.toml") -> list[tuple[str
     [
         (
             MODEL.format(source='["ovn"]', aliases="[]") + SOURCE,
-            "models.m1.source", 'no source named "ovn"', 'use "own", or add [sources.ovn] with title, url and date',
+            "models.m1.source",
+            'no source named "ovn"',
+            'use "own", or add [sources.ovn] with title, url and date',
         ),
         (
             MODEL.format(source='["zzzzzz"]', aliases="[]"),
-            "models.m1.source", 'no source named "zzzzzz"', "add [sources.zzzzzz] with title, url and date",
+            "models.m1.source",
+            'no source named "zzzzzz"',
+            "add [sources.zzzzzz] with title, url and date",
         ),
         (
             MODEL.format(source="[]", aliases="[]"),
-            "models.m1.source", "no source is named", 'write source = ["own"]',
+            "models.m1.source",
+            "the source is missing",
+            'write source = ["own"]',
         ),
         (
             SOURCE + MACHINE.format(chip="h100-sxn"),
-            "machines.box.chip", 'no chip named "h100-sxn"', 'use "h100-sxm", or add [chips.h100-sxn]',
+            "machines.box.chip",
+            'no chip named "h100-sxn"',
+            'use "h100-sxm", or add [chips.h100-sxn]',
         ),
         (
             SOURCE + SWITCH.format(asic="tomahawk-55"),
-            "switches.s1.asic", 'no asic named "tomahawk-55"', 'use "tomahawk-5", or add [asics.tomahawk-55]',
+            "switches.s1.asic",
+            'no asic named "tomahawk-55"',
+            'use "tomahawk-5", or add [asics.tomahawk-55]',
         ),
         (
             SOURCE + PRICE.format(provider="google", machine="a3-megagpu-9g"),
-            "prices.google/here/a3-megagpu-9g.machine", 'no machine named "a3-megagpu-9g"', 'use "a3-megagpu-8g"',
+            "prices.google/here/a3-megagpu-9g.machine",
+            'no machine named "a3-megagpu-9g"',
+            'use "a3-megagpu-8g"',
         ),
         (
             SOURCE + PRICE.format(provider="onprem", machine="zzzzzz"),
-            "prices.onprem/here/zzzzzz.machine", 'no machine named "zzzzzz"', "add [machines.zzzzzz]",
+            "prices.onprem/here/zzzzzz.machine",
+            'no machine named "zzzzzz"',
+            "add [machines.zzzzzz]",
         ),
         (
             SOURCE + PRICE.format(provider="aws", machine="p9.large") + 'chip = "h100"',
-            "prices.aws/here/p9.large.chip", 'no chip named "h100"', "add [chips.h100]",
+            "prices.aws/here/p9.large.chip",
+            'no chip named "h100"',
+            "add [chips.h100]",
         ),
         (
             SOURCE + MODEL.format(source='["own"]', aliases='["LLAMA-3-70B"]'),
-            "models.m1.aliases", '"llama-3-70b" is also a name of "llama-3-70b"', "keep one of them",
+            "models.m1.aliases",
+            '"llama-3-70b" is also a name of "llama-3-70b"',
+            "keep one of them",
         ),
     ],
-)  # fmt: skip
-def test_a_name_that_leads_nowhere(text: str, where: str, what: str, fix: str, tmp_path: Path) -> None:
-    [(at, why, mend)] = problems(tmp_path, text)
-    assert at.endswith(where)
-    assert "mine.toml" in at
-    assert why == what
-    assert fix in mend
+)
+def test_broken_reference_raises_input_error(
+    text: str, where: str, what: str, fix: str, tmp_path: Path
+) -> None:
+    [problem] = problems(tmp_path, text)
+    assert problem[0].endswith(where)
+    assert "mine.toml" in problem[0]
+    assert problem[1] == what
+    assert fix in problem[2]
 
 
-def test_the_line_is_told_where_the_format_tells_lines(tmp_path: Path) -> None:
+def test_broken_reference_has_line_in_yaml(tmp_path: Path) -> None:
     text = NEW_YAML.replace("    chip: x1\n", "    chip: x1b\n")
     [(where, what, fix)] = problems(tmp_path, text, "mine.yaml")
     line = text.splitlines().index("    chip: x1b") + 1
@@ -241,24 +262,26 @@ def test_the_line_is_told_where_the_format_tells_lines(tmp_path: Path) -> None:
     assert 'use "x1"' in fix
 
 
-def test_all_broken_names_are_told_at_once(tmp_path: Path) -> None:
+def test_all_broken_references_are_reported(tmp_path: Path) -> None:
     text = MACHINE.format(chip="nothing") + SWITCH.format(asic="nothing")
     assert len(problems(tmp_path, text)) == 4  # two sources, a chip and an asic
 
 
-def test_prices_of_machines_that_only_others_have(tmp_path: Path) -> None:
-    catalog = load_catalog([layer(tmp_path, SOURCE + PRICE.format(provider="aws", machine="p9.large"))])
+def test_price_of_other_provider_needs_no_machine(tmp_path: Path) -> None:
+    catalog = load_catalog(
+        [layer(tmp_path, SOURCE + PRICE.format(provider="aws", machine="p9.large"))]
+    )
     assert "aws/here/p9.large" in {price.name for price in catalog.prices}
 
 
-def test_a_host_needs_no_machine_and_a_chip_may_stand_for_one(tmp_path: Path) -> None:
+def test_host_and_accelerator_prices_need_no_machine(tmp_path: Path) -> None:
     host = PRICE.format(provider="google", machine="n1-standard-2") + 'covers = "host"\n'
     chip = PRICE.format(provider="google", machine="tpu-v4") + 'covers = "accelerators"\n'
     assert load_catalog([layer(tmp_path, SOURCE + host + chip)])
     assert problems(tmp_path, SOURCE + chip.replace("accelerators", "machine"))
 
 
-def test_what_a_layer_can_be(tmp_path: Path) -> None:
+def test_wrong_layer_raises_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no catalog file in this folder"):
         load_catalog([tmp_path])
     with pytest.raises(InputError, match="no such file"):
@@ -267,17 +290,28 @@ def test_what_a_layer_can_be(tmp_path: Path) -> None:
         load_catalog([layer(tmp_path, "[machnes.a]\nseries = 'x'")])
 
 
-def test_our_own_catalog_holds_together() -> None:
-    assert broken_references(OURS) == ()
+def test_builtin_catalog_has_no_broken_references() -> None:
+    assert broken_references(BUILTIN) == ()
     assert broken_references(Catalog()) == ()
-    assert len(CHECKS) == len(set(CHECKS))
 
 
-def test_every_source_of_ours_is_used_and_dated() -> None:
+def test_builtin_sources_are_used() -> None:
     tables = tuple(field.name for field in fields(Catalog) if field.name != "sources")
-    used = {name for table in tables for row in getattr(OURS, table) for name in row.source}
+    used = {name for table in tables for row in getattr(BUILTIN, table) for name in row.source}
     prefixes = ("sky-", "cyclenerd-", "hf-", "fabric-", "paper-")
-    mine = {source.name for source in OURS.sources if source.name.startswith(prefixes)}
+    mine = {source.name for source in BUILTIN.sources if source.name.startswith(prefixes)}
     assert mine
     assert mine <= used
-    assert all(source.url.startswith("https://") for source in OURS.sources if source.name in mine)
+    assert all(
+        source.url.startswith("https://") for source in BUILTIN.sources if source.name in mine
+    )
+
+
+def test_builtin_catalog_is_read_once() -> None:
+    assert load_catalog() is load_catalog()
+
+
+def test_broken_reference_is_finding_with_rule() -> None:
+    machine = replace(BUILTIN.machines[0], chip="nothing")
+    [finding] = broken_references(replace(BUILTIN, machines=(machine,), prices=()))
+    assert (finding.rule, finding.where) == ("unknown-chip", f"machines.{machine.name}.chip")

@@ -1,10 +1,11 @@
-"""The machine rows: every published type, totals that add up, and the offers that the documentation allows."""
+"""Machine rows: every published type, consistent totals, documented consumption options."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuyard.catalog import Machine, load_catalog
+from gpuyard.catalog.load import load_catalog
+from gpuyard.catalog.machines import Machine
 
 CATALOG = load_catalog()
 GOOGLE = [machine for machine in CATALOG.machines if machine.provider == "google"]
@@ -30,7 +31,12 @@ PRINTED_MEMORY: dict[str, int | None] = {
     "h3-standard-88": None, "h4d-standard-192": None,
 }  # fmt: skip
 BINARY_GIGABYTES = ("ct5p-", "ct6e-", "tpu7x-")
-NOT_IN_CATALOG = {"", "AMD EPYC 7742", "AMD EPYC 9374F", "Intel Xeon 6776P"}  # processors named as their vendors do
+NOT_IN_CATALOG = {
+    "",
+    "AMD EPYC 7742",
+    "AMD EPYC 9374F",
+    "Intel Xeon 6776P",
+}  # processors named as their vendors do
 ONE_VCPU_A_CORE = {"A4X Max", "A4X", "H3", "H4D"}
 
 
@@ -38,18 +44,27 @@ def by_name(machine: Machine) -> str:
     return machine.name
 
 
-def test_every_published_type_is_there() -> None:
+def test_catalog_has_every_published_machine_type() -> None:
     assert len(PRINTED_MEMORY) == 61
     assert {machine.name for machine in GOOGLE} == set(PRINTED_MEMORY)
 
 
-def test_servers_that_can_be_bought_are_there() -> None:
-    wanted = {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "hgx-h100", "hgx-b200", "mi300x-8x", "gb200-nvl72"}
+def test_catalog_has_onprem_servers() -> None:
+    wanted = {
+        "dgx-a100",
+        "dgx-h100",
+        "dgx-h200",
+        "dgx-b200",
+        "hgx-h100",
+        "hgx-b200",
+        "mi300x-8x",
+        "gb200-nvl72",
+    }
     assert wanted <= {machine.name for machine in ONPREM}
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
-def test_chips_and_processors_exist(machine: Machine) -> None:
+def test_chips_and_cpus_of_machines_exist(machine: Machine) -> None:
     chips = {chip.name: chip for chip in CATALOG.chips}
     assert (machine.chip is None) == (machine.chip_count == 0)
     assert machine.is_accelerated == (machine.chip is not None)
@@ -60,7 +75,7 @@ def test_chips_and_processors_exist(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", GOOGLE, ids=by_name)
-def test_chip_memory_adds_up_to_the_printed_total(machine: Machine) -> None:
+def test_chip_memory_adds_up_to_published_total(machine: Machine) -> None:
     printed = PRINTED_MEMORY[machine.name]
     if machine.chip is None:
         assert printed is None
@@ -71,7 +86,7 @@ def test_chip_memory_adds_up_to_the_printed_total(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
-def test_bandwidths_add_up(machine: Machine) -> None:
+def test_fabric_and_host_bandwidth_add_up(machine: Machine) -> None:
     network = machine.network
     if network.max_bits_per_s and network.fabric_bits_per_s and network.host_bits_per_s:
         assert network.fabric_bits_per_s + network.host_bits_per_s == network.max_bits_per_s
@@ -85,11 +100,16 @@ def test_bandwidths_add_up(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("name", "fabric_gbps", "host_gbps", "technology", "mtu"),
-    [("a4x-maxgpu-4g-metal", 3200, 400, "roce", 8896), ("a4x-highgpu-4g", 1600, 400, "roce", 8896),
-     ("a4-highgpu-8g", 3200, 400, "roce", 8896), ("a3-ultragpu-8g", 3200, 400, "roce", 8896),
-     ("a3-megagpu-8g", 1600, 200, "tcpxo", 8244), ("a3-highgpu-8g", 800, 200, "tcpx", 8244)],
-)  # fmt: skip
-def test_the_fabric_is_apart_from_the_host_network(
+    [
+        ("a4x-maxgpu-4g-metal", 3200, 400, "roce", 8896),
+        ("a4x-highgpu-4g", 1600, 400, "roce", 8896),
+        ("a4-highgpu-8g", 3200, 400, "roce", 8896),
+        ("a3-ultragpu-8g", 3200, 400, "roce", 8896),
+        ("a3-megagpu-8g", 1600, 200, "tcpxo", 8244),
+        ("a3-highgpu-8g", 800, 200, "tcpx", 8244),
+    ],
+)
+def test_fabric_bandwidth_excludes_host_network(
     name: str, fabric_gbps: float, host_gbps: float, technology: str, mtu: int
 ) -> None:
     network = CATALOG.machine(name).network
@@ -101,7 +121,7 @@ def test_the_fabric_is_apart_from_the_host_network(
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
-def test_the_scale_up_domain_holds_the_machine(machine: Machine) -> None:
+def test_scale_up_domain_contains_machine(machine: Machine) -> None:
     if machine.scale_up_domain_count and machine.chip:
         assert machine.scale_up_domain_count >= machine.chip_count
         scale_up = CATALOG.chip(machine.chip).scale_up
@@ -111,13 +131,15 @@ def test_the_scale_up_domain_holds_the_machine(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", GOOGLE, ids=by_name)
-def test_cores_follow_vcpus(machine: Machine) -> None:
+def test_cores_are_half_of_vcpus(machine: Machine) -> None:
     assert machine.vcpu_count
-    assert machine.core_count == machine.vcpu_count // (1 if machine.series in ONE_VCPU_A_CORE else 2)
+    assert machine.core_count == machine.vcpu_count // (
+        1 if machine.series in ONE_VCPU_A_CORE else 2
+    )
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
-def test_local_ssd_has_a_size_where_it_is_attached(machine: Machine) -> None:
+def test_attached_local_ssd_has_size(machine: Machine) -> None:
     if machine.local_ssd_mode == "attached":
         assert machine.local_ssd_bytes
     if machine.local_ssd_mode in (None, "none"):
@@ -125,30 +147,39 @@ def test_local_ssd_has_a_size_where_it_is_attached(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["a4x-maxgpu-4g-metal", "a4x-highgpu-4g"])
-def test_a4x_only_by_future_reservation(name: str) -> None:
+def test_a4x_is_available_by_future_reservation_only(name: str) -> None:
     offers = CATALOG.machine(name).consumption
     assert offers.future_reservation == "yes"
-    assert {offers.on_demand, offers.spot, offers.flex_start, offers.on_demand_reservation} == {"no"}
+    assert {offers.on_demand, offers.spot, offers.flex_start, offers.on_demand_reservation} == {
+        "no"
+    }
     assert offers.calendar_reservation == "no"
 
 
 @pytest.mark.parametrize("name", ["a4-highgpu-8g", "a3-ultragpu-8g"])
-def test_a4_and_a3_ultra_not_on_demand(name: str) -> None:
+def test_a4_and_a3_ultra_are_not_available_on_demand(name: str) -> None:
     offers = CATALOG.machine(name).consumption
     assert offers.on_demand == "no"
-    assert {offers.spot, offers.flex_start, offers.calendar_reservation, offers.future_reservation} == {"yes"}
+    assert {
+        offers.spot,
+        offers.flex_start,
+        offers.calendar_reservation,
+        offers.future_reservation,
+    } == {"yes"}
 
 
 @pytest.mark.parametrize("name", ["a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"])
-def test_small_a3_high_only_spot_or_flex_start(name: str) -> None:
+def test_small_a3_high_is_available_as_spot_or_flex_start_only(name: str) -> None:
     offers = CATALOG.machine(name).consumption
     assert {offers.spot, offers.flex_start} == {"yes"}
     assert {offers.on_demand, offers.on_demand_reservation, offers.calendar_reservation} == {"no"}
     assert offers.future_reservation == "no"
 
 
-@pytest.mark.parametrize("machine", [m for m in GOOGLE if m.chip and not m.series.startswith("TPU")], ids=by_name)
-def test_rules_of_the_consumption_page(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    "machine", [m for m in GOOGLE if m.chip and not m.series.startswith("TPU")], ids=by_name
+)
+def test_consumption_options_follow_documentation(machine: Machine) -> None:
     offers = machine.consumption
     nvl72 = machine.series.startswith("A4X")
     shut_down = machine.chip == "p100"
@@ -158,20 +189,20 @@ def test_rules_of_the_consumption_page(machine: Machine) -> None:
     assert offers.future_reservation == ("yes" if calendar or nvl72 else "no")
 
 
-def test_a_listed_price_is_not_an_offer() -> None:
+def test_listed_price_is_not_an_offer() -> None:
     assert CATALOG.machine("a2-highgpu-8g").consumption.on_demand == "price-only"
     assert CATALOG.machine("c3-standard-44").consumption.spot is None
     assert CATALOG.machine("tpu7x-standard-4t").consumption.spot is None
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
-def test_cloud_run_takes_one_whole_l4_or_rtx_pro(machine: Machine) -> None:
+def test_cloud_run_offers_one_l4_or_rtx_pro(machine: Machine) -> None:
     offered = machine.chip in ("l4", "rtx-pro-6000") and machine.chip_count == 1
     assert (machine.platforms.cloud_run == "yes") == offered
 
 
 @pytest.mark.parametrize("machine", GOOGLE, ids=by_name)
-def test_platforms(machine: Machine) -> None:
+def test_platform_support_follows_documentation(machine: Machine) -> None:
     platforms = machine.platforms
     answer = "no" if machine.chip == "p100" else "yes"  # shut down
     assert platforms.compute_engine == answer
@@ -184,7 +215,7 @@ def test_platforms(machine: Machine) -> None:
     assert (platforms.cluster_director == "yes") == director
 
 
-def test_power_covers_the_chips() -> None:
+def test_machine_power_covers_chips() -> None:
     for machine in ONPREM:
         assert machine.chip
         chip_w = CATALOG.chip(machine.chip).power_w

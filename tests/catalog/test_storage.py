@@ -1,10 +1,11 @@
-"""The storage rows: throughput by size, limits that agree with one another, and a source for each."""
+"""Storage rows: throughput by size, consistent limits, sources."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuyard.catalog import Storage, load_catalog
+from gpuyard.catalog.load import load_catalog
+from gpuyard.catalog.storage import Storage
 
 CATALOG = load_catalog()
 ROWS = {storage.name: storage for storage in CATALOG.storage}
@@ -16,15 +17,21 @@ def by_name(storage: Storage) -> str:
     return storage.name
 
 
-def test_every_service_is_there() -> None:
+def test_catalog_has_every_storage_service() -> None:
     assert {storage.service for storage in CATALOG.storage} == {
-        "managed-lustre", "cloud-storage", "rapid-cache", "rapid-bucket", "hyperdisk-ml", "filestore",
-        "parallelstore", "local-ssd",
-    }  # fmt: skip
+        "managed-lustre",
+        "cloud-storage",
+        "rapid-cache",
+        "rapid-bucket",
+        "hyperdisk-ml",
+        "filestore",
+        "parallelstore",
+        "local-ssd",
+    }
 
 
 @pytest.mark.parametrize("storage", CATALOG.storage, ids=by_name)
-def test_throughput_is_known_and_sizes_are_in_order(storage: Storage) -> None:
+def test_storage_throughput_and_sizes_are_consistent(storage: Storage) -> None:
     assert storage.read_bytes_per_s_per_tib or storage.max_read_bytes_per_s
     if storage.min_bytes and storage.max_bytes:
         assert storage.min_bytes < storage.max_bytes
@@ -37,26 +44,30 @@ def test_throughput_is_known_and_sizes_are_in_order(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("tier", LUSTRE_TIERS)
-def test_the_smallest_lustre_is_as_fast_in_every_tier(tier: int) -> None:
+def test_smallest_lustre_is_equally_fast_in_every_tier(tier: int) -> None:
     row = ROWS[f"managed-lustre-{tier}"]
     assert row.read_bytes_per_s_per_tib == tier * 1e6
     assert row.min_bytes == 9_000_000 / tier * 2**30
     assert row.min_bytes / TIB * row.read_bytes_per_s_per_tib == pytest.approx(8.789e9, rel=1e-3)
 
 
-def test_lustre_iops_follow_throughput() -> None:
+def test_lustre_iops_scale_with_throughput() -> None:
     for tier in LUSTRE_TIERS:
         assert ROWS[f"managed-lustre-{tier}"].read_iops_per_tib == pytest.approx(5.8 * tier)
 
 
-def test_the_toolkits_default_lustre() -> None:
+def test_toolkit_default_lustre_size() -> None:
     tier = ROWS["managed-lustre-500"].read_bytes_per_s_per_tib
     assert tier
     assert 36_000 * 2**30 / TIB * tier == pytest.approx(18e9, rel=0.03)
 
 
-def test_local_ssd_sizes_are_those_of_machines() -> None:
-    sizes = {machine.local_ssd_bytes for machine in CATALOG.machines if machine.local_ssd_mode == "attached"}
+def test_local_ssd_sizes_match_machines() -> None:
+    sizes = {
+        machine.local_ssd_bytes
+        for machine in CATALOG.machines
+        if machine.local_ssd_mode == "attached"
+    }
     for name in ("local-ssd-6000", "local-ssd-12000"):
         assert ROWS[name].max_bytes in sizes
     half, whole = ROWS["local-ssd-6000"], ROWS["local-ssd-12000"]
@@ -66,7 +77,7 @@ def test_local_ssd_sizes_are_those_of_machines() -> None:
     assert whole.max_write_bytes_per_s == 2 * half.max_write_bytes_per_s
 
 
-def test_what_cannot_be_written_has_no_write_rate() -> None:
+def test_read_only_storage_has_no_write_rate() -> None:
     for name in ("rapid-cache", "hyperdisk-ml"):
         assert ROWS[name].max_write_bytes_per_s is None
         assert ROWS[name].write_bytes_per_s_per_tib is None

@@ -1,4 +1,4 @@
-"""Decoding: strict, all problems at once, each with place, what and fix; and the way back."""
+"""Decoding: strict, reports all problems at once with location and fix, and round-trips."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.document import AtLeast, Doc, Keys, decode, dump_json, json_schema, load_json, read_json, read_yaml
+from gpuyard.document.decode import decode
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import AtLeast, Doc, Keys
+from gpuyard.document.read import read_json, read_yaml
+from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
 from gpuyard.units import BYTES, DURATION, MONEY, TOKENS
 
@@ -51,7 +55,7 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_a_whole_file() -> None:
+def test_decode_reads_every_kind_of_field() -> None:
     text = """
 title: no
 count: 3
@@ -73,50 +77,114 @@ either: {name: x, size: 1GB}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("title: a\ncoutn: 1", ['error: f.yaml:2: coutn: unknown key "coutn"\n  fix: did you mean "count"?']),
-        ("title: a\ncount: x", ['error: f.yaml:2: count: expected a whole number, got "x"\n  fix: write a whole number']),
+        (
+            "title: a\ncoutn: 1",
+            ['error: f.yaml:2: coutn: unknown key "coutn"\n  fix: did you mean "count"?'],
+        ),
+        (
+            "title: a\ncount: x",
+            ['error: f.yaml:2: count: expected an integer, got "x"\n  fix: write an integer'],
+        ),
         ("title: a\ncount: 0", ["error: f.yaml:2: count: 0 is below 1\n  fix: write 1 or more"]),
-        ("title: a\ncount: true", ['error: f.yaml:2: count: expected a whole number, got "true"\n  fix: write a whole number']),
-        ("title: [a]\ncount: 1", ["error: f.yaml:1: title: expected a text, got a list\n  fix: write a text here"]),
-        ("title:\ncount: 1", ["error: f.yaml:1: title: no value\n  fix: write a text, or remove the key"]),
-        ("title: a\ncount: 1\nflag: yes", ['error: f.yaml:3: flag: expected true or false, got "yes"\n  fix: write true or false']),
-        ("title: a\ncount: 1\ncolour: rad", ['error: f.yaml:3: colour: "rad" is not known here\n  fix: use "red" (of red or green)']),
-        ("title: a\ncount: 1\nbudget: 4000", ['error: f.yaml:3: budget: "4000" has no currency\n  fix: write it like $4000 or $2.5M']),
-        ("title: a\ncount: 1\nshare: 1e400", ["error: f.yaml:3: share: not a finite number\n  fix: write a number"]),
-        ("title: a\ncount: 1\nparts: 3", ['error: f.yaml:3: parts: expected a list, got "3"\n  fix: write [a, b] or one `- item` per line']),
-        ("title: a\ncount: 1\neither: [1]", ["error: f.yaml:3: either: expected a text or keys and values, got a list\n  fix: write a text or keys and values"]),
-        ("[1]", ["error: f.yaml:1: expected keys and values, got a list\n  fix: write title, count, colour, deadline, budget, window, share, flag, day, parts or either"]),
+        (
+            "title: a\ncount: true",
+            ['error: f.yaml:2: count: expected an integer, got "true"\n  fix: write an integer'],
+        ),
+        (
+            "title: [a]\ncount: 1",
+            ["error: f.yaml:1: title: expected a text, got a list\n  fix: write a text here"],
+        ),
+        (
+            "title:\ncount: 1",
+            ["error: f.yaml:1: title: no value\n  fix: write a text, or remove the key"],
+        ),
+        (
+            "title: a\ncount: 1\nflag: yes",
+            [
+                'error: f.yaml:3: flag: expected true or false, got "yes"\n  fix: write true or false'
+            ],
+        ),
+        (
+            "title: a\ncount: 1\ncolour: rad",
+            [
+                'error: f.yaml:3: colour: "rad" is not a valid value\n  fix: use "red" (of red or green)'
+            ],
+        ),
+        (
+            "title: a\ncount: 1\nbudget: 4000",
+            [
+                'error: f.yaml:3: budget: "4000" has no currency\n  fix: write it like $4000 or $2.5M'
+            ],
+        ),
+        (
+            "title: a\ncount: 1\nshare: 1e400",
+            ["error: f.yaml:3: share: not a finite number\n  fix: write a number"],
+        ),
+        (
+            "title: a\ncount: 1\nparts: 3",
+            [
+                'error: f.yaml:3: parts: expected a list, got "3"\n  fix: write [a, b] or one `- item` per line'
+            ],
+        ),
+        (
+            "title: a\ncount: 1\neither: [1]",
+            [
+                "error: f.yaml:3: either: expected a text or keys and values, got a list\n  fix: write a text or keys and values"
+            ],
+        ),
+        (
+            "[1]",
+            [
+                "error: f.yaml:1: expected keys and values, got a list\n  fix: write title, count, colour, deadline, budget, window, share, flag, day, parts or either"
+            ],
+        ),
     ],
-)  # fmt: skip
-def test_each_wrong_thing_is_named(text: str, expected: list[str]) -> None:
+)
+def test_decode_reports_problem_with_line_and_fix(text: str, expected: list[str]) -> None:
     assert problems(text) == expected
 
 
-def test_all_wrong_things_are_named_at_once() -> None:
-    found = problems("colour: blue\nparts: [{name: a, size: 3}, {size: 1GB}]\nwindow: 1.5")
-    assert [line.split("\n")[0] for line in found] == [
-        'error: f.yaml:1: colour: "blue" is not known here',
+def test_decode_reports_all_problems_at_once() -> None:
+    lines = problems("colour: blue\nparts: [{name: a, size: 3}, {size: 1GB}]\nwindow: 1.5")
+    assert [line.split("\n")[0] for line in lines] == [
+        'error: f.yaml:1: colour: "blue" is not a valid value',
         'error: f.yaml:2: parts[0].size: "3" has no unit',
         'error: f.yaml:2: parts[1]: "name" is missing',
-        'error: f.yaml:3: window: "1.5" is not a whole number',
+        'error: f.yaml:3: window: "1.5" is not an integer',
         'error: f.yaml:1: "title" is missing',
         'error: f.yaml:1: "count" is missing',
     ]
 
 
-def test_the_schema_agrees_with_the_decoder() -> None:
+def test_json_schema_agrees_with_decode() -> None:
     schema = json_schema(Whole, Keys.BARE, "Whole")
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    assert validator.is_valid({"title": "a", "count": 1, "deadline": "3d", "parts": {"disk": {"size": "80GB"}}})
-    for wrong in ({"title": "a"}, {"title": "a", "count": 0}, {"title": "a", "count": 1, "colour": "blue"}, {"x": 1}):
+    assert validator.is_valid(
+        {"title": "a", "count": 1, "deadline": "3d", "parts": {"disk": {"size": "80GB"}}}
+    )
+    for wrong in (
+        {"title": "a"},
+        {"title": "a", "count": 0},
+        {"title": "a", "count": 1, "colour": "blue"},
+        {"x": 1},
+    ):
         assert not validator.is_valid(wrong)
     properties = typing.cast("dict[str, dict[str, object]]", schema["properties"])
     assert properties["deadline"]["description"] == "when it ends"
 
 
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["3d", "80GB"])
-keys = st.sampled_from(["title", "count", "colour", "deadline", "parts", "either", "size", "name", "x"])
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["3d", "80GB"])
+)
+keys = st.sampled_from(
+    ["title", "count", "colour", "deadline", "parts", "either", "size", "name", "x"]
+)
 trees = st.recursive(
     leaves,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
@@ -125,7 +193,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_any_tree_is_decoded_or_refused(tree: object) -> None:
+def test_decode_returns_value_or_raises_input_error_for_any_tree(tree: object) -> None:
     node = read_json(json.dumps(tree, allow_nan=True), "f").root
     for style in Keys:
         try:
@@ -143,10 +211,14 @@ class Pairs:
     pairs: tuple[tuple[str, int], ...]
 
 
-def test_a_list_of_few_has_a_type_for_each() -> None:
-    assert load_json('{"pairs": [["train", 456], ["test", 1]]}', Pairs) == Pairs(pairs=(("train", 456), ("test", 1)))
+def test_fixed_tuple_checks_length_and_item_types() -> None:
+    assert load_json('{"pairs": [["train", 456], ["test", 1]]}', Pairs) == Pairs(
+        pairs=(("train", 456), ("test", 1))
+    )
     for wrong in ("[1]", '["a", "b"]', '["a", 1, 2]', '"a"'):
         with pytest.raises(InputError):
             load_json(f'{{"pairs": [{wrong}]}}', Pairs)
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(json.loads(f'{{"pairs": [{wrong}]}}'), json_schema(Pairs, Keys.SUFFIXED, "Pairs"))
+            jsonschema.validate(
+                json.loads(f'{{"pairs": [{wrong}]}}'), json_schema(Pairs, Keys.SUFFIXED, "Pairs")
+            )

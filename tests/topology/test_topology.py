@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.document import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.topology import End, Link, Node, Port, Topology, Wiring
+from gpuyard.topology.links import End, Link
+from gpuyard.topology.nodes import Node, Port
+from gpuyard.topology.topology import Topology
+from gpuyard.topology.wiring import Wiring
 
 from .shapes import link, rail_fabric, topologies, two_planes
 
@@ -26,10 +29,14 @@ A, B = Node(name="a", role="leaf"), Node(name="b", role="spine")
 
 
 @given(topologies(), st.randoms(use_true_random=False))
-def test_the_order_of_construction_does_not_matter(topology: Topology, rng: random.Random) -> None:
-    nodes, links = list(topology.nodes), [
-        dataclasses.replace(one, a=one.b, b=one.a) if rng.random() < 0.5 else one for one in topology.links
-    ]  # fmt: skip
+def test_order_of_construction_does_not_matter(topology: Topology, rng: random.Random) -> None:
+    nodes, links = (
+        list(topology.nodes),
+        [
+            dataclasses.replace(one, a=one.b, b=one.a) if rng.random() < 0.5 else one
+            for one in topology.links
+        ],
+    )
     rng.shuffle(nodes)
     rng.shuffle(links)
     again = Topology(nodes=tuple(nodes), links=tuple(links))
@@ -39,19 +46,29 @@ def test_the_order_of_construction_does_not_matter(topology: Topology, rng: rand
     assert again.links == topology.links
 
 
-def test_ports_and_attributes_are_put_in_order() -> None:
-    one = Node(name="a", role="leaf", ports=(Port(name="y"), Port(name="x")), attributes=(("k", "2"), ("a", "1")))
-    other = Node(name="a", role="leaf", ports=(Port(name="x"), Port(name="y")), attributes=(("a", "1"), ("k", "2")))
+def test_ports_and_attributes_are_sorted() -> None:
+    one = Node(
+        name="a",
+        role="leaf",
+        ports=(Port(name="y"), Port(name="x")),
+        attributes=(("k", "2"), ("a", "1")),
+    )
+    other = Node(
+        name="a",
+        role="leaf",
+        ports=(Port(name="x"), Port(name="y")),
+        attributes=(("a", "1"), ("k", "2")),
+    )
     assert one == other
     assert other.ports[0].name == "x"
 
 
-def test_servers_can_share_one_tuple_of_ports() -> None:
+def test_sorted_port_tuples_are_shared() -> None:
     nics = tuple(Port(name=f"gpu{rail}") for rail in range(8))
     assert Node(name="a", role="server", ports=nics).ports is nics
 
 
-def test_one_spelling_of_a_number() -> None:
+def test_numbers_are_normalised() -> None:
     whole, real = link("a 1", "b 1", 400, -0.0), link("a 1", "b 1", 400.0, 0.0)
     assert repr(whole) == repr(real)
 
@@ -66,79 +83,136 @@ def test_one_spelling_of_a_number() -> None:
         ((Node(name="a", role="tor"),), (), 'nodes[0]: no role "tor"'),  # type: ignore[arg-type]
         ((Node(name="a", role="leaf", rail=-1),), (), "nodes[0]: rail -1 is negative"),
         ((Node(name="a", role="leaf", model=""),), (), "nodes[0]: model is empty"),
-        ((Node(name="a", role="leaf", ports=(Port(name="p"),) * 2),), (), 'nodes[0]: port "p" is declared twice'),
+        (
+            (Node(name="a", role="leaf", ports=(Port(name="p"),) * 2),),
+            (),
+            'nodes[0]: port "p" is declared twice',
+        ),
         ((Node(name="a", role="leaf", ports=(Port(name=""),)),), (), "nodes[0]: port is empty"),
-        ((Node(name="a", role="leaf", ports=(Port(name="p", plane=-2),)),), (), "nodes[0] port p: plane -2 is negative"),
-        ((Node(name="a", role="leaf", attributes=(("k", "1"), ("k", "2"))),), (),
-         'nodes[0]: attribute "k" is given twice'),
-        ((Node(name="a", role="leaf", attributes=(("k", "\t"),)),), (),
-         'nodes[0]: attribute "k": "\\t" is not plain text'),
+        (
+            (Node(name="a", role="leaf", ports=(Port(name="p", plane=-2),)),),
+            (),
+            "nodes[0] port p: plane -2 is negative",
+        ),
+        (
+            (Node(name="a", role="leaf", attributes=(("k", "1"), ("k", "2"))),),
+            (),
+            'nodes[0]: attribute "k" is set twice',
+        ),
+        (
+            (Node(name="a", role="leaf", attributes=(("k", "\t"),)),),
+            (),
+            'nodes[0]: attribute "k": "\\t" is not plain text',
+        ),
         ((A, B), (link("a 1", "b 1", 0),), "links[0]: a 1 – b 1: speed is 0 bit/s"),
         ((A, B), (link("a 1", "b 1", float("nan")),), "links[0]: a 1 – b 1: speed is nan bit/s"),
         ((A, B), (link("a 1", "b 1", cable_m=-1),), "links[0]: a 1 – b 1: cable length is -1 m"),
-        ((A, B), (link("a 1", "b 1", cable_m=float("inf")),), "links[0]: a 1 – b 1: cable length is inf m"),
-        ((A, B), (link("a 1", "a 2"),), "links[0]: a 1 – a 2 joins a node to itself"),
+        (
+            (A, B),
+            (link("a 1", "b 1", cable_m=float("inf")),),
+            "links[0]: a 1 – b 1: cable length is inf m",
+        ),
+        ((A, B), (link("a 1", "a 2"),), "links[0]: a 1 – a 2 connects a node to itself"),
         ((A, B), (link("a ", "b 1"),), 'links[0]: port at "a" is empty'),
-        ((A, B), (link("a 1", "b 1"), link("a 2", "b 1")), "links[1]: b 1 already has a cable (links[0])"),
-        ((A, B), (link("a 1", "c 1"), link("a 2", "c 2")), 'links[0]: no node named "c" (and 1 links more)'),
-        ((Node(name="a", role="server", ports=(Port(name="gpu0"),)), B), (link("a gpu1", "b 1"),),
-         'links[0]: a declares no port "gpu1"'),
+        (
+            (A, B),
+            (link("a 1", "b 1"), link("a 2", "b 1")),
+            "links[1]: b 1 already has a cable (links[0])",
+        ),
+        (
+            (A, B),
+            (link("a 1", "c 1"), link("a 2", "c 2")),
+            'links[0]: no node named "c" (and 1 more links)',
+        ),
+        (
+            (Node(name="a", role="server", ports=(Port(name="gpu0"),)), B),
+            (link("a gpu1", "b 1"),),
+            'links[0]: a declares no port "gpu1"',
+        ),
     ],
-)  # fmt: skip
-def test_what_is_no_topology(nodes: tuple[Node, ...], links: tuple[Link, ...], expected: str) -> None:
+)
+def test_invalid_topology_raises_input_error(
+    nodes: tuple[Node, ...], links: tuple[Link, ...], expected: str
+) -> None:
     assert problems(nodes=nodes, links=links) == [expected]
 
 
-def test_a_cable_from_a_port_to_itself_is_one_problem() -> None:
-    assert problems(nodes=(A,), links=(link("a 1", "a 1"),)) == ["links[0]: a 1 – a 1 joins a node to itself"]
+def test_link_from_a_port_to_itself_is_one_problem() -> None:
+    assert problems(nodes=(A,), links=(link("a 1", "a 1"),)) == [
+        "links[0]: a 1 – a 1 connects a node to itself"
+    ]
 
 
-def test_all_problems_are_told_at_once() -> None:
-    told = problems(
+def test_all_problems_are_reported_at_once() -> None:
+    reported = problems(
         nodes=(A, A, Node(name="", role="leaf")),
         links=(link("a 1", "zz 1"), link("a 1", "a 2", 0)),
     )
-    assert len(told) == 6
-    assert {line.split(":")[0] for line in told} == {"nodes[1]", "nodes[2]", "links[0]", "links[1]"}
+    assert len(reported) == 6
+    assert {line.split(":")[0] for line in reported} == {
+        "nodes[1]",
+        "nodes[2]",
+        "links[0]",
+        "links[1]",
+    }
 
 
-def test_a_wrong_name_is_guessed() -> None:
+def test_unknown_node_suggests_the_closest_name() -> None:
     with pytest.raises(InputError, match=r'did you mean "leaf0\.0"'):
         Topology(nodes=rail_fabric().nodes, links=(link("leef0.0 x", "spine0 y"),))
 
 
-def test_many_wrong_names_are_told_without_comparing_each_with_every_node() -> None:
+def test_only_the_first_unknown_nodes_get_suggestions() -> None:
     nodes = tuple(Node(name=f"server-{number:04}", role="server") for number in range(3000))
-    links = tuple(link(f"sever-{number:04} gpu0", f"sever-{number:04}b gpu0") for number in range(1500))
+    links = tuple(
+        link(f"sever-{number:04} gpu0", f"sever-{number:04}b gpu0") for number in range(1500)
+    )
     assert len(problems(nodes=nodes, links=links)) == 3000
 
 
-def test_rail_and_plane_of_a_port() -> None:
+def test_port_rail_and_plane_default_to_those_of_the_node() -> None:
     server = next(node for node in two_planes().nodes if node.role == "server")
-    assert [(server.rail_of(port.name), server.plane_of(port.name)) for port in server.ports] == [(0, 0), (0, 1)]
-    leaf = Node(name="leaf", role="leaf", rail=3, plane=1, ports=(Port(name="x"), Port(name="y", rail=5)))
-    assert (leaf.rail_of("x"), leaf.rail_of("y"), leaf.plane_of("x"), leaf.rail_of("other")) == (3, 5, 1, 3)
+    assert [(server.rail_of(port.name), server.plane_of(port.name)) for port in server.ports] == [
+        (0, 0),
+        (0, 1),
+    ]
+    leaf = Node(
+        name="leaf", role="leaf", rail=3, plane=1, ports=(Port(name="x"), Port(name="y", rail=5))
+    )
+    assert (leaf.rail_of("x"), leaf.rail_of("y"), leaf.plane_of("x"), leaf.rail_of("other")) == (
+        3,
+        5,
+        1,
+        3,
+    )
 
 
-def test_a_rail_swap_can_be_seen() -> None:
+def test_rail_swap_is_visible_in_rails_of_ports() -> None:
     topology = rail_fabric()
     wiring = Wiring.of(topology)
 
     def crossed(links: tuple[Link, ...]) -> list[str]:
-        ends = [(wiring.node(one.a.node).rail_of(one.a.port), wiring.node(one.b.node).rail_of(one.b.port), one)
-                for one in links if "server" in one.b.node]  # fmt: skip
+        ends = [
+            (
+                wiring.node(one.a.node).rail_of(one.a.port),
+                wiring.node(one.b.node).rail_of(one.b.port),
+                one,
+            )
+            for one in links
+            if "server" in one.b.node
+        ]
         return [str(one) for rail, other, one in ends if rail != other]
 
     assert crossed(topology.links) == []
     assert crossed((link("server0.0 gpu1", "leaf0.0 down0"),)) == ["leaf0.0 down0 – server0.0 gpu1"]
 
 
-def test_attributes_are_found_by_key() -> None:
+def test_attribute_is_looked_up_by_key() -> None:
     node = Node(name="a", role="leaf", attributes=(("rack", "A1"),))
     assert (node.attribute("rack"), node.attribute("row")) == ("A1", None)
 
 
-def test_without() -> None:
+def test_without_removes_links_and_nodes() -> None:
     topology = rail_fabric(stripes=1, servers=2, rails=2, spines=2)
     cut = topology.links[0]
     assert topology.without() == topology
@@ -148,7 +222,7 @@ def test_without() -> None:
     assert "spine0" not in {node.name for node in smaller.nodes}
 
 
-def test_without_what_is_not_there() -> None:
+def test_without_unknown_links_or_nodes_raises_input_error() -> None:
     topology = rail_fabric()
     with pytest.raises(InputError, match='no node named "spine9"'):
         topology.without(nodes=["spine9"])
@@ -156,7 +230,7 @@ def test_without_what_is_not_there() -> None:
         topology.without(links=[link("leaf0.0 x", "spine0 y")])
 
 
-def test_ends_of_a_link() -> None:
+def test_link_ends_and_far_end() -> None:
     one = link("b 1", "a 2")
     assert one.ends == (End(node="a", port="2"), End(node="b", port="1"))
     assert str(one.end_at("b")) == "b 1"
@@ -164,9 +238,9 @@ def test_ends_of_a_link() -> None:
 
 
 @given(topologies())
-def test_a_topology_within_another_saved_value_is_read_back(topology: Topology) -> None:
+def test_embedded_topology_round_trips(topology: Topology) -> None:
     assert load_json(dump_json(topology), Topology) == topology
 
 
-def test_it_is_shown_in_short() -> None:
+def test_repr_is_short() -> None:
     assert repr(rail_fabric()) == "<Topology of 14 nodes and 32 links>"

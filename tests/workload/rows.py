@@ -1,25 +1,17 @@
-"""A small catalog made by hand, so that these tests do not hang on the data files."""
+"""A small catalog, so that these tests do not depend on the data files."""
 
 from __future__ import annotations
 
 import datetime
 
-from gpuyard.catalog import (
-    Asic,
-    Catalog,
-    Chip,
-    Consumption,
-    Machine,
-    Model,
-    Network,
-    Platform,
-    PlatformSupport,
-    Price,
-    Rates,
-    Region,
-    Switch,
-    Transformer,
-)  # fmt: skip
+from gpuyard.catalog.chips import Chip, Rates
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Consumption, Machine, MachineNetwork, PlatformSupport
+from gpuyard.catalog.models import Model, Transformer
+from gpuyard.catalog.platforms import PlatformInfo
+from gpuyard.catalog.prices import Price
+from gpuyard.catalog.regions import Region
+from gpuyard.catalog.switches import Asic, Switch
 
 SOURCE = ("test",)
 GPU = ("cuda", "pytorch", "jax-xla")
@@ -28,27 +20,61 @@ TPU = ("xla", "jax-xla", "pytorch-xla")
 
 def chip(name: str, kind: str, frameworks: tuple[str, ...], *aliases: str) -> Chip:
     return Chip(
-        name=name, label=name.upper(), vendor="vendor", architecture="any", kind=kind,  # type: ignore[arg-type]
-        dense=Rates(bf16_flop_per_s=1e15), memory_bytes=80e9, memory_bytes_per_s=3e12, memory_type="HBM",
-        frameworks=frameworks, source=SOURCE, aliases=aliases,  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        label=name.upper(),
+        vendor="vendor",
+        architecture="any",
+        kind=kind,  # type: ignore[arg-type]
+        dense=Rates(bf16_flop_per_s=1e15),
+        memory_bytes=80e9,
+        memory_bytes_per_s=3e12,
+        memory_type="HBM",
+        frameworks=frameworks,
+        source=SOURCE,
+        aliases=aliases,  # type: ignore[arg-type]
+    )
 
 
-def machine(name: str, chip_name: str | None, provider: str = "google", **answers: object) -> Machine:
-    ways = {key: value for key, value in answers.items() if key in Consumption.__dataclass_fields__}
-    platforms = {key: value for key, value in answers.items() if key in PlatformSupport.__dataclass_fields__}
+def machine(
+    name: str, chip_name: str | None, provider: str = "google", **answers: object
+) -> Machine:
+    consumption = {
+        key: value for key, value in answers.items() if key in Consumption.__dataclass_fields__
+    }
+    platforms = {
+        key: value for key, value in answers.items() if key in PlatformSupport.__dataclass_fields__
+    }
     return Machine(
-        name=name, series=name.split("-")[0].upper(), provider=provider, memory_bytes=1e12,  # type: ignore[arg-type]
-        network=Network(technology="roce"), consumption=Consumption(**ways),  # type: ignore[arg-type]
-        platforms=PlatformSupport(**platforms), source=SOURCE, chip=chip_name, chip_count=8 if chip_name else 0,  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        series=name.split("-")[0].upper(),
+        provider=provider,
+        memory_bytes=1e12,  # type: ignore[arg-type]
+        network=MachineNetwork(technology="roce"),
+        consumption=Consumption(**consumption),  # type: ignore[arg-type]
+        platforms=PlatformSupport(**platforms),
+        source=SOURCE,
+        chip=chip_name,
+        chip_count=8 if chip_name else 0,  # type: ignore[arg-type]
+    )
 
 
-def model(name: str, shape: Transformer | None, kind: str = "decoder", parameters: float = 0, *aliases: str) -> Model:
+def model(
+    name: str,
+    shape: Transformer | None,
+    kind: str = "decoder",
+    parameters: float = 0,
+    *aliases: str,
+) -> Model:
     count = parameters or (shape.parameters() if shape else 1e6)
     return Model(
-        name=name, label=name, kind=kind, parameters_count=float(count), source=SOURCE, transformer=shape, aliases=aliases,  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        label=name,
+        kind=kind,
+        parameters_count=float(count),
+        source=SOURCE,
+        transformer=shape,
+        aliases=aliases,  # type: ignore[arg-type]
+    )
 
 
 LLAMA_70B = Transformer(
@@ -57,7 +83,9 @@ LLAMA_70B = Transformer(
 LLAMA_8B = Transformer(
     layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256, max_context_tokens=8192
 )  # fmt: skip
-BERT = Transformer(layers=24, hidden=1024, heads=16, ffn=4096, vocab=30522, gated=False, max_context_tokens=512)
+BERT = Transformer(
+    layers=24, hidden=1024, heads=16, ffn=4096, vocab=30522, gated=False, max_context_tokens=512
+)
 
 CATALOG = Catalog(
     chips=(
@@ -81,7 +109,7 @@ CATALOG = Catalog(
         machine("dgx-h200", "h200", "onprem"),
     ),
     platforms=tuple(
-        Platform(
+        PlatformInfo(
             name=name, label=name, variants=(), control="high", you_manage=(), it_manages=(), scaling="",
             limits=(), suits=suits, guidance="", source=SOURCE,  # type: ignore[arg-type]
         )

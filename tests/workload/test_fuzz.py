@@ -4,21 +4,60 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuyard.document import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.workload import Workload, parse_workload, read_workload, starter
 from gpuyard.workload.keys import ALL_TASKS
+from gpuyard.workload.read import parse_workload, read_workload
+from gpuyard.workload.starters import starter
+from gpuyard.workload.workload import Workload
 
 from .rows import CATALOG
 from .test_schema import LEAVES, TEXTS, WORDS
 
 FILE = "w.yaml"
 LINES = sorted({line for text in TEXTS for line in text.splitlines()})
-SCRAPS = ["", " ", "\t", "  ", ":", "- ", "[", "]", "{", "}", "&a", "*a", "!!x", '"', "'", "#", "|", "%", "\x00", "é", "…",
-          "\u2028", "\ufeff", "---", "...", "? ", "<<: *a", "0x", "1e999", "9" * 60, "-1", "$", "$1", "1:30", "=", "~"]  # fmt: skip
+SCRAPS = [
+    "",
+    " ",
+    "\t",
+    "  ",
+    ":",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    "&a",
+    "*a",
+    "!!x",
+    '"',
+    "'",
+    "#",
+    "|",
+    "%",
+    "\x00",
+    "é",
+    "…",
+    "\u2028",
+    "\ufeff",
+    "---",
+    "...",
+    "? ",
+    "<<: *a",
+    "0x",
+    "1e999",
+    "9" * 60,
+    "-1",
+    "$",
+    "$1",
+    "1:30",
+    "=",
+    "~",
+]
 
 
 def outcome(text: str) -> Workload | None:
@@ -36,33 +75,41 @@ def outcome(text: str) -> Workload | None:
     return workload
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 @settings(max_examples=300, deadline=None)
-def test_any_text(text: str) -> None:
+def test_any_text_is_read_or_raises_input_error(text: str) -> None:
     outcome(text)
 
 
 @given(st.binary(max_size=200))
 @settings(max_examples=100, deadline=None)
-def test_any_bytes(tmp_path_factory: object, content: bytes) -> None:
+def test_any_bytes_are_read_or_raise_input_error(tmp_path_factory: object, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"  # type: ignore[attr-defined]
     path.write_bytes(content)
     try:
         read_workload(path, CATALOG)
     except InputError as error:
-        assert all(problem.where.startswith(str(path)) and problem.fix for problem in error.problems)
+        assert all(
+            problem.where.startswith(str(path)) and problem.fix for problem in error.problems
+        )
 
 
 trees = st.recursive(
     LEAVES | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6)
+    ),
     max_leaves=25,
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(ALL_TASKS), st.dictionaries(st.sampled_from(WORDS), trees, max_size=8))
 @settings(max_examples=300, deadline=None)
-def test_any_tree_of_known_keys(task: str, tree: dict[str, object]) -> None:
+def test_any_tree_of_known_keys_is_read_or_raises_input_error(
+    task: str, tree: dict[str, object]
+) -> None:
     outcome(dump_json({"task": task, **tree}))
 
 
@@ -72,7 +119,9 @@ def mangled(draw: st.DrawFn) -> str:
     lines = draw(st.sampled_from(TEXTS)).splitlines()
     for _ in range(draw(st.integers(1, 5))):
         at = draw(st.integers(0, max(0, len(lines) - 1)))
-        deed = draw(st.sampled_from(["delete", "double", "swap", "foreign", "scrap", "indent", "value"]))
+        deed = draw(
+            st.sampled_from(["delete", "double", "swap", "foreign", "scrap", "indent", "value"])
+        )
         if not lines or deed == "foreign":
             lines.insert(at, draw(st.sampled_from(LINES)))
         elif deed == "delete":
@@ -94,10 +143,10 @@ def mangled(draw: st.DrawFn) -> str:
 
 @given(mangled())
 @settings(max_examples=500, deadline=None)
-def test_any_mangled_file(text: str) -> None:
+def test_any_mangled_file_is_read_or_raises_input_error(text: str) -> None:
     outcome(text)
 
 
-def test_the_fuzzer_can_succeed() -> None:
+def test_fuzzer_generates_valid_workloads() -> None:
     assert outcome(starter("inference")) is not None
     assert outcome(Path(__file__).read_text("utf-8")) is None

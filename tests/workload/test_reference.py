@@ -1,4 +1,4 @@
-"""docs/reference/workload.md and pipeline.md say what the code says."""
+"""The generated pages docs/reference/workload.md and pipeline.md are up to date and complete."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from types import ModuleType
 import pytest
 
 from gpuyard.app.pipeline import RunSpec, read_stages
-from gpuyard.catalog import Transformer
-from gpuyard.datasets import DataSpec
-from gpuyard.datasets.steps import Step
-from gpuyard.document import Settings
-from gpuyard.document.shape import fields_of
+from gpuyard.catalog.models import Transformer
+from gpuyard.datasets.spec import DataSpec
+from gpuyard.datasets.steps.step_list import StepSpec
+from gpuyard.document.field_types import fields_of
+from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.errors import InputError
-from gpuyard.learn import TrainSpec
-from gpuyard.learn.evaluate import EvaluateSpec
-from gpuyard.learn.select import SelectSpec
-from gpuyard.learn.spec import Variable
-from gpuyard.serving import DeploySpec
-from gpuyard.workload import parse_workload
+from gpuyard.learn.evaluate.spec import EvaluateSpec
+from gpuyard.learn.select.spec import SelectSpec
+from gpuyard.learn.spec import EnvVarSpec, TrainSpec
+from gpuyard.serving.spec import DeploySpec
 from gpuyard.workload.keys import keys_of
+from gpuyard.workload.read import parse_workload
 
 from .rows import CATALOG
 
@@ -32,7 +31,9 @@ RECORDS = (DataSpec, TrainSpec, EvaluateSpec, SelectSpec, DeploySpec, RunSpec)
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("workload_reference", ROOT / "tools" / "workload_reference.py")
+    spec = importlib.util.spec_from_file_location(
+        "workload_reference", ROOT / "tools" / "workload_reference.py"
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -40,13 +41,13 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_pages_are_up_to_date(tool: ModuleType) -> None:
+def test_pages_are_up_to_date(tool: ModuleType) -> None:
     for path in (tool.PAGE, tool.PIPELINE_PAGE):
         page = path.read_text(encoding="utf-8")
         assert tool.render(page) == page, "run python tools/workload_reference.py"
 
 
-def test_the_pages_have_every_key(tool: ModuleType) -> None:
+def test_pages_list_every_key(tool: ModuleType) -> None:
     for path, tables in ((tool.PAGE, tool.TABLES), (tool.PIPELINE_PAGE, tool.PIPELINE_TABLES)):
         page = path.read_text(encoding="utf-8")
         for name, record in tables.items():
@@ -55,30 +56,37 @@ def test_the_pages_have_every_key(tool: ModuleType) -> None:
                 assert f"| `{key.word}` |" in page
 
 
-def test_every_section_and_step_of_a_pipeline_has_a_table(tool: ModuleType) -> None:
-    """A record that a stage's file may hold, however deep, is in the list of tables; steps are in a table of theirs."""
+def test_every_pipeline_section_and_step_has_table(tool: ModuleType) -> None:
     page = tool.PIPELINE_PAGE.read_text(encoding="utf-8")
     waiting, seen = [*RECORDS], set(RECORDS)
     while waiting:
         for field in fields_of(waiting.pop()):
-            for shape in (field.shape, *field.shape.options):
-                if shape.is_record and shape.base not in {Settings, Transformer, Variable, Step, *seen}:
-                    seen.add(shape.base)
-                    waiting.append(shape.base)
+            for field_type in (field.type, *field.type.options):
+                if field_type.is_record and field_type.base not in {
+                    FrozenJson,
+                    Transformer,
+                    EnvVarSpec,
+                    StepSpec,
+                    *seen,
+                }:
+                    seen.add(field_type.base)
+                    waiting.append(field_type.base)
     assert seen == set(tool.PIPELINE_TABLES.values())
-    for field in fields_of(Step):
+    for field in fields_of(StepSpec):
         assert f"| `{field.name}` |" in page
 
 
-def test_the_snippets_of_the_pipeline_are_read(tool: ModuleType, tmp_path: Path) -> None:
-    for snippet in re.findall(r"```yaml\n(.*?)```", tool.PIPELINE_PAGE.read_text(encoding="utf-8"), re.DOTALL):
+def test_pipeline_snippets_are_readable(tool: ModuleType, tmp_path: Path) -> None:
+    for snippet in re.findall(
+        r"```yaml\n(.*?)```", tool.PIPELINE_PAGE.read_text(encoding="utf-8"), re.DOTALL
+    ):
         file = tmp_path / "workload.yaml"
         file.write_text(snippet, encoding="utf-8")
         assert read_stages(file).names == ("data", "train", "evaluate", "register", "deploy")
 
 
-def test_the_snippets_decode(tool: ModuleType) -> None:
-    """A snippet is a part of a file: it may lack what its task needs, but every line of it must be known."""
+def test_workload_snippets_decode(tool: ModuleType) -> None:
+    # A snippet is a part of a file: it may lack required keys, but every line must be valid.
     snippets = re.findall(r"```yaml\n(.*?)```", tool.PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(snippets) >= 10
     for snippet in snippets:
@@ -87,4 +95,6 @@ def test_the_snippets_decode(tool: ModuleType) -> None:
             parse_workload(text, "w.yaml", CATALOG)
         except InputError as error:
             for problem in error.problems:
-                assert not re.search("unknown key|not known here|expected|no unit|not belong", problem.what), problem
+                assert not re.search(
+                    "unknown key|not a valid value|expected|no unit|not belong", problem.what
+                ), problem

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuyard.document import read_yaml
-from gpuyard.document.settings import plain_tree
+from gpuyard.document.frozen_json import plain_tree
+from gpuyard.document.read import read_yaml
 from gpuyard.errors import InputError
-from gpuyard.workload import parse_workload, starter, workload_schema
 from gpuyard.workload.keys import ALL_TASKS, keys_of
+from gpuyard.workload.read import parse_workload
+from gpuyard.workload.schema import workload_schema
+from gpuyard.workload.starters import starter
 from gpuyard.workload.workload import WorkloadFile
 
 from .rows import CATALOG
@@ -26,37 +28,57 @@ TEXTS = [path.read_text("utf-8") for path in EXAMPLES] + [starter(task) for task
 TREES = [plain_tree(read_yaml(text, "w.yaml").root) for text in TEXTS]
 WORDS = sorted(
     {key.word for key in keys_of(WorkloadFile)}
-    | {inner.word for key in keys_of(WorkloadFile) if key.shape.is_record for inner in keys_of(key.shape.base)}
+    | {
+        inner.word
+        for key in keys_of(WorkloadFile)
+        if key.type.is_record
+        for inner in keys_of(key.type.base)
+    }
     | {"layers", "experts", "nonsense"}
 )
 LEAVES = (
-    st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["30d", "80GB", "$4M", "20/s", "50%", "15T", "lora", "gke", "hpc", "llama-3-8b", "", "x"])
-    | st.sampled_from([[], {}, ["a3-*"], {"dgx-h100": 2}, [{"name": "dgx-h100", "count": 2}], {"layers": 3}])
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**6)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        ["30d", "80GB", "$4M", "20/s", "50%", "15T", "lora", "gke", "hpc", "llama-3-8b", "", "x"]
+    )
+    | st.sampled_from(
+        [[], {}, ["a3-*"], {"dgx-h100": 2}, [{"name": "dgx-h100", "count": 2}], {"layers": 3}]
+    )
+)
 
 
-def test_the_schema_is_one() -> None:
+def test_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(workload_schema())
     assert workload_schema() == workload_schema()
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_examples_and_starters_are_accepted(tree: object) -> None:
+def test_schema_accepts_examples_and_starters(tree: object) -> None:
     VALIDATOR.validate(tree)
 
 
 @pytest.mark.parametrize(
     "tree",
     [
-        {}, [], {"task": "training"}, {"task": "pretraining"}, {"task": "inference", "model": "llama-3-8b"},
+        {},
+        [],
+        {"task": "training"},
+        {"task": "pretraining"},
+        {"task": "inference", "model": "llama-3-8b"},
         {"task": "hpc", "hpc": {"offload": "60%", "bound": "fp64"}, "traffic": {}},
-        {"task": "hpc", "hpc": {"offload": "60%", "bound": "fp64"}, "requirements": {"deadline": 30}},
+        {
+            "task": "hpc",
+            "hpc": {"offload": "60%", "bound": "fp64"},
+            "requirements": {"deadline": 30},
+        },
         {"task": "hpc", "hpc": {"offload": "60%", "bound": "fp64"}, "requirements": {"ttft": "1s"}},
         {"task": "hpc", "hpc": {"offload": "60%", "bound": "fp64"}, "pipeline": {"bake": {}}},
     ],
-)  # fmt: skip
-def test_what_an_editor_should_underline(tree: object) -> None:
+)
+def test_schema_rejects_wrong_keys_and_values(tree: object) -> None:
     assert not VALIDATOR.is_valid(tree)
 
 
@@ -93,7 +115,7 @@ def mutants(draw: st.DrawFn) -> object:
 
 @given(mutants())
 @settings(max_examples=300, deadline=None)
-def test_what_the_schema_refuses_the_reader_refuses(tree: object) -> None:
+def test_reader_rejects_what_schema_rejects(tree: object) -> None:
     if VALIDATOR.is_valid(tree):
         return
     with pytest.raises(InputError):

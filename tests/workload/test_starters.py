@@ -6,20 +6,22 @@ import re
 
 import pytest
 
-from gpuyard.catalog import Catalog, Task, load_catalog
-from gpuyard.workload import parse_workload, starter
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.catalog.platforms import TaskName
 from gpuyard.workload.keys import ALL_TASKS, keys_of
+from gpuyard.workload.read import parse_workload
+from gpuyard.workload.starters import starter
 from gpuyard.workload.workload import WorkloadFile
 
 from .rows import CATALOG
 
-SECTIONS = {key.word: key.shape.base for key in keys_of(WorkloadFile) if key.shape.is_record}
+SECTIONS = {key.word: key.type.base for key in keys_of(WorkloadFile) if key.type.is_record}
 KEY = re.compile(r"  (# )?(?P<key>\w+): (?P<value>[^#]+)")
 
 
 @pytest.mark.parametrize("catalog", [CATALOG, load_catalog()], ids=["by hand", "ours"])
 @pytest.mark.parametrize("task", ALL_TASKS)
-def test_a_starter_passes_its_own_check(task: Task, catalog: Catalog) -> None:
+def test_starter_passes_checks(task: TaskName, catalog: Catalog) -> None:
     text = starter(task)
     workload = parse_workload(text, f"{task}.yaml", catalog)
     assert (workload.task, workload.name) == (task, task)
@@ -27,17 +29,19 @@ def test_a_starter_passes_its_own_check(task: Task, catalog: Catalog) -> None:
     assert text.startswith("# ")
 
 
-def test_the_finetuning_starter_is_for_lora() -> None:
+def test_finetuning_starter_uses_lora() -> None:
     training = parse_workload(starter("finetuning"), "f.yaml", CATALOG).training
     assert training is not None
     assert training.method == "lora"
 
 
 @pytest.mark.parametrize("task", ALL_TASKS)
-def test_keys_in_comments_are_keys_that_the_task_uses(task: Task) -> None:
+def test_commented_keys_are_used_by_task(task: TaskName) -> None:
     section, seen = "", 0
     for line in starter(task).splitlines():
-        if re.fullmatch(r"\w+:", line.partition("#")[0].strip()) and not line.startswith((" ", "#")):
+        if re.fullmatch(r"\w+:", line.partition("#")[0].strip()) and not line.startswith(
+            (" ", "#")
+        ):
             section = line.partition(":")[0]
         match = KEY.match(line)
         if match and section in SECTIONS:

@@ -1,4 +1,4 @@
-"""Accelerators and CPUs: dense peaks, memory, scale-up link, power, and the frameworks that run on them."""
+"""Accelerators and CPUs: dense peak FLOP/s, memory, scale-up link, power and frameworks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Bandwidth, Bytes, FlopRate, SourceNames, Watts
-from gpuyard.document import AtLeast, Doc
-
-__all__ = ["Chip", "ChipKind", "Framework", "Rates", "ScaleUp"]
+from gpuyard.document.field_types import AtLeast, Doc
 
 ChipKind = Literal["gpu", "tpu", "cpu"]
 Framework = Literal["cuda", "rocm", "xla", "pytorch", "pytorch-xla", "jax-xla"]
@@ -16,7 +14,7 @@ Framework = Literal["cuda", "rocm", "xla", "pytorch", "pytorch-xla", "jax-xla"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Operations per second by data type, without sparsity. None: the chip lacks the type or no source tells."""
+    """Dense FLOP/s by dtype; None: not supported or unknown."""
 
     fp64_flop_per_s: FlopRate | None = None
     fp64_tensor_flop_per_s: FlopRate | None = None
@@ -31,7 +29,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUp:
-    """The link that joins chips into one memory domain: NVLink, xGMI, ICI."""
+    """The link between chips of one scale-up domain: NVLink, xGMI, ICI."""
 
     technology: str
     bytes_per_s: Annotated[Bandwidth, Doc("one direction, per chip, all links together")]
@@ -41,7 +39,7 @@ class ScaleUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One accelerator as its vendor sells it, or one CPU socket as the largest machine of the catalog shows it."""
+    """One accelerator, or one CPU socket of the largest machine of the catalog."""
 
     name: str
     label: str
@@ -49,14 +47,18 @@ class Chip:
     architecture: str
     kind: ChipKind
     dense: Rates
-    memory_bytes: Annotated[Bytes, Doc("of a CPU: one socket's share in the largest machine of the catalog")]
+    memory_bytes: Annotated[
+        Bytes, Doc("for a CPU: per socket of the largest machine of the catalog")
+    ]
     memory_bytes_per_s: Bandwidth
     memory_type: str
     frameworks: tuple[Framework, ...]
     source: SourceNames
-    core_count: Annotated[int | None, AtLeast(1), Doc("of a CPU; rates are shared out by cores")] = None
+    core_count: Annotated[int | None, AtLeast(1), Doc("for a CPU; rates are divided by cores")] = (
+        None
+    )
     scale_up: ScaleUp | None = None
     power_w: Watts | None = None
-    best_measured: Annotated[Rates | None, Doc("largest matrix product anyone measured")] = None
+    best_measured: Annotated[Rates | None, Doc("highest measured GEMM throughput")] = None
     aliases: tuple[str, ...] = ()
-    note: Annotated[str, Doc("conflicts between sources, and what was done about them")] = ""
+    note: Annotated[str, Doc("conflicts between sources and how they were resolved")] = ""

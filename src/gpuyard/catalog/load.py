@@ -1,36 +1,37 @@
-"""The catalog: our data files, with the user's own layered over them row by row."""
+"""The catalog: built-in data files, with the user's files layered over them row by row."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
+from gpuyard.catalog.checkpoints import Checkpoint
 from gpuyard.catalog.chips import Chip
 from gpuyard.catalog.graphics import GraphicsEngine
 from gpuyard.catalog.guidance import Guidance
 from gpuyard.catalog.interruptions import Interruption
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
-from gpuyard.catalog.platforms import Platform
+from gpuyard.catalog.platforms import PlatformInfo
 from gpuyard.catalog.prices import Price
-from gpuyard.catalog.references import BrokenReference, broken_references
+from gpuyard.catalog.references import broken_references
 from gpuyard.catalog.regions import Region
 from gpuyard.catalog.rows import Source
 from gpuyard.catalog.storage import Storage
 from gpuyard.catalog.switches import Asic, Switch
-from gpuyard.document import Document, Keys, decode, read_file
-from gpuyard.errors import InputError, Problem, nearest
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_file
+from gpuyard.errors import Finding, InputError, Problem, closest_match
 
-__all__ = ["Catalog", "Row", "find", "load_catalog"]
-
-
-OURS = Path(__file__).parent / "data"
+BUILTIN = Path(__file__).parent / "data"
 
 
 class Row(Protocol):
-    """What rows of every kind have."""
+    """Common attributes of rows."""
 
     @property
     def name(self) -> str: ...
@@ -43,12 +44,12 @@ R = TypeVar("R", bound=Row)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """What exists. A catalog file has this form too: any of these tables, each row under its name."""
+    """All tables; a catalog file has this form too, with any of the tables, rows by name."""
 
     sources: tuple[Source, ...] = ()
     chips: tuple[Chip, ...] = ()
     machines: tuple[Machine, ...] = ()
-    platforms: tuple[Platform, ...] = ()
+    platforms: tuple[PlatformInfo, ...] = ()
     storage: tuple[Storage, ...] = ()
     guidance: tuple[Guidance, ...] = ()
     graphics: tuple[GraphicsEngine, ...] = ()
@@ -58,82 +59,86 @@ class Catalog:
     regions: tuple[Region, ...] = ()
     prices: tuple[Price, ...] = ()
     models: tuple[Model, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
 
     def chip(self, name: str) -> Chip:
-        """The chip of that name."""
         return find("chips", name, self.chips)
 
     def machine(self, name: str) -> Machine:
-        """The machine of that name."""
         return find("machines", name, self.machines)
 
     def model(self, name: str) -> Model:
-        """The model of that name."""
         return find("models", name, self.models)
 
     def switch(self, name: str) -> Switch:
-        """The switch of that name."""
         return find("switches", name, self.switches)
 
     def asic(self, name: str) -> Asic:
-        """The switching chip of that name."""
         return find("asics", name, self.asics)
 
     def source(self, name: str) -> Source:
-        """The source of that name."""
         return next(source for source in self.sources if source.name == name)
 
 
 def find(kind: str, name: str, rows: Sequence[R]) -> R:
-    """The row of that name or alias; InputError with the nearest name if there is none."""
-    wanted = name.casefold()
+    """Return the row with this name or alias; InputError suggests the closest name."""
+    folded = name.casefold()
     for row in rows:
-        if wanted == row.name.casefold() or wanted in (alias.casefold() for alias in getattr(row, "aliases", ())):
+        if folded == row.name.casefold() or folded in (
+            alias.casefold() for alias in getattr(row, "aliases", ())
+        ):
             return row
-    meant = nearest(name, [row.name for row in rows])
-    fix = f'use "{meant}"' if meant else f"`gpuyard catalog {kind}` lists them"
+    meant = closest_match(name, [row.name for row in rows])
+    fix = f'use "{meant}"' if meant else f"see `gpuyard catalog {kind}`"
     raise InputError.one("catalog", f'no row named "{name}" under {kind}', fix)
 
 
 def load_catalog(layers: Iterable[Path] = ()) -> Catalog:
-    """Our catalog with the user's files (or folders of them) over it, later ones winning row by row."""
-    catalog = Catalog()
-    parts: list[tuple[Document, Catalog]] = []
-    for layer in (OURS, *layers):
-        for path in _files(layer):
-            document = read_file(path)
-            part = decode(document.root, Catalog, Keys.SUFFIXED)
-            parts.append((document, part))
-            catalog = _over(catalog, part)
-    if broken := broken_references(catalog):
-        raise InputError(_problem(reference, parts) for reference in broken)
+    """Return the built-in catalog with the user's files or folders over it; the last row wins."""
+    files = [path for layer in layers for path in _files(layer)]
+    catalog = functools.reduce(overlay, (_read(path) for path in files), _builtin())
+    if files and (findings := broken_references(catalog)):
+        paths = [*_files(BUILTIN), *files]
+        raise InputError(_located(finding, paths) for finding in findings)
     return catalog
 
 
-def _problem(reference: BrokenReference, parts: Sequence[tuple[Document, Catalog]]) -> Problem:
-    """The broken reference at its place: in the last file that holds the row."""
-    for document, part in reversed(parts):
-        if any(row.name == reference.row for row in getattr(part, reference.table)):
-            place = document.place(f"{reference.table}.{reference.row}.{reference.key}")
-            return place.problem(reference.what, reference.fix)
-    raise AssertionError(f"no file holds {reference.table}.{reference.row}")
+@functools.cache
+def _builtin() -> Catalog:
+    return functools.reduce(overlay, (_read(path) for path in _files(BUILTIN)), Catalog())
+
+
+def _read(path: Path) -> Catalog:
+    return decode(read_file(path).root, Catalog, Keys.SUFFIXED)
+
+
+def _located(finding: Finding, paths: Sequence[Path]) -> Problem:
+    """Replace `table.row.key` by the location in the last file that contains the row."""
+    table, _, rest = finding.where.partition(".")
+    row_name = rest.rpartition(".")[0]
+    for path in reversed(paths):
+        if any(row.name == row_name for row in getattr(_read(path), table)):
+            location = read_file(path).location(finding.where)
+            return location.problem(finding.what, finding.fix)
+    raise AssertionError(f"no file contains {finding.where}")
 
 
 def _files(layer: Path) -> list[Path]:
-    """The catalog files of a layer, in a fixed order."""
     if not layer.is_dir():
         return [layer]
     files = sorted(path for path in layer.iterdir() if path.suffix in (".toml", ".yaml", ".yml"))
     if not files:
-        raise InputError.one(str(layer), "no catalog file in this folder", "put .toml or .yaml files there")
+        raise InputError.one(
+            str(layer), "no catalog file in this folder", "add .toml or .yaml files to it"
+        )
     return files
 
 
-def _over(below: Catalog, above: Catalog) -> Catalog:
-    """Both catalogs as one; a row above replaces the row of the same name below."""
-    merged = {}
+def overlay(below: Catalog, above: Catalog) -> Catalog:
+    """Merge two catalogs; a row above replaces the row with the same name below."""
+    tables = {}
     for field in fields(Catalog):
         rows: dict[str, object] = {row.name: row for row in getattr(below, field.name)}
         rows |= {row.name: row for row in getattr(above, field.name)}
-        merged[field.name] = tuple(rows.values())
-    return Catalog(**cast("dict[str, tuple[()]]", merged))
+        tables[field.name] = tuple(rows.values())
+    return Catalog(**cast("dict[str, tuple[()]]", tables))

@@ -1,4 +1,4 @@
-"""Machines that can be rented or bought: chips inside, host, network, and where and how they can be had."""
+"""Machine types to rent or buy: chips, host, network, availability and consumption options."""
 
 from __future__ import annotations
 
@@ -6,42 +6,46 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Bytes, LinkSpeed, SourceNames, Watts
-from gpuyard.document import AtLeast, Doc
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.units import BITS_PER_S, BYTES, COUNT, show
-
-__all__ = ["Answer", "Consumption", "Machine", "Network", "NetworkTechnology", "Offer", "PlatformSupport", "Provider"]
 
 Provider = Literal["google", "onprem", "aws", "azure", "lambda", "nebius", "runpod", "oci"]
 NetworkTechnology = Literal["roce", "tcpxo", "tcpx", "ici", "infiniband", "ethernet"]
-Answer = Literal["yes", "no"]  # a missing answer means that no source tells, never "no"
-Offer = Literal[
-    "yes", "no", "price-only"
-]  # price-only: a price is listed, the documentation does not confirm the offer
+YesNo = Literal["yes", "no"]  # a missing value means unknown, never "no"
+# price-only: a price is listed, but the documentation does not confirm availability.
+Offer = Literal["yes", "no", "price-only"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """What joins the machine to others; the accelerator fabric and the host network apart."""
+class MachineNetwork:
+    """Network of a machine: the accelerator fabric and the host network."""
 
     technology: NetworkTechnology
-    max_bits_per_s: Annotated[LinkSpeed | None, Doc("as the provider prints it: fabric and host together")] = None
-    fabric_bits_per_s: Annotated[LinkSpeed | None, Doc("for accelerator traffic, all NICs, one direction")] = None
+    max_bits_per_s: Annotated[
+        LinkSpeed | None, Doc("the provider's number: fabric and host together")
+    ] = None
+    fabric_bits_per_s: Annotated[
+        LinkSpeed | None, Doc("accelerator traffic, all NICs, one direction")
+    ] = None
     host_bits_per_s: LinkSpeed | None = None
+    host_rdma: Annotated[bool, Doc("RDMA on the host network: Cloud RDMA")] = False
     nic_count: Annotated[int | None, AtLeast(1)] = None
     rail_count: Annotated[int | None, AtLeast(1)] = None
     mtu_bytes: Annotated[int | None, BYTES] = None
     vpc_layout: str = ""
 
     @property
-    def words(self) -> str:
-        """The technology, and the speed of one machine where it is known."""
+    def summary(self) -> str:
+        """Technology and speed: `roce, 3.2Tbps per machine`."""
         speed = self.fabric_bits_per_s or self.max_bits_per_s
-        return f"{self.technology}, {show(speed, BITS_PER_S)} a machine" if speed else self.technology
+        if not speed:
+            return self.technology
+        return f"{self.technology}, {show(speed, BITS_PER_S)} per machine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumption:
-    """The ways to pay for it, as the documentation allows them."""
+    """Consumption options, as the documentation allows them."""
 
     on_demand: Offer | None = None
     spot: Offer | None = None
@@ -53,16 +57,16 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformSupport:
-    """Which provisioning platforms can run it."""
+    """Provisioning platforms that support the machine."""
 
-    compute_engine: Answer | None = None
-    gke_standard: Answer | None = None
-    gke_autopilot: Answer | None = None
-    cluster_toolkit: Answer | None = None
-    cluster_director: Answer | None = None
-    vertex_training_clusters: Answer | None = None
-    vertex_ai: Annotated[str | None, Doc("the accelerator's name in the Vertex AI API")] = None
-    cloud_run: Annotated[Answer | None, Doc("whether it offers this accelerator in this number")] = None
+    compute_engine: YesNo | None = None
+    gke_standard: YesNo | None = None
+    gke_autopilot: YesNo | None = None
+    cluster_toolkit: YesNo | None = None
+    cluster_director: YesNo | None = None
+    vertex_training_clusters: YesNo | None = None
+    vertex_ai: Annotated[str | None, Doc("accelerator name in the Vertex AI API")] = None
+    cloud_run: Annotated[YesNo | None, Doc("offers this accelerator in this number")] = None
     note: str = ""
 
 
@@ -74,27 +78,33 @@ class Machine:
     series: str
     provider: Provider
     memory_bytes: Bytes
-    network: Network
+    network: MachineNetwork
     source: SourceNames
-    consumption: Annotated[Consumption, Doc("nothing is known of a machine that is bought")] = Consumption()
+    consumption: Annotated[Consumption, Doc("empty for a machine that is bought")] = Consumption()
     platforms: PlatformSupport = PlatformSupport()
-    chip: Annotated[str | None, Doc("a name under chips; none for a machine without accelerators")] = None
-    chip_count: Annotated[float, COUNT, Doc("accelerators; below one where a share of one is rented")] = 0
-    vcpu_count: Annotated[int | None, AtLeast(1), Doc("the most, where the host can be chosen")] = None
-    core_count: Annotated[int | None, AtLeast(1), Doc("physical cores of the host")] = None
-    cpu: Annotated[str, Doc("the host's processor: a name under chips where the catalog has it")] = ""
-    scale_up_domain_count: Annotated[int | None, AtLeast(1), Doc("chips that share a scale-up domain")] = None
-    api_name: Annotated[str, Doc("the accelerator's name in the provider's API")] = ""
-    vws_api_name: Annotated[
-        str | None, Doc("its name there as a virtual workstation; none: no source tells that it can be had so")
+    chip: Annotated[str | None, Doc("a name under chips; null without accelerators")] = None
+    chip_count: Annotated[float, COUNT, Doc("accelerators; below one for a fractional GPU")] = 0
+    vcpu_count: Annotated[
+        int | None, AtLeast(1), Doc("maximum, where the host is configurable")
     ] = None
-    multi_host: Annotated[bool, Doc("several of them can work as one; false: each is a slice by itself")] = True
-    local_ssd_bytes: Annotated[Bytes | None, Doc("the most, where it is optional")] = None
+    core_count: Annotated[int | None, AtLeast(1), Doc("physical cores of the host")] = None
+    cpu: Annotated[str, Doc("host CPU: a name under chips where the catalog has it")] = ""
+    scale_up_domain_count: Annotated[int | None, AtLeast(1), Doc("chips per scale-up domain")] = (
+        None
+    )
+    api_name: Annotated[str, Doc("accelerator name in the provider's API")] = ""
+    vws_api_name: Annotated[
+        str | None,
+        Doc("its name there as a virtual workstation; null: not documented"),
+    ] = None
+    multi_host: Annotated[
+        bool, Doc("several machines can work as one; false: each is its own slice")
+    ] = True
+    local_ssd_bytes: Annotated[Bytes | None, Doc("maximum, where it is optional")] = None
     local_ssd_mode: Literal["attached", "optional", "none"] | None = None
     power_w: Annotated[Watts | None, Doc("the whole server at full load")] = None
     note: str = ""
 
     @property
     def is_accelerated(self) -> bool:
-        """True when it holds an accelerator."""
         return self.chip is not None

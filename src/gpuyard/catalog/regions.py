@@ -1,4 +1,4 @@
-"""Regions: the places where a provider has machines, whether their prices are known or not."""
+"""Regions of a provider, with or without known prices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpuyard.catalog.rows import SourceNames
-from gpuyard.document import Doc
-
-__all__ = ["Region"]
+from gpuyard.document.field_types import Doc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,5 +16,5 @@ class Region:
     name: str
     provider: str
     source: SourceNames
-    place: Annotated[str, Doc("the city or country, as the provider calls it")] = ""
+    place: Annotated[str, Doc("city or country, in the provider's words")] = ""
     note: str = ""

@@ -1,4 +1,4 @@
-"""What every row of the catalog has: a name, and the sources that its numbers were read from."""
+"""Types that all catalog rows share: units, and the sources of the numbers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import datetime
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document import Doc
+from gpuyard.document.field_types import Doc
 from gpuyard.units import BITS_PER_S, BYTES, BYTES_PER_S, FLOP_PER_S, POWER, PRICE_PER_HOUR
-
-__all__ = ["Bandwidth", "Bytes", "FlopRate", "HourlyPrice", "LinkSpeed", "Source", "SourceNames", "Watts"]
 
 Bytes = Annotated[float, BYTES]
 Bandwidth = Annotated[float, BYTES_PER_S]
@@ -22,7 +20,7 @@ SourceNames = Annotated[tuple[str, ...], Doc("names under [sources], the main on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where numbers come from: a page or a file, and the day of the reading."""
+    """Origin of numbers: a page or a file, and the date it was read."""
 
     name: str
     title: str

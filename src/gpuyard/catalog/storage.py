@@ -1,4 +1,4 @@
-"""Storage services: throughput by size, limits, and what each is for."""
+"""Storage services: throughput by size, limits and uses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Bandwidth, Bytes, SourceNames
-from gpuyard.document import Doc
+from gpuyard.document.field_types import Doc
 from gpuyard.units import DURATION
-
-__all__ = ["Storage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,19 +16,21 @@ class Storage:
 
     name: str
     label: str
-    service: Annotated[str, Doc("the product; its tiers and sizes share it")]
+    service: Annotated[str, Doc("the product, shared by its tiers and sizes")]
     kind: Literal["parallel-file", "object", "object-cache", "block", "file", "local"]
     scope: Literal["machine", "zonal", "regional", "multi-regional"]
-    suits: Annotated[tuple[str, ...], Doc("what it is recommended for")]
+    suits: Annotated[tuple[str, ...], Doc("recommended uses")]
     source: SourceNames
-    read_bytes_per_s_per_tib: Annotated[Bandwidth | None, Doc("grows with the provisioned size")] = None
+    read_bytes_per_s_per_tib: Annotated[
+        Bandwidth | None, Doc("scales with the provisioned size")
+    ] = None
     write_bytes_per_s_per_tib: Bandwidth | None = None
     max_read_bytes_per_s: Bandwidth | None = None
     max_write_bytes_per_s: Bandwidth | None = None
     min_bytes: Bytes | None = None
     max_bytes: Bytes | None = None
-    step_bytes: Annotated[Bytes | None, Doc("sizes grow by this much")] = None
-    latency_s: Annotated[float | None, DURATION, Doc("as the provider states it: an upper bound")] = None
+    step_bytes: Annotated[Bytes | None, Doc("increment of the size")] = None
+    latency_s: Annotated[float | None, DURATION, Doc("the provider's upper bound")] = None
     read_iops_per_tib: float | None = None
     limits: tuple[str, ...] = ()
     note: str = ""

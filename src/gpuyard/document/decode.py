@@ -1,38 +1,36 @@
-"""A tree of nodes to a frozen value, strictly: every wrong key and value is named with its place and its fix."""
+"""Decode a tree of nodes to a frozen value, strictly; report every problem with its location."""
 
 from __future__ import annotations
 
 import datetime
 import typing
 
-from gpuyard.document.settings import Settings, plain_tree
-from gpuyard.document.shape import Field, Keys, Shape, fields_of, shape_of
-from gpuyard.document.tree import Mapping, Node, Place, Scalar, Sequence
-from gpuyard.errors import InputError, Problem, nearest, one_of
+from gpuyard.document.field_types import Field, FieldType, Keys, field_type_of, fields_of
+from gpuyard.document.frozen_json import FrozenJson, plain_tree
+from gpuyard.document.tree import Mapping, Node, Scalar, Sequence, SourceLocation
+from gpuyard.errors import InputError, Problem, choices_text, closest_match
 from gpuyard.units import UnitError, parse
-
-__all__ = ["decode"]
 
 T = typing.TypeVar("T")
 
 
 def decode(node: Node, record: type[T], keys: Keys) -> T:
-    """The value of type `record` that `node` describes; InputError with every problem if it does not."""
+    """Return the value of type `record` that `node` describes; InputError lists every problem."""
     decoder = _Decoder(keys)
-    value = decoder.value(node, shape_of(record))
+    value = decoder.value(node, field_type_of(record))
     if decoder.problems:
         raise InputError(decoder.problems)
     return typing.cast(T, value)
 
 
 class _Wrong:
-    """Stands for a value that could not be read; its problem is already noted."""
+    """Marks a value that could not be decoded; its problem is already recorded."""
 
 
 _WRONG = _Wrong()
 _SCALARS: dict[type, str] = {
     str: "a text",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     bool: "true or false",
     datetime.date: "a date such as 2026-08-21",
@@ -40,227 +38,268 @@ _SCALARS: dict[type, str] = {
 
 
 class _Decoder:
-    """One pass over a tree, gathering problems as it goes."""
+    """One pass over a tree that collects problems."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self.problems: list[Problem] = []
 
-    def wrong(self, place: Place, what: str, fix: str) -> _Wrong:
-        """Notes a problem and stands in for the value."""
-        self.problems.append(place.problem(what, fix))
+    def wrong(self, location: SourceLocation, what: str, fix: str) -> _Wrong:
+        self.problems.append(location.problem(what, fix))
         return _WRONG
 
-    def value(self, node: Node, shape: Shape) -> object:
-        """The value of one node."""
-        if isinstance(node, Scalar) and node.value is None and shape.optional:
+    def value(self, node: Node, field_type: FieldType) -> object:
+        if isinstance(node, Scalar) and node.value is None and field_type.optional:
             return None
-        if shape.base is typing.Union:
-            return self.union(node, shape)
-        if shape.base is Settings:
-            return self.settings(node)
-        if shape.is_record:
-            return self.record(node, shape.base)
-        if shape.base is tuple:
-            return self.items(node, shape.options[0]) if len(shape.options) == 1 else self.few(node, shape.options)
+        if field_type.base is typing.Union:
+            return self.union(node, field_type)
+        if field_type.base is FrozenJson:
+            return self.frozen_json(node)
+        if field_type.is_record:
+            return self.record(node, field_type.base)
+        if field_type.base is tuple:
+            if len(field_type.options) == 1:
+                return self.items(node, field_type.options[0])
+            return self.fixed_tuple(node, field_type.options)
         if not isinstance(node, Scalar):
             return self.wrong(
-                node.place,
-                f"expected {_expected(shape)}, got {_kind(node)}",
-                f"write {_expected(shape)} here",
+                node.location,
+                f"expected {_expected(field_type)}, got {_kind(node)}",
+                f"write {_expected(field_type)} here",
             )
         if node.value is None:
-            return self.wrong(node.place, "no value", f"write {_expected(shape)}, or remove the key")
-        return self.scalar(node, shape)
+            return self.wrong(
+                node.location, "no value", f"write {_expected(field_type)}, or remove the key"
+            )
+        return self.scalar(node, field_type)
 
-    def scalar(self, node: Scalar, shape: Shape) -> object:
-        """A leaf, by its type."""
-        if shape.dimension:
-            return self.quantity(node, shape)
-        if shape.base is typing.Literal:
-            return self.literal(node, shape)
-        if shape.base is str:
+    def scalar(self, node: Scalar, field_type: FieldType) -> object:
+        if field_type.dimension:
+            return self.quantity(node, field_type)
+        if field_type.base is typing.Literal:
+            return self.literal(node, field_type)
+        if field_type.base is str:
             return node.text
-        if shape.base is datetime.date:
-            return self.date(node, shape)
-        fits = isinstance(node.value, shape.base) and not (isinstance(node.value, bool) and shape.base is not bool)
-        if shape.base is float and isinstance(node.value, int) and not isinstance(node.value, bool):
-            return self.bounded(node, _float(node.value), shape)
+        if field_type.base is datetime.date:
+            return self.date(node, field_type)
+        fits = isinstance(node.value, field_type.base) and not (
+            isinstance(node.value, bool) and field_type.base is not bool
+        )
+        if (
+            field_type.base is float
+            and isinstance(node.value, int)
+            and not isinstance(node.value, bool)
+        ):
+            return self.bounded(node, _float(node.value), field_type)
         if not fits:
             return self.wrong(
-                node.place,
-                f'expected {_expected(shape)}, got "{_short(node.text)}"',
-                f"write {_expected(shape)}",
+                node.location,
+                f'expected {_expected(field_type)}, got "{_short(node.text)}"',
+                f"write {_expected(field_type)}",
             )
-        return self.bounded(node, node.value, shape)
+        return self.bounded(node, node.value, field_type)
 
-    def date(self, node: Scalar, shape: Shape) -> object:
-        """A day; JSON has no dates, so a text in their form is one too."""
+    def date(self, node: Scalar, field_type: FieldType) -> object:
         try:
-            return datetime.date.fromisoformat(node.text)
+            return datetime.date.fromisoformat(node.text)  # JSON has dates as text
         except ValueError:
-            return self.wrong(node.place, f'"{_short(node.text)}" is not a date', f"write {_expected(shape)}")
+            return self.wrong(
+                node.location,
+                f'"{_short(node.text)}" is not a date',
+                f"write {_expected(field_type)}",
+            )
 
-    def bounded(self, node: Scalar, value: object, shape: Shape) -> object:
-        """The number, if it is finite and not below its limit."""
+    def bounded(self, node: Scalar, value: object, field_type: FieldType) -> object:
         if isinstance(value, int | float) and not isinstance(value, bool):
             if not abs(value) < float("inf"):
-                return self.wrong(node.place, "not a finite number", f"write {_expected(shape)}")
-            if shape.at_least is not None and value < shape.at_least:
-                limit = f"{shape.at_least:g}"
-                return self.wrong(node.place, f"{_short(node.text)} is below {limit}", f"write {limit} or more")
+                return self.wrong(
+                    node.location, "not a finite number", f"write {_expected(field_type)}"
+                )
+            if field_type.at_least is not None and value < field_type.at_least:
+                limit = f"{field_type.at_least:g}"
+                return self.wrong(
+                    node.location, f"{_short(node.text)} is below {limit}", f"write {limit} or more"
+                )
         return value
 
-    def quantity(self, node: Scalar, shape: Shape) -> object:
-        """A number with a unit."""
-        dimension = shape.dimension
+    def quantity(self, node: Scalar, field_type: FieldType) -> object:
+        dimension = field_type.dimension
         assert dimension
         if isinstance(node.value, bool):
-            return self.wrong(node.place, f"expected {dimension.noun}", f"write it like {dimension.examples}")
+            return self.wrong(
+                node.location, f"expected {dimension.noun}", f"write it like {dimension.examples}"
+            )
         if isinstance(node.value, int | float) and (self.keys is Keys.SUFFIXED or dimension.bare):
             value = _float(node.value)
             if value < 0:
-                return self.wrong(node.place, f'"{node.text}" is negative', f"write it like {dimension.examples}")
+                return self.wrong(
+                    node.location,
+                    f'"{node.text}" is negative',
+                    f"write it like {dimension.examples}",
+                )
         else:
             try:
                 value = parse(node.text, dimension)
             except UnitError as error:
-                return self.wrong(node.place, error.what, error.fix)
-        if shape.base is int and abs(value) < float("inf"):
+                return self.wrong(node.location, error.what, error.fix)
+        if field_type.base is int and abs(value) < float("inf"):
             if value != round(value):
-                return self.wrong(node.place, f'"{node.text}" is not a whole number', "round it")
-            return self.bounded(node, round(value), shape)
-        return self.bounded(node, value, shape)
+                return self.wrong(node.location, f'"{node.text}" is not an integer', "round it")
+            return self.bounded(node, round(value), field_type)
+        return self.bounded(node, value, field_type)
 
-    def literal(self, node: Scalar, shape: Shape) -> object:
-        """One of a few words."""
-        if node.text in shape.literals:
+    def literal(self, node: Scalar, field_type: FieldType) -> object:
+        if node.text in field_type.literals:
             return node.text
-        meant = nearest(node.text, shape.literals)
-        fix = f'did you mean "{meant}"?' if meant else f"use {one_of(shape.literals)}"
-        if meant and len(shape.literals) > 1:
-            fix = f'use "{meant}" (of {one_of(shape.literals)})'
-        return self.wrong(node.place, f'"{_short(node.text)}" is not known here', fix)
+        meant = closest_match(node.text, field_type.literals)
+        fix = f'did you mean "{meant}"?' if meant else f"use {choices_text(field_type.literals)}"
+        if meant and len(field_type.literals) > 1:
+            fix = f'use "{meant}" (of {choices_text(field_type.literals)})'
+        return self.wrong(node.location, f'"{_short(node.text)}" is not a valid value', fix)
 
-    def settings(self, node: Node) -> object:
-        """Any keys and values."""
+    def frozen_json(self, node: Node) -> object:
         if not isinstance(node, Mapping):
-            return self.wrong(node.place, f"expected keys and values, got {_kind(node)}", "write `name: value` lines")
+            return self.wrong(
+                node.location,
+                f"expected keys and values, got {_kind(node)}",
+                "write `name: value` lines",
+            )
         try:
-            return Settings.of(plain_tree(node))
+            return FrozenJson.of(plain_tree(node))
         except InputError as error:
             self.problems += error.problems
             return _WRONG
 
-    def union(self, node: Node, shape: Shape) -> object:
-        """The alternative that has the node's form: a record for a mapping, a list for a list, else a scalar."""
-        for option in shape.options:
-            if isinstance(node, Mapping) and option.is_record:
+    def union(self, node: Node, field_type: FieldType) -> object:
+        for option in field_type.options:
+            if option.is_record:
+                matches = isinstance(node, Mapping)
+            elif option.base is tuple:
+                matches = isinstance(node, Sequence)
+            else:
+                matches = isinstance(node, Scalar)
+            if matches:
                 return self.value(node, option)
-            if isinstance(node, Sequence) and option.base is tuple:
-                return self.value(node, option)
-        for option in shape.options:
-            if isinstance(node, Scalar) and not option.is_record and option.base is not tuple:
-                return self.value(node, option)
-        expected = " or ".join(_expected(option) for option in shape.options)
-        return self.wrong(node.place, f"expected {expected}, got {_kind(node)}", f"write {expected}")
+        expected = " or ".join(_expected(option) for option in field_type.options)
+        return self.wrong(
+            node.location, f"expected {expected}, got {_kind(node)}", f"write {expected}"
+        )
 
-    def items(self, node: Node, item: Shape) -> object:
-        """A list; a mapping of named records is one too, its keys being the names."""
+    def items(self, node: Node, item: FieldType) -> object:
+        """A list, or a mapping of named records whose keys are the names."""
         if isinstance(node, Sequence):
             values = tuple(self.value(child, item) for child in node.items)
-        elif isinstance(node, Mapping) and item.is_record and fields_of(item.base)[0].name == "name":
+        elif (
+            isinstance(node, Mapping) and item.is_record and fields_of(item.base)[0].name == "name"
+        ):
             values = tuple(self.record(child, item.base, name=key) for key, child in node.items)
         else:
             return self.wrong(
-                node.place, f"expected a list, got {_kind(node)}", "write [a, b] or one `- item` per line"
+                node.location,
+                f"expected a list, got {_kind(node)}",
+                "write [a, b] or one `- item` per line",
             )
         return _WRONG if any(isinstance(value, _Wrong) for value in values) else values
 
-    def few(self, node: Node, shapes: tuple[Shape, ...]) -> object:
-        """A list of so many values, each of its own type."""
-        if not isinstance(node, Sequence) or len(node.items) != len(shapes):
+    def fixed_tuple(self, node: Node, field_types: tuple[FieldType, ...]) -> object:
+        if not isinstance(node, Sequence) or len(node.items) != len(field_types):
             got = f"{len(node.items)} values" if isinstance(node, Sequence) else _kind(node)
-            return self.wrong(node.place, f"expected a list of {len(shapes)}, got {got}", "write [a, b]")
-        values = tuple(self.value(child, shape) for child, shape in zip(node.items, shapes, strict=True))
+            return self.wrong(
+                node.location, f"expected a list of {len(field_types)}, got {got}", "write [a, b]"
+            )
+        values = tuple(
+            self.value(child, field_type)
+            for child, field_type in zip(node.items, field_types, strict=True)
+        )
         return _WRONG if any(isinstance(value, _Wrong) for value in values) else values
 
     def record(self, node: Node, record: type, name: str | None = None) -> object:
-        """A dataclass from a mapping; `name` fills its first field when the mapping's own key is the name."""
-        if name is not None and isinstance(node, Scalar) and len(fields_of(record)) == 2:
-            value = self.value(node, fields_of(record)[1].shape)  # `dgx-h100: 16` for a name and its count
-            return value if isinstance(value, _Wrong) else record(**{"name": name, fields_of(record)[1].name: value})
+        """A dataclass from a mapping; `name` is its name when that is the mapping's key."""
+        fields = fields_of(record)
+        if name is not None and isinstance(node, Scalar) and len(fields) == 2:
+            value = self.value(node, fields[1].type)  # `dgx-h100: 16` for a name and its count
+            if isinstance(value, _Wrong):
+                return value
+            return record(**{"name": name, fields[1].name: value})
         if not isinstance(node, Mapping):
             what = "nothing" if isinstance(node, Scalar) and node.value is None else _kind(node)
-            return self.wrong(node.place, f"expected keys and values, got {what}", f"write {_keys(record, self.keys)}")
-        known = {field.key(self.keys): field for field in fields_of(record)}
+            return self.wrong(
+                node.location,
+                f"expected keys and values, got {what}",
+                f"write {_keys(record, self.keys)}",
+            )
+        known = {field.key(self.keys): field for field in fields}
         values: dict[str, object] = {}
-        misspelt: set[str | None] = set()  # a key that was meant is not also reported as missing
+        misspelt: set[str | None] = set()  # a misspelt key is not reported as missing too
         if name is not None:
             values[known.pop("name").name] = name
-        for (key, child), place in zip(node.items, node.key_places, strict=True):
-            field = known.get(key)
+        former = {
+            field.type.former_name: field for field in known.values() if field.type.former_name
+        }
+        for (key, child), location in zip(node.items, node.key_locations, strict=True):
+            field = known.get(key) or former.get(key)
             if field is None:
-                misspelt.add(self.unknown(place, key, known))
+                misspelt.add(self.unknown(location, key, known))
             else:
-                values[field.name] = self.value(child, field.shape)
-        self.missing(node, {key: field for key, field in known.items() if key not in misspelt}, values)
+                values[field.name] = self.value(child, field.type)
+        self.missing(
+            node, {key: field for key, field in known.items() if key not in misspelt}, values
+        )
         bad = any(isinstance(value, _Wrong) for value in values.values())
         if bad or any(field.required and field.name not in values for field in known.values()):
             return _WRONG
         return record(**values)
 
-    def unknown(self, place: Place, key: str, known: dict[str, Field]) -> str | None:
-        """Notes a key that the record does not have; gives the key that was meant."""
-        meant = nearest(key, known)
-        fix = f'did you mean "{meant}"?' if meant else f"use {one_of(list(known))}, or remove it"
-        self.wrong(place, f'unknown key "{_short(key)}"', fix)
+    def unknown(self, location: SourceLocation, key: str, known: dict[str, Field]) -> str | None:
+        meant = closest_match(key, known)
+        fix = (
+            f'did you mean "{meant}"?'
+            if meant
+            else f"use {choices_text(list(known))}, or remove it"
+        )
+        self.wrong(location, f'unknown key "{_short(key)}"', fix)
         return meant
 
     def missing(self, node: Node, known: dict[str, Field], values: dict[str, object]) -> None:
-        """Required keys that are not there."""
         for key, field in known.items():
             if field.required and field.name not in values:
-                self.wrong(node.place, f'"{key}" is missing', f"add {key}: {_example(field.shape)}")
+                self.wrong(
+                    node.location, f'"{key}" is missing', f"add {key}: {_example(field.type)}"
+                )
 
 
 def _float(value: int | float) -> float:
-    """The number as a float; one that no float can hold is infinite."""
+    """An integer too large for a float is infinite."""
     try:
         return float(value)
     except OverflowError:
         return float("inf")
 
 
-def _expected(shape: Shape) -> str:
-    """The value wanted, in words."""
-    if shape.dimension:
-        return f"{shape.dimension.noun} such as {shape.dimension.examples}"
-    if shape.base is typing.Literal:
-        return one_of(shape.literals)
-    if shape.base is tuple:
+def _expected(field_type: FieldType) -> str:
+    if field_type.dimension:
+        return f"{field_type.dimension.noun} such as {field_type.dimension.examples}"
+    if field_type.base is typing.Literal:
+        return choices_text(field_type.literals)
+    if field_type.base is tuple:
         return "a list"
-    return "keys and values" if shape.is_record else _SCALARS[shape.base]
+    return "keys and values" if field_type.is_record else _SCALARS[field_type.base]
 
 
-def _example(shape: Shape) -> str:
-    """What to write for a missing key."""
-    return f"<{shape.doc or _expected(shape)}>"
+def _example(field_type: FieldType) -> str:
+    return f"<{field_type.doc or _expected(field_type)}>"
 
 
 def _kind(node: Node) -> str:
-    """The node's form, in words."""
     if isinstance(node, Scalar):
         return f'"{_short(node.text)}"'
     return "a list" if isinstance(node, Sequence) else "keys and values"
 
 
 def _keys(record: type, keys: Keys) -> str:
-    """The keys of a record, as a phrase."""
-    return one_of([field.key(keys) for field in fields_of(record)])
+    return choices_text([field.key(keys) for field in fields_of(record)])
 
 
 def _short(text: str) -> str:
-    """The text on one line, cut."""
     flat = " ".join(text.split())
     return flat if len(flat) <= 60 else flat[:59] + "…"

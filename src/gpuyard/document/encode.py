@@ -1,4 +1,4 @@
-"""Frozen values to JSON and back: what one command saves, the next reads."""
+"""Frozen values to JSON text and back."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ import json
 import typing
 
 from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Keys
+from gpuyard.document.frozen_json import FrozenJson, Plain
 from gpuyard.document.read import read_json
-from gpuyard.document.settings import Plain, Settings
-from gpuyard.document.shape import Keys
-
-__all__ = ["Plain", "dump_json", "load_json", "plain"]
 
 T = typing.TypeVar("T")
 
 
 def plain(value: object) -> Plain:
-    """The value as dictionaries, lists and scalars; fields that are None are left out."""
-    if isinstance(value, Settings):
+    """Return the value as dictionaries, lists and scalars, without fields that are None."""
+    if isinstance(value, FrozenJson):
         return value.plain()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init)
-        return {name: plain(item) for name, item in pairs if item is not None}
+        pairs = (
+            (field, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init
+        )
+        return {
+            field.name: _by_name(item) if field.metadata.get("by_name") else plain(item)
+            for field, item in pairs
+            if item is not None
+        }
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -35,11 +39,17 @@ def plain(value: object) -> Plain:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def _by_name(rows: tuple[typing.Any, ...]) -> Plain:
+    """Named records as a mapping from name to the other fields."""
+    fields = [typing.cast("dict[str, Plain]", plain(row)) for row in rows]
+    return {str(row.pop("name")): row for row in fields}
+
+
 def dump_json(value: object) -> str:
-    """The value as JSON text; the same value gives the same bytes."""
+    """Return the value as JSON text; equal values produce equal bytes."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load_json(text: str, record: type[T], file: str = "<json>") -> T:
-    """The value that `dump_json` wrote."""
+    """Return the value that `dump_json` wrote."""
     return decode(read_json(text, file).root, record, Keys.SUFFIXED)

@@ -1,9 +1,10 @@
-"""YAML, TOML and JSON text to a Document; what is not well-formed is an InputError with its line."""
+"""Parse YAML, TOML and JSON text to a Document; malformed text is an InputError with its line."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -12,178 +13,207 @@ from typing import TypeVar
 
 import yaml
 
-from gpuyard.document.tree import Document, Mapping, Node, Place, Scalar, Sequence
-from gpuyard.errors import InputError, Problem, RefusedError
+from gpuyard.document.tree import Document, Mapping, Node, Scalar, Sequence, SourceLocation
+from gpuyard.errors import ExternalError, InputError, Problem
 
-__all__ = ["read_file", "read_json", "read_text", "read_toml", "read_yaml", "read_yaml_stream"]
-
-MAX_BYTES = 16 * 1024 * 1024  # a workload or catalog file is kilobytes; more is a wrong file
-MAX_NODES = 100_000  # stops aliases that multiply
-MAX_DEPTH = 60  # no spec is deeper; stops recursion before Python does
+MAX_BYTES = 16 * 1024 * 1024  # a workload or catalog file has kilobytes
+MAX_NODES = 100_000  # limits YAML aliases that expand exponentially
+MAX_DEPTH = 60  # no real file is deeper; reached before Python's recursion limit
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9](_?[0-9])*|0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9](_?[0-9])*(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_CONSTANTS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "true": True,
+    "false": False,
+}
 _YAML_1_1: tuple[tuple[str, bool | None], ...] = (
     *(("y", True), ("yes", True), ("on", True), ("true", True)),
     *(("n", False), ("no", False), ("off", False), ("false", False), ("null", None)),
 )
 _YAML_1_1_WORDS = {
-    spelling: meaning for word, meaning in _YAML_1_1 for spelling in (word, word.capitalize(), word.upper())
+    spelling: meaning
+    for word, meaning in _YAML_1_1
+    for spelling in (word, word.capitalize(), word.upper())
 }
+_FIX_SYNTAX = "fix the syntax error"
+_FLATTEN = "reduce the nesting"
 T = TypeVar("T")
 
 
 def read_file(path: Path) -> Document:
-    """The file as a Document; its suffix tells the format (.toml, .json, otherwise YAML)."""
+    """Parse a file in the format of its suffix: .toml, .json, otherwise YAML."""
     reader = {".toml": read_toml, ".json": read_json}.get(path.suffix, read_yaml)
     return reader(read_text(path), str(path))
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The file's text; InputError if it is not there, is no text, or is larger than its kind can be."""
+    """Return the text of a file; raise InputError if it is missing, not UTF-8 or too large."""
     try:
         if path.stat().st_size > max_bytes:
             raise InputError.one(
-                str(path), f"larger than {max_bytes >> 20} MiB", "give the workload or catalog file, not data"
+                str(path),
+                f"larger than {max_bytes >> 20} MiB",
+                "give the workload or catalog file, not a data file",
             )
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError.one(str(path), "no such file", "check the path") from None
     except IsADirectoryError:
-        raise InputError.one(str(path), "is a folder", "give a file inside it") from None
+        raise InputError.one(str(path), "is a folder", "give a file inside the folder") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise InputError.one(f"{path}:{line}", f"not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+        raise InputError.one(
+            f"{path}:{line}", f"not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from None
     except OSError as error:
-        raise RefusedError(str(path), error.strerror or str(error), "make the file readable") from None
+        raise ExternalError(
+            str(path), error.strerror or str(error), "make the file readable"
+        ) from None
 
 
 def read_yaml(text: str, file: str) -> Document:
-    """YAML 1.2 scalars (`no` and `on` are words), one document, no duplicate keys."""
-    root = _composed(text, file, yaml.compose)
+    """Parse one document with YAML 1.2 scalars (`no` and `on` are text) and unique keys."""
+    root = _compose(text, file, yaml.compose)
     if root is None:
-        raise InputError.one(f"{file}:1", "the file is empty", "start from one that `gpuyard init` writes")
+        raise InputError.one(
+            f"{file}:1", "the file is empty", "start from one that `gpuyard init` writes"
+        )
     return Document(file=file, root=_YamlTree(file).node(root, "", 0))
 
 
 def read_yaml_stream(text: str, file: str) -> tuple[tuple[Document, ...], tuple[Problem, ...]]:
-    """Every document of a stream as Kubernetes tools read it, and the keys that are given twice.
+    """Parse a stream of documents as Kubernetes tools do, and return its duplicate keys as well.
 
-    `yes` and `on` are true, empty documents are left out, and of a key that is given twice the last counts.
+    `yes` and `on` are true, empty documents are skipped, and the last of duplicate keys wins.
     """
-    roots = _composed(text, file, lambda text, Loader: list(yaml.compose_all(text, Loader=Loader))) or []  # noqa: N803
-    full = (root for root in roots if not (isinstance(root, yaml.ScalarNode) and not root.value))
-    twice: list[Problem] = []
-    trees = [_YamlTree(file, _YAML_1_1_WORDS, twice).node(root, "", 0) for root in full]
-    return tuple(Document(file=file, root=tree) for tree in trees), tuple(twice)
+
+    def compose(text: str, Loader: type) -> list[yaml.Node]:  # noqa: N803 (PyYAML's name)
+        return list(yaml.compose_all(text, Loader=Loader))
+
+    roots = [
+        root
+        for root in _compose(text, file, compose)
+        if not (isinstance(root, yaml.ScalarNode) and not root.value)
+    ]
+    duplicates: list[Problem] = []
+    trees = [_YamlTree(file, _YAML_1_1_WORDS, duplicates).node(root, "", 0) for root in roots]
+    return tuple(Document(file=file, root=tree) for tree in trees), tuple(duplicates)
 
 
-def _composed(text: str, file: str, compose: Callable[..., T]) -> T:
-    """What PyYAML composes from the text; InputError where it cannot."""
+def _compose(text: str, file: str, compose: Callable[..., T]) -> T:
     try:
-        _refuse_depth(text, file)
+        _check_depth(text, file)
         return compose(text, Loader=_Loader)
     except yaml.reader.ReaderError as error:
-        what = f"not YAML: character #x{error.character:02x} is not text"
-        raise InputError.one(_line_of(text, error.character, file), what, "remove that character") from None
+        what = f"not YAML: control character #x{error.character:02x}"
+        where = _line_of(text, error.character, file)
+        raise InputError.one(where, what, "remove the character") from None
     except yaml.YAMLError as error:
-        raise _syntax(error, text, file) from None
-    except (ValueError, RecursionError) as error:  # PyYAML lets a bad escape or a deep nest escape as these
-        raise InputError.one(file, f"not YAML: {str(error).splitlines()[0]}", "mend the syntax") from None
+        raise _syntax_error(error, text, file) from None
+    except (ValueError, RecursionError) as error:  # PyYAML raises these for a bad escape
+        what = f"not YAML: {str(error).splitlines()[0]}"
+        raise InputError.one(file, what, _FIX_SYNTAX) from None
 
 
-def _syntax(error: yaml.YAMLError, text: str, file: str) -> InputError:
-    """What the parser stumbled on, and the line."""
+def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
-    if what.startswith("but "):  # the second half of a sentence
+    if what.startswith("but "):  # the second half of PyYAML's sentence
         what = f"{getattr(error, 'context', '')}, {what}"
     if mark is None:
-        return InputError.one(file, f"not YAML: {what}", "mend the syntax")
+        return InputError.one(file, f"not YAML: {what}", _FIX_SYNTAX)
     number = min(mark.line, text.count("\n"))
     tab = text.split("\n")[number].lstrip(" ").startswith("\t")
-    fix = "indent with spaces, not with a tab" if tab else "mend the syntax at that line"
+    fix = "indent with spaces, not with a tab" if tab else _FIX_SYNTAX
     return InputError.one(f"{file}:{number + 1}", f"not YAML: {what}", fix)
 
 
-def _refuse_depth(text: str, file: str) -> None:
-    """Refuses a nest so deep that composing it would exhaust the stack of the C loader."""
+# Composing a very deep file would exhaust the stack of the C loader: count its events first.
+def _check_depth(text: str, file: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
                 line = event.start_mark.line + 1 if event.start_mark else 1
-                raise InputError.one(f"{file}:{line}", "nested too deep", "write it out flat")
+                raise InputError.one(f"{file}:{line}", "nested too deep", _FLATTEN)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 def _line_of(text: str, character: int, file: str) -> str:
-    """The line on which a character first stands."""
     return f"{file}:{text[: max(0, text.find(chr(character)))].count(chr(10)) + 1}"
 
 
 class _YamlTree:
-    """Turns PyYAML's nodes into ours."""
-
     def __init__(
-        self, file: str, words: dict[str, bool | None] | None = None, twice: list[Problem] | None = None
+        self,
+        file: str,
+        words: dict[str, bool | None] | None = None,
+        duplicates: list[Problem] | None = None,
     ) -> None:
         self.file = file
-        self.words = words or {}
-        self.twice = twice  # collects keys that are given twice; None: they are an error
+        self.constants = _CONSTANTS | (words or {})
+        self.duplicates = duplicates  # collects duplicate keys; None: they are an error
         self.count = 0
 
     def node(self, raw: yaml.Node, path: str, depth: int) -> Node:
-        """The tree below one PyYAML node."""
-        place = Place(file=self.file, line=raw.start_mark.line + 1, path=path)
+        location = SourceLocation(file=self.file, line=raw.start_mark.line + 1, path=path)
         self.count += 1
         if depth > MAX_DEPTH or self.count > MAX_NODES:
             start = path if len(path) <= 40 else f"{path[:39]}…"
-            here = Place(file=self.file, line=place.line, path=start)
-            raise InputError([here.problem("nested too deep, or an alias that repeats itself", "write it out flat")])
+            here = SourceLocation(file=self.file, line=location.line, path=start)
+            raise InputError([here.problem("nested too deep, or a recursive alias", _FLATTEN)])
         if isinstance(raw, yaml.ScalarNode):
-            return Scalar(place=place, text=raw.value, value=_yaml_value(raw, self.words))
+            return Scalar(location=location, text=raw.value, value=_yaml_value(raw, self.constants))
         if isinstance(raw, yaml.SequenceNode):
-            items = tuple(self.node(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(raw.value))
-            return Sequence(place=place, items=items)
-        return self.mapping(raw, place, path, depth)
+            items = tuple(
+                self.node(item, f"{path}[{index}]", depth + 1)
+                for index, item in enumerate(raw.value)
+            )
+            return Sequence(location=location, items=items)
+        return self.mapping(raw, location, path, depth)
 
-    def mapping(self, raw: yaml.Node, place: Place, path: str, depth: int) -> Mapping:
-        """A mapping, its keys plain words and each of them once."""
+    def mapping(self, raw: yaml.Node, location: SourceLocation, path: str, depth: int) -> Mapping:
         items: list[tuple[str, Node]] = []
-        places: list[Place] = []
+        locations: list[SourceLocation] = []
         seen: dict[str, int] = {}
         for key_node, value_node in raw.value:
             line = key_node.start_mark.line + 1
-            key_place = Place(file=self.file, line=line, path=path)
+            key_location = SourceLocation(file=self.file, line=line, path=path)
             if not isinstance(key_node, yaml.ScalarNode):
-                raise InputError([key_place.problem("a key must be a word", "write `name: value`")])
+                raise InputError(
+                    [key_location.problem("a key must be text", "write `name: value`")]
+                )
             key = key_node.value
-            here = Place(file=self.file, line=line, path=f"{path}.{key}" if path else key)
+            here = SourceLocation(file=self.file, line=line, path=f"{path}.{key}" if path else key)
             if key in seen:
-                problem = here.problem(f"given twice (first on line {seen[key]})", "keep one of them")
-                if self.twice is None:
+                problem = here.problem(
+                    f"duplicate key (first on line {seen[key]})", "keep one of them"
+                )
+                if self.duplicates is None:
                     raise InputError([problem])
-                self.twice.append(problem)
+                self.duplicates.append(problem)
                 first = [name for name, _ in items].index(key)
-                del items[first], places[first]
+                del items[first], locations[first]
             seen[key] = line
-            places.append(here)
+            locations.append(here)
             items.append((key, self.node(value_node, here.path, depth + 1)))
-        return Mapping(place=place, items=tuple(items), key_places=tuple(places))
+        return Mapping(location=location, items=tuple(items), key_locations=tuple(locations))
 
 
-def _yaml_value(raw: yaml.ScalarNode, words: dict[str, bool | None]) -> str | int | float | bool | datetime.date | None:
-    """What a scalar means in the YAML 1.2 core schema, with dates; quoted text is text."""
+def _yaml_value(
+    raw: yaml.ScalarNode, constants: dict[str, bool | None]
+) -> str | int | float | bool | datetime.date | None:
+    """YAML 1.2 core schema, with dates."""
     text: str = raw.value
     if raw.style in ("'", '"', "|", ">"):
         return text
-    constants = _CONSTANTS | words
     if text in constants:
         return constants[text]
     if _INT.fullmatch(text):
@@ -196,14 +226,12 @@ def _yaml_value(raw: yaml.ScalarNode, words: dict[str, bool | None]) -> str | in
 
 
 def _int(text: str) -> int | str:
-    """The integer; one of absurd length stays text."""
     if len(text) > 40:
         return text
     return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
 
 
 def _date(text: str) -> datetime.date | str:
-    """The date, or the text if there is no such day."""
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:
@@ -211,46 +239,66 @@ def _date(text: str) -> datetime.date | str:
 
 
 def read_toml(text: str, file: str) -> Document:
-    """A TOML file; the format's reader tells no lines, so places carry the path alone."""
+    """Parse TOML; locations have no lines because tomllib does not report them."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError.one(file, f"not TOML: {error}", "mend the syntax at that line") from None
     except RecursionError:
-        raise InputError.one(file, "nested too deep", "write it out flat") from None
+        raise InputError.one(file, "nested too deep", _FLATTEN) from None
+    except ValueError as error:  # also an integer of thousands of digits
+        raise InputError.one(file, f"not TOML: {error}", _FIX_SYNTAX) from None
     return Document(file=file, root=_native(data, file, "", 0))
 
 
 def read_json(text: str, file: str) -> Document:
-    """A JSON file."""
+    """Parse JSON; locations have no lines."""
+    return Document(file=file, root=_native(parse_json(text, file), file, "", 0))
+
+
+def parse_json(text: str, file: str) -> object:
+    """Return parsed JSON (RFC 8259: no NaN, no Infinity); raise InputError with the line."""
     try:
-        data = json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise InputError.one(f"{file}:{error.lineno}", f"not JSON: {error.msg}", "mend the syntax there") from None
-    except (RecursionError, ValueError) as error:
-        raise InputError.one(file, f"not JSON: {error}", "mend the syntax") from None
-    return Document(file=file, root=_native(data, file, "", 0))
+        where = f"{file}:{error.lineno}"
+        raise InputError.one(where, f"not JSON: {error.msg}", _FIX_SYNTAX) from None
+    except RecursionError:
+        raise InputError.one(file, "nested too deep", _FLATTEN) from None
+    except ValueError as error:
+        raise InputError.one(file, f"not JSON: {error}", _FIX_SYNTAX) from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is too large for a number of 64 bits")
+    return value
 
 
 def _native(data: object, file: str, path: str, depth: int) -> Node:
-    """The tree of plain Python values."""
-    place = Place(file=file, line=None, path=path)
+    location = SourceLocation(file=file, line=None, path=path)
     if depth > MAX_DEPTH:
-        raise InputError([place.problem("nested too deep", "write it out flat")])
+        raise InputError([location.problem("nested too deep", _FLATTEN)])
     if isinstance(data, dict):
         keys = tuple(str(key) for key in data)
         paths = tuple(f"{path}.{key}" if path else key for key in keys)
         return Mapping(
-            place=place,
+            location=location,
             items=tuple(
                 (key, _native(value, file, at, depth + 1))
                 for key, at, value in zip(keys, paths, data.values(), strict=True)
             ),
-            key_places=tuple(Place(file=file, line=None, path=at) for at in paths),
+            key_locations=tuple(SourceLocation(file=file, line=None, path=at) for at in paths),
         )
     if isinstance(data, list):
-        items = tuple(_native(item, file, f"{path}[{index}]", depth + 1) for index, item in enumerate(data))
-        return Sequence(place=place, items=items)
+        items = tuple(
+            _native(item, file, f"{path}[{index}]", depth + 1) for index, item in enumerate(data)
+        )
+        return Sequence(location=location, items=items)
     if data is None or isinstance(data, bool | int | float | str | datetime.date):
-        return Scalar(place=place, text=str(data), value=data)
-    raise InputError([place.problem(f"a {type(data).__name__} is not used here", "write a text, number or date")])
+        return Scalar(location=location, text=str(data), value=data)
+    what = f"a {type(data).__name__} is not supported here"
+    raise InputError([location.problem(what, "write a text, number or date")])

@@ -1,4 +1,4 @@
-"""A file as a tree of values, each of which knows the line that it stands on."""
+"""A parsed file as a tree of values with source locations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from gpuyard.errors import Problem
 
-__all__ = ["Document", "Mapping", "Node", "Place", "Scalar", "Sequence"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a value stands: its file, its line (where the format tells), and its path from the root."""
+class SourceLocation:
+    """File, line (if the format has lines) and key path of a value."""
 
     file: str
     line: int | None
@@ -24,15 +22,15 @@ class Place:
         return f"{at}: {self.path}" if self.path else at
 
     def problem(self, what: str, fix: str) -> Problem:
-        """A problem at this place."""
+        """Return a problem at this location."""
         return Problem(where=str(self), what=what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A leaf: its text as written, and the value that its format reads there."""
+    """A leaf: its text as written, and its parsed value."""
 
-    place: Place
+    location: SourceLocation
     text: str
     value: str | int | float | bool | datetime.date | None
 
@@ -41,20 +39,19 @@ class Scalar:
 class Sequence:
     """A list of nodes."""
 
-    place: Place
+    location: SourceLocation
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping:
-    """Keys and nodes in the order of the file; `key_places` holds where each key stands."""
+    """Keys and nodes in the order of the file, and the location of each key."""
 
-    place: Place
+    location: SourceLocation
     items: tuple[tuple[str, Node], ...]
-    key_places: tuple[Place, ...]
+    key_locations: tuple[SourceLocation, ...]
 
     def get(self, key: str) -> Node | None:
-        """The node under `key`, or None."""
         return next((node for name, node in self.items if name == key), None)
 
 
@@ -63,29 +60,29 @@ Node = Scalar | Sequence | Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file that was read: its name and its root."""
+    """A parsed file: its name and its root node."""
 
     file: str
     root: Node
 
-    def place(self, path: str) -> Place:
-        """Where `path` stands; a path that the file does not hold gets the place of its nearest parent."""
-        best = self.root.place
-        for place in _places(self.root):
-            at = place.path
+    def location(self, path: str) -> SourceLocation:
+        """Return the location of a key path; a missing key has the line of its nearest parent."""
+        best = self.root.location
+        for location in _locations(self.root):
+            at = location.path
             inside = path == at or path.startswith((f"{at}.", f"{at}["))
             if at and inside and len(at) > len(best.path):
-                best = place
-        return Place(file=best.file, line=best.line, path=path)
+                best = location
+        return SourceLocation(file=best.file, line=best.line, path=path)
 
 
-def _places(node: Node) -> Iterator[Place]:
-    """The places of the node and of all below it; of a key and its value, the key's comes first."""
-    yield node.place
+# Of a key and its value the key comes first, so that a section is reported at its key.
+def _locations(node: Node) -> Iterator[SourceLocation]:
+    yield node.location
     if isinstance(node, Sequence):
         for item in node.items:
-            yield from _places(item)
+            yield from _locations(item)
     elif isinstance(node, Mapping):
-        for place, (_, child) in zip(node.key_places, node.items, strict=True):
-            yield place
-            yield from _places(child)
+        for location, (_, child) in zip(node.key_locations, node.items, strict=True):
+            yield location
+            yield from _locations(child)

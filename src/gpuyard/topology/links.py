@@ -1,14 +1,12 @@
-"""What joins the nodes: cables, each between two ports."""
+"""Links of a topology: cables, each between two ports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document import Doc
+from gpuyard.document.field_types import Doc
 from gpuyard.units import BITS_PER_S, LENGTH
-
-__all__ = ["End", "Link"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -24,19 +22,19 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A cable; `a` is always the end that sorts first, whichever way round it was given."""
+    """A cable; `a` is always the end that sorts first."""
 
     a: End
     b: End
-    speed_bits_per_s: Annotated[float, BITS_PER_S, Doc("each way")]
-    cable_m: Annotated[float | None, LENGTH, Doc("None where nobody knows the length")] = None
+    speed_bits_per_s: Annotated[float, BITS_PER_S, Doc("per direction")]
+    cable_m: Annotated[float | None, LENGTH, Doc("None if unknown")] = None
 
     def __post_init__(self) -> None:
         a, b = self.a, self.b
         if (b.node, b.port) < (a.node, a.port):
             object.__setattr__(self, "a", b)
             object.__setattr__(self, "b", a)
-        # One spelling of a number, so that equal topologies are saved as equal bytes: 400 -> 400.0, -0.0 -> 0.0.
+        # Equal topologies must be saved as equal bytes, so normalise 400 to 400.0 and -0.0 to 0.0.
         object.__setattr__(self, "speed_bits_per_s", self.speed_bits_per_s + 0.0)
         if self.cable_m is not None:
             object.__setattr__(self, "cable_m", self.cable_m + 0.0)
@@ -46,13 +44,10 @@ class Link:
 
     @property
     def ends(self) -> tuple[End, End]:
-        """Both ends, the one that sorts first in front."""
         return self.a, self.b
 
     def end_at(self, node: str) -> End:
-        """The end that is plugged into `node`."""
         return self.a if self.a.node == node else self.b
 
     def far_from(self, node: str) -> End:
-        """The end away from `node`."""
         return self.b if self.a.node == node else self.a

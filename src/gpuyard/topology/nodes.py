@@ -1,4 +1,4 @@
-"""What stands in the fabric: servers and switches, their ports, and the tier of each role."""
+"""Nodes of a topology: servers and switches, their ports, and the tier of each role."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from gpuyard.document import Doc
-
-__all__ = ["ROLES", "SWITCH_ROLES", "TIERS", "Node", "Port", "Role"]
+from gpuyard.document.field_types import Doc
 
 Role = Literal["server", "leaf", "spine", "core"]
 
-# Height above the servers. Traffic climbs and then descends; tier 0 sends and receives but never forwards.
+# Traffic climbs the tiers and then descends; servers (tier 0) send and receive but never forward.
 TIERS: dict[str, int] = {"server": 0, "leaf": 1, "spine": 2, "core": 3}
 ROLES: tuple[Role, ...] = ("server", "leaf", "spine", "core")
 SWITCH_ROLES: tuple[Role, ...] = ("leaf", "spine", "core")
@@ -22,7 +20,7 @@ _port_name = attrgetter("name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port that a node declares, with the rail and plane that it belongs to."""
+    """A port that a node declares, with its rail and plane."""
 
     name: str
     rail: int | None = None
@@ -31,16 +29,18 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A server or a switch; ports and attributes are kept in order of their names."""
+    """A server or a switch; ports and attributes are sorted by name."""
 
     name: str
     role: Role
-    stripe: Annotated[int | None, Doc("the group of leaves and servers that is replicated")] = None
-    rail: Annotated[int | None, Doc("of a leaf: the NIC number that it serves")] = None
-    plane: Annotated[int | None, Doc("of a switch: the parallel network that it is part of")] = None
-    model: Annotated[str | None, Doc("the machine or switch by its catalog name")] = None
-    ports: Annotated[tuple[Port, ...], Doc("if any are declared, a link may use no other")] = ()
-    attributes: Annotated[tuple[tuple[str, str], ...], Doc("key and value: rack, serial number, …")] = ()
+    stripe: Annotated[int | None, Doc("scalable unit: one leaf per rail and its servers")] = None
+    rail: Annotated[int | None, Doc("of a leaf: the index of the NICs on it")] = None
+    plane: Annotated[int | None, Doc("of a switch: the parallel network it belongs to")] = None
+    model: Annotated[str | None, Doc("catalog name of the machine or switch")] = None
+    ports: Annotated[tuple[Port, ...], Doc("if any are declared, links may use only these")] = ()
+    attributes: Annotated[
+        tuple[tuple[str, str], ...], Doc("key and value: rack, serial number, …")
+    ] = ()
 
     def __post_init__(self) -> None:
         if len(self.ports) > 1:
@@ -50,29 +50,26 @@ class Node:
 
     @property
     def tier(self) -> int:
-        """How high the node stands: 0 for a server."""
         return TIERS[self.role]
 
     def rail_of(self, port: str) -> int | None:
-        """The rail of a port: its own if declared, otherwise the node's."""
+        """Return the rail declared for a port, or the node's rail."""
         declared = self._declared(port)
         return self.rail if declared is None or declared.rail is None else declared.rail
 
     def plane_of(self, port: str) -> int | None:
-        """The plane of a port: its own if declared, otherwise the node's."""
+        """Return the plane declared for a port, or the node's plane."""
         declared = self._declared(port)
         return self.plane if declared is None or declared.plane is None else declared.plane
 
     def attribute(self, key: str) -> str | None:
-        """The value of an attribute, or None."""
         return next((value for name, value in self.attributes if name == key), None)
 
     def _declared(self, port: str) -> Port | None:
-        """The declared port of that name, or None."""
         return next((declared for declared in self.ports if declared.name == port), None)
 
 
 def _in_order(ports: tuple[Port, ...]) -> tuple[Port, ...]:
-    """The ports by name; a tuple already in order is given back, so that thousands of servers can share one."""
+    # A sorted tuple is returned as it is, so that thousands of servers share one.
     ordered = tuple(sorted(ports, key=_port_name))
     return ports if ordered == ports else ordered

@@ -1,4 +1,4 @@
-"""The topology itself: a frozen value in canonical form, checked when it is made."""
+"""The topology: nodes and links as a frozen value in canonical order, validated on construction."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from gpuyard.errors import InputError, nearest
+from gpuyard.errors import InputError, closest_match
 from gpuyard.topology.check import problems_of
 from gpuyard.topology.links import Link
 from gpuyard.topology.nodes import Node
 
-__all__ = ["Topology", "no_such_node"]
-
 _node_order = attrgetter("name")
-_link_order = attrgetter("a.node", "a.port")  # a port holds one cable, so its first end orders a link
+_link_order = attrgetter("a.node", "a.port")  # unique: a port holds one cable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """What is wired; nodes by name and links by their first end, so that equal cabling is an equal value."""
+    """Nodes sorted by name and links sorted by first end, so that equal cabling compares equal."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
@@ -34,13 +32,16 @@ class Topology:
         return f"<Topology of {len(self.nodes)} nodes and {len(self.links)} links>"
 
     def without(self, *, links: Iterable[Link] = (), nodes: Iterable[str] = ()) -> Topology:
-        """The topology after these links and nodes (with their links) are taken away."""
-        cut, dead = set(links), set(nodes)
+        """Return the topology without these links, and without these nodes and their links."""
+        cut = set(links)
+        dead = set(nodes)
         names = {node.name for node in self.nodes}
         if unknown := sorted(dead - names):
             raise no_such_node(unknown[0], names)
         if foreign := cut.difference(self.links):
-            raise InputError.one("topology", f"no link {min(map(str, foreign))}", "name a link that it holds")
+            raise InputError.one(
+                "topology", f"no link {min(map(str, foreign))}", "use a link of this topology"
+            )
         return Topology(
             nodes=tuple(node for node in self.nodes if node.name not in dead),
             links=tuple(
@@ -52,7 +53,7 @@ class Topology:
 
 
 def no_such_node(name: str, names: Iterable[str]) -> InputError:
-    """The error for a name that no node has."""
-    meant = nearest(name, names)
+    """Return the error for an unknown node name, with the closest match as its fix."""
+    meant = closest_match(name, names)
     fix = f'did you mean "{meant}"?' if meant else "use the name of a node of this topology"
     return InputError.one("topology", f'no node named "{name}"', fix)

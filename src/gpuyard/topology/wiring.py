@@ -1,4 +1,4 @@
-"""The topology indexed for questions: built once, and cheap to take links and nodes away from."""
+"""Adjacency index of a topology: built once, and cheap to copy without failed links and nodes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,26 @@ from gpuyard.topology.links import Link
 from gpuyard.topology.nodes import Node
 from gpuyard.topology.topology import Topology, no_such_node
 
-__all__ = ["Row", "Wiring"]
-
 Row = dict[int, tuple[int, ...]]  # neighbour -> the links to it, both as positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Wiring:
-    """Who is joined to whom, by position in the topology's tuples; rows are never changed, only replaced."""
+    """Adjacency by position in the topology's tuples; rows are replaced, never changed in place."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     tiers: tuple[int, ...]
     positions: dict[str, int]
-    rows: dict[int, Row]  # a node that was taken away has none
+    rows: dict[int, Row]  # failed nodes have none
 
     @classmethod
     def of(cls, topology: Topology) -> Wiring:
-        """The wiring of a topology."""
         positions = {node.name: position for position, node in enumerate(topology.nodes)}
         rows: dict[int, Row] = {position: {} for position in range(len(topology.nodes))}
         for index, link in enumerate(topology.links):
             a, b = positions[link.a.node], positions[link.b.node]
-            rows[a][b] = rows[b][a] = (*rows[a].get(b, ()), index)  # one tuple, seen from both sides
+            rows[a][b] = rows[b][a] = (*rows[a].get(b, ()), index)
         return cls(
             nodes=topology.nodes,
             links=topology.links,
@@ -43,49 +40,42 @@ class Wiring:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes that are there, in order."""
         return tuple(self.nodes[position].name for position in sorted(self.rows))
 
     def position(self, name: str) -> int:
-        """Where a node stands in the tuples; InputError if it is not there."""
+        """Return the index of a node; raise InputError if the wiring has no such node."""
         position = self.positions.get(name)
         if position is None or position not in self.rows:
             raise no_such_node(name, self.names)
         return position
 
     def node(self, name: str) -> Node:
-        """The node of that name."""
         return self.nodes[self.position(name)]
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """The nodes at the other ends of its cables, each once, in order."""
-        return tuple(self.nodes[position].name for position in sorted(self.rows[self.position(name)]))
+        return tuple(
+            self.nodes[position].name for position in sorted(self.rows[self.position(name)])
+        )
 
     def degree(self, name: str) -> int:
-        """How many cables it has."""
         return sum(map(len, self.rows[self.position(name)].values()))
 
     def links_of(self, name: str) -> tuple[Link, ...]:
-        """Its cables, in order of its own ports."""
         row = self.rows[self.position(name)]
         links = [self.links[index] for indexes in row.values() for index in indexes]
         return tuple(sorted(links, key=lambda link: link.end_at(name).port))
 
     def links_between(self, one: str, other: str) -> tuple[Link, ...]:
-        """The parallel cables between two nodes; empty if there is none."""
         indexes = self.rows[self.position(one)].get(self.position(other), ())
         return tuple(self.links[index] for index in indexes)
 
     def uplinks(self, name: str) -> tuple[Link, ...]:
-        """Its cables to higher tiers, in order of its own ports."""
         return self._toward(name, 1)
 
     def downlinks(self, name: str) -> tuple[Link, ...]:
-        """Its cables to lower tiers, in order of its own ports."""
         return self._toward(name, -1)
 
     def _toward(self, name: str, direction: int) -> tuple[Link, ...]:
-        """The cables that lead up (1) or down (-1)."""
         here = self.tiers[self.position(name)]
         return tuple(
             link
@@ -94,15 +84,16 @@ class Wiring:
         )
 
     def without(self, *, links: Iterable[Link] = (), nodes: Iterable[str] = ()) -> Wiring:
-        """The wiring after these fail; only the rows that they touch are made anew."""
+        """Return the wiring after these fail; only the rows they touch are copied."""
         rows = dict(self.rows)
         for link in set(links):
             a, b = self.position(link.a.node), self.position(link.b.node)
             before = rows[a].get(b, ())
             after = tuple(index for index in before if self.links[index] != link)
             if len(after) == len(before):
-                raise InputError.one("topology", f"no link {link}", "name a link that it holds")
-            rows[a], rows[b] = _with(rows[a], b, after), _with(rows[b], a, after)
+                raise InputError.one("topology", f"no link {link}", "use a link of this topology")
+            rows[a] = _with(rows[a], b, after)
+            rows[b] = _with(rows[b], a, after)
         for dead in {self.position(name) for name in nodes}:
             for neighbour in rows.pop(dead):
                 rows[neighbour] = _with(rows[neighbour], dead, ())
@@ -110,7 +101,6 @@ class Wiring:
 
 
 def _with(row: Row, neighbour: int, links: tuple[int, ...]) -> Row:
-    """The row with other links to one neighbour; with none, the neighbour is gone from it."""
     changed = dict(row)
     if links:
         changed[neighbour] = links

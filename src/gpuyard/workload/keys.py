@@ -1,4 +1,4 @@
-"""The keys of a workload file: how each is written, what it defaults to, and which tasks use or need it."""
+"""Keys of a workload file: spelling, default, and the tasks that use or need them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuyard.catalog import Task
-from gpuyard.document import Keys
-from gpuyard.document.shape import Shape, fields_of
+from gpuyard.catalog.platforms import TaskName
+from gpuyard.document.field_types import FieldType, Keys, fields_of
 
-__all__ = ["ALL_TASKS", "INFERENCE", "TRAINING", "Entry", "Key", "Tasks", "entries", "keys_of"]
-
-ALL_TASKS: tuple[Task, ...] = typing.get_args(Task)
-TRAINING: tuple[Task, ...] = ("pretraining", "finetuning")
-INFERENCE: tuple[Task, ...] = ("inference",)
+ALL_TASKS: tuple[TaskName, ...] = typing.get_args(TaskName)
+TRAINING: tuple[TaskName, ...] = ("pretraining", "finetuning")
+INFERENCE: tuple[TaskName, ...] = ("inference",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """Written on a field: the tasks that use its key, and those that cannot do without it."""
+    """Annotation of a field: the tasks that use its key, and those that require it."""
 
-    used: tuple[Task, ...]
-    needed: tuple[Task, ...] = ()
+    used: tuple[TaskName, ...]
+    needed: tuple[TaskName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +30,15 @@ class Key:
 
     word: str  # as the file spells it
     attribute: str
-    shape: Shape
+    type: FieldType
     tasks: Tasks
     default: object  # None where there is none
     required: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A key of one workload with its value there."""
+class KeyValue:
+    """A key of a workload with its value."""
 
     path: str
     key: Key
@@ -49,40 +46,43 @@ class Entry:
     section: type
 
     @property
-    def given(self) -> bool:
-        """True when the value is not the one that stands in for a missing key."""
+    def given(self) -> bool:  # a key written with its default counts as not given
         return self.value != self.key.default
 
 
 @functools.cache
 def keys_of(record: type) -> tuple[Key, ...]:
-    """The keys of a section; one without a `Tasks` is used by every task that uses the section."""
+    """Return the keys of a section; a key without `Tasks` is used by all tasks of the section."""
     hints = typing.get_type_hints(record, include_extras=True)
     defaults = {field.name: field.default for field in dataclasses.fields(record)}
-    found: list[Key] = []
+    keys: list[Key] = []
     for field in fields_of(record):
         extras = typing.get_args(hints[field.name])[1:]
         tasks = next((extra for extra in extras if isinstance(extra, Tasks)), Tasks(used=ALL_TASKS))
         default = None if field.required else defaults[field.name]
-        found.append(
+        keys.append(
             Key(
                 word=field.key(Keys.BARE),
                 attribute=field.name,
-                shape=field.shape,
+                type=field.type,
                 tasks=tasks,
                 default=default,
                 required=field.required,
             )
         )
-    return tuple(found)
+    return tuple(keys)
 
 
-def entries(workload: object, section: str = "") -> Iterator[Entry]:
-    """Every key of the workload's own sections with its value, a section before its keys."""
+def entries(workload: object, section: str = "") -> Iterator[KeyValue]:
+    """Yield every key of the workload's own sections with its value, a section before its keys."""
     record: type = workload.__class__
     for key in keys_of(record):
         value = getattr(workload, key.attribute)
         path = f"{section}.{key.word}" if section else key.word
-        yield Entry(path=path, key=key, value=value, section=record)
-        if not section and dataclasses.is_dataclass(value) and type(value).__module__.startswith("gpuyard.workload."):
+        yield KeyValue(path=path, key=key, value=value, section=record)
+        if (
+            not section
+            and dataclasses.is_dataclass(value)
+            and type(value).__module__.startswith("gpuyard.workload.")
+        ):
             yield from entries(value, path)

@@ -1,25 +1,25 @@
-"""The model that a workload names: a row of the catalog, a Hugging Face config, or a shape written out."""
+"""The model of a workload: a catalog row, a Hugging Face config, or a shape written in the file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuyard.catalog import Catalog, Model, Transformer
-from gpuyard.errors import InputError, nearest
-from gpuyard.workload.finding import Finding
-
-__all__ = ["CUSTOM", "ModelReader", "find_model", "no_files"]
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.models import Model, Transformer
+from gpuyard.errors import InputError, Problem, closest_match
 
 CUSTOM = "custom"
-ModelReader = Callable[[str], Model]  # from a path as written, beside the workload file
+ModelReader = Callable[[str], Model]  # from a path relative to the workload file
 
 
-def find_model(written: str | Transformer | None, catalog: Catalog, read: ModelReader) -> Model | Finding | None:
-    """The model, or what is wrong with its name; None where the file names none."""
+def find_model(
+    written: str | Transformer | None, catalog: Catalog, read: ModelReader
+) -> Model | Problem | None:
+    """Return the model, the problem with its name, or None if the file names no model."""
     if written is None:
         return None
     if isinstance(written, Transformer):
-        return _of_shape(written)
+        return _model_of_shape(written)
     wanted = written.casefold()
     for row in catalog.models:
         if wanted in (name.casefold() for name in (row.name, *row.aliases)):
@@ -31,32 +31,36 @@ def find_model(written: str | Transformer | None, catalog: Catalog, read: ModelR
     except InputError as error:
         first, *more = error.problems
         rest = f" (and {len(more)} more)" if more else ""
-        return Finding(path="model", what=f"{first.where}: {first.what}{rest}", fix=first.fix)
+        return Problem(where="model", what=f"{first.where}: {first.what}{rest}", fix=first.fix)
 
 
 def no_files(written: str) -> Model:
-    """Refuses a path, where there is no file to be beside."""
-    raise InputError.one(written, "a path can only be read beside a workload file", "save the workload to a file first")
+    """Reject a model path when the workload is not read from a file."""
+    raise InputError.one(
+        written,
+        "a model path needs a workload file to be relative to",
+        "save the workload to a file first",
+    )
 
 
 def _is_path(written: str) -> bool:
-    """True of what can only be a path; `meta-llama/Llama-3.1-8B` is a name on a hub."""
+    """Not true for `meta-llama/Llama-3.1-8B`, which is a name on a model hub."""
     return written.startswith(("./", "../", "/", "~/")) or written.endswith(".json")
 
 
-def _unknown(written: str, catalog: Catalog) -> Finding:
-    """A name that the catalog does not have."""
+def _unknown(written: str, catalog: Catalog) -> Problem:
     names = {name: row.name for row in catalog.models for name in (row.name, *row.aliases)}
-    meant = names.get(nearest(written, names) or nearest(written.rpartition("/")[2], names) or "")
-    described = "describe it under model: (layers, hidden, heads, ffn, vocab)"
-    fix = f'use "{meant}", or {described}' if meant else f"`gpuyard catalog models` lists them; or {described}"
+    meant = names.get(
+        closest_match(written, names) or closest_match(written.rpartition("/")[2], names) or ""
+    )
+    suggestion = f'use "{meant}"' if meant else "see `gpuyard catalog models`"
+    fix = f"{suggestion}, or describe it under model: (layers, hidden, heads, ffn, vocab)"
     if "/" in written:
         fix += ", or give its config.json as ./config.json"
-    return Finding(path="model", what=f'no model named "{written}"', fix=fix)
+    return Problem(where="model", what=f'no model named "{written}"', fix=fix)
 
 
-def _of_shape(shape: Transformer) -> Model:
-    """A model of that shape; its size is counted from it."""
+def _model_of_shape(shape: Transformer) -> Model:
     active = shape.active_parameters() if shape.moe else None
     return Model(
         name=CUSTOM,

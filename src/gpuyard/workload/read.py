@@ -1,4 +1,4 @@
-"""A workload file to a Workload: read, decoded, its model found, and every rule checked."""
+"""Read a workload file: parse, decode, resolve its model and check every rule."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import dataclasses
 import re
 from pathlib import Path
 
-from gpuyard.catalog import Catalog, Model
 from gpuyard.catalog.huggingface import read_config
-from gpuyard.document import Document, Keys, Mapping, Scalar, Sequence, decode, read_text, read_yaml
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.models import Model
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_text, read_yaml
+from gpuyard.document.tree import Document, Mapping, Scalar, Sequence
 from gpuyard.errors import InputError, Problem
-from gpuyard.workload.checks import CHECKS
-from gpuyard.workload.finding import Finding
+from gpuyard.workload.checks.check_list import check_workload
 from gpuyard.workload.misplaced import misplaced_keys
 from gpuyard.workload.model import ModelReader, find_model, no_files
 from gpuyard.workload.where import region_of
 from gpuyard.workload.workload import Workload, WorkloadFile
 
-__all__ = ["own_catalogs", "parse_workload", "read_workload"]
-
 
 def read_workload(path: Path, catalog: Catalog) -> Workload:
-    """The workload that the file describes; InputError with every problem if there is any."""
+    """Return the workload that a file describes; InputError lists every problem."""
 
     def read(written: str) -> Model:
-        """The model of a config beside the file."""
         return read_config(path.parent / Path(written).expanduser())
 
     document = read_yaml(read_text(path), str(path))
     workload = _workload(document, catalog, read)
     missing = _missing_files(workload, path.parent)
     if missing:
-        raise InputError(_in_order(document, missing))
+        raise InputError(_located(document, missing))
     return workload
 
 
 def parse_workload(text: str, file: str, catalog: Catalog) -> Workload:
-    """The workload that the text describes, without reading anything else; `file` is for places and the name."""
+    """Return the workload that a text describes, without reading other files."""
     return _workload(read_yaml(text, file), catalog, no_files)
 
 
 def own_catalogs(path: Path) -> tuple[Path, ...]:
-    """The user's catalog files that a workload file names; they are needed before the workload can be read."""
+    """Return the user's catalog files that a workload file names; loaded before the workload."""
     document = read_yaml(read_text(path), str(path))
     node = document.root
     for key in ("where", "catalog"):
@@ -50,27 +50,33 @@ def own_catalogs(path: Path) -> tuple[Path, ...]:
         node = child
     items = node.items if isinstance(node, Sequence) else ()
     named = [path.parent / item.text for item in items if isinstance(item, Scalar)]
-    missing = [_no_file(f"where.catalog[{index}]", file) for index, file in enumerate(named) if not file.exists()]
+    missing = [
+        _no_file(f"where.catalog[{index}]", file)
+        for index, file in enumerate(named)
+        if not file.exists()
+    ]
     if missing:
-        raise InputError(_in_order(document, missing))
+        raise InputError(_located(document, missing))
     return tuple(named)
 
 
 def _workload(document: Document, catalog: Catalog, read: ModelReader) -> Workload:
-    """The workload of a file that was read."""
     spec = _spec(document)
-    found = find_model(spec.model, catalog, read)
-    workload = _resolved(spec, None if isinstance(found, Finding) else found, document.file)
-    findings = [finding for check in CHECKS for finding in check(workload, catalog)]
-    if isinstance(found, Finding):  # a model that is not known is not also missing
-        findings = [found, *(finding for finding in findings if finding.path != "model")]
-    if findings:
-        raise InputError(_in_order(document, findings))
+    model = find_model(spec.model, catalog, read)
+    known_model = None if isinstance(model, Problem) else model
+    workload = resolve(spec, known_model, document.file)
+    problems = [
+        Problem(where=finding.where, what=finding.what, fix=finding.fix)
+        for finding in check_workload(workload, catalog)
+    ]
+    if isinstance(model, Problem):  # an unknown model is not reported as missing too
+        problems = [model, *(problem for problem in problems if problem.where != "model")]
+    if problems:
+        raise InputError(_located(document, problems))
     return workload
 
 
 def _spec(document: Document) -> WorkloadFile:
-    """The file's contents; a key in the wrong section is told its place."""
     try:
         return decode(document.root, WorkloadFile, Keys.BARE)
     except InputError as error:
@@ -78,8 +84,8 @@ def _spec(document: Document) -> WorkloadFile:
         raise InputError(moved.get(problem.where, problem) for problem in error.problems) from None
 
 
-def _resolved(spec: WorkloadFile, model: Model | None, file: str) -> Workload:
-    """The workload with its model; a file gives its name, and a zone its region, where they are left out."""
+def resolve(spec: WorkloadFile, model: Model | None, file: str) -> Workload:
+    """Return the workload with its model, a name from the file and a region from the zone."""
     where = spec.where
     if where.region is None and where.zone is not None:
         where = dataclasses.replace(where, region=region_of(where.zone))
@@ -93,26 +99,25 @@ def _resolved(spec: WorkloadFile, model: Model | None, file: str) -> Workload:
 
 
 def _slug(stem: str) -> str:
-    """A file's name as a workload's."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem)[:63].strip("._-") or "workload"
 
 
-def _in_order(document: Document, findings: list[Finding]) -> list[Problem]:
-    """The findings as problems with their lines, from the top of the file down."""
-    placed = [(document.place(finding.path), finding) for finding in findings]
-    placed.sort(key=lambda pair: pair[0].line or 0)
-    return [place.problem(finding.what, finding.fix) for place, finding in placed]
+def _located(document: Document, problems: list[Problem]) -> list[Problem]:
+    """Replace key paths by locations in the file, in the order of lines."""
+    located = [(document.location(problem.where), problem) for problem in problems]
+    located.sort(key=lambda pair: pair[0].line or 0)
+    return [location.problem(problem.what, problem.fix) for location, problem in located]
 
 
-def _missing_files(workload: Workload, folder: Path) -> list[Finding]:
-    """Files that the workload names and that are not there."""
-    named = [(f"where.catalog[{index}]", written) for index, written in enumerate(workload.where.catalog)]
+def _missing_files(workload: Workload, folder: Path) -> list[Problem]:
+    named = [
+        (f"where.catalog[{index}]", written) for index, written in enumerate(workload.where.catalog)
+    ]
     if workload.traffic is not None and workload.traffic.trace is not None:
         named.append(("traffic.trace", workload.traffic.trace))
     return [_no_file(path, folder / text) for path, text in named if not (folder / text).exists()]
 
 
-def _no_file(path: str, file: Path) -> Finding:
-    """A file that is not there."""
-    fix = "give its path from the folder of this workload file"
-    return Finding(path=path, what=f"no such file: {file}", fix=fix)
+def _no_file(path: str, file: Path) -> Problem:
+    fix = "give its path relative to this workload file"
+    return Problem(where=path, what=f"no such file: {file}", fix=fix)

@@ -1,45 +1,70 @@
-"""What the result has to meet: time, money, latency, load, precision."""
+"""Requirements of a workload: time, cost, latency, load, precision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gpuyard.catalog import Framework, Task
-from gpuyard.document import Doc
+from gpuyard.catalog.chips import Framework
+from gpuyard.catalog.platforms import TaskName
+from gpuyard.document.field_types import Doc
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATE, RATIO
 from gpuyard.workload.keys import INFERENCE, TRAINING, Tasks
 
-__all__ = ["Precision", "Requirements"]
-
-Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
-_FINITE: tuple[Task, ...] = (*TRAINING, "graphics", "hpc")  # work that ends
-_LASTING: tuple[Task, ...] = ("inference", "graphics")  # a service that runs until it is stopped
+PrecisionName = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
+_FINITE: tuple[TaskName, ...] = (*TRAINING, "graphics", "hpc")  # batch jobs
+_LASTING: tuple[TaskName, ...] = ("inference", "graphics")  # long-running services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """Limits that a plan must keep; what is left out is not limited."""
+    """Limits that a plan must meet; a key left out is not limited."""
 
-    deadline_s: Annotated[float | None, DURATION, Tasks(used=_FINITE), Doc("the work is finished by then")] = None
-    budget_usd: Annotated[float | None, MONEY, Tasks(used=_FINITE), Doc("the whole run costs no more")] = None
-    hourly_budget_usd_per_hour: Annotated[
-        float | None, PRICE_PER_HOUR, Tasks(used=_LASTING), Doc("the service costs no more an hour")
+    deadline_s: Annotated[
+        float | None, DURATION, Tasks(used=_FINITE), Doc("maximum time until the work is done")
     ] = None
-    ttft_s: Annotated[float | None, DURATION, Tasks(used=INFERENCE), Doc("mean time to the first token")] = None
+    budget_usd: Annotated[
+        float | None, MONEY, Tasks(used=_FINITE), Doc("maximum cost of the whole run")
+    ] = None
+    hourly_budget_usd_per_hour: Annotated[
+        float | None,
+        PRICE_PER_HOUR,
+        Tasks(used=_LASTING),
+        Doc("maximum cost of the service per hour"),
+    ] = None
+    ttft_s: Annotated[
+        float | None, DURATION, Tasks(used=INFERENCE), Doc("mean time to first token (TTFT)")
+    ] = None
     tpot_s: Annotated[
-        float | None, DURATION, Tasks(used=INFERENCE), Doc("mean time of each output token after the first")
+        float | None,
+        DURATION,
+        Tasks(used=INFERENCE),
+        Doc("mean time per output token after the first (TPOT)"),
     ] = None
     p99_s: Annotated[
-        float | None, DURATION, Tasks(used=INFERENCE), Doc("99 of 100 requests are answered in full by then")
+        float | None,
+        DURATION,
+        Tasks(used=INFERENCE),
+        Doc("99th percentile of the end-to-end latency of a request"),
     ] = None
-    requests_per_s: Annotated[float | None, RATE, Tasks(used=INFERENCE), Doc("requests that arrive")] = None
+    requests_per_s: Annotated[
+        float | None, RATE, Tasks(used=INFERENCE), Doc("arrival rate of requests (open loop)")
+    ] = None
+    confidence_ratio: Annotated[
+        float,
+        RATIO,
+        Doc("chance with which a plan must meet each limit; 50 % is the nominal prediction"),
+    ] = 0.9
     precision: Annotated[
-        Precision | None, Doc("data type of the arithmetic; default: chosen by what the chips can do")
+        PrecisionName | None,
+        Doc("compute dtype; default: bf16 for training, by chip and checkpoint for serving"),
     ] = None
     availability_ratio: Annotated[
-        float | None, RATIO, Doc("share of time with useful progress (goodput), or with the service up")
+        float | None,
+        RATIO,
+        Doc("goodput of a run, or uptime of a service"),
     ] = None
     framework: Annotated[
-        Framework | None, Doc("software that the code is written for; chips that cannot run it are left out")
+        Framework | None,
+        Doc("framework of the code; chips that do not run it are excluded"),
     ] = None

@@ -1,14 +1,14 @@
-"""Commented files to start from, one for each task."""
+"""Commented starter files, one per task."""
 
 from __future__ import annotations
 
 import importlib.resources
 
-from gpuyard.catalog import Task
-
-__all__ = ["starter"]
+from gpuyard.catalog.platforms import TaskName
 
 
-def starter(task: Task) -> str:
-    """A workload file of that task, with comments, that passes its own checks."""
-    return (importlib.resources.files("gpuyard.workload") / "starters" / f"{task}.yaml").read_text(encoding="utf-8")
+def starter(task: TaskName) -> str:
+    """Return a commented workload file for the task; it passes its own checks."""
+    return (importlib.resources.files("gpuyard.workload") / "starters" / f"{task}.yaml").read_text(
+        encoding="utf-8"
+    )

@@ -1,24 +1,25 @@
-"""Graphics and high-performance computing: each use has the numbers that a plan for it needs."""
+"""Checks of graphics and HPC sections: each use has the keys that a plan needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.catalog import Catalog
-from gpuyard.errors import nearest
-from gpuyard.workload.finding import Finding
+from gpuyard.catalog.load import Catalog
+from gpuyard.errors import Problem, closest_match
 from gpuyard.workload.keys import entries
 from gpuyard.workload.workload import Workload
 
-__all__ = ["has_graphics_numbers", "has_hpc_numbers", "is_measured_on_something_known"]
+_RENDER_KEYS = ("frames", "frame_time", "measured_on")
+_NEEDED = {"virtual-workstation": ("sessions",), "video": ("sessions",), "rendering": _RENDER_KEYS}
+_UNUSED = {
+    "virtual-workstation": _RENDER_KEYS,
+    "video": (*_RENDER_KEYS, "displays"),
+    "rendering": ("sessions", "displays"),
+}
 
-_FRAME = ("frames", "frame_time", "measured_on")
-_NEEDED = {"virtual-workstation": ("sessions",), "video": ("sessions",), "rendering": _FRAME}
-_FOREIGN = {"virtual-workstation": _FRAME, "video": (*_FRAME, "displays"), "rendering": ("sessions", "displays")}
 
-
-def has_graphics_numbers(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
-    """The keys that this use of graphics needs, and none that belong to another use."""
+def check_graphics(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
+    """Report missing and unused keys of this use of graphics."""
     graphics = workload.graphics
     if graphics is None:
         return
@@ -27,42 +28,52 @@ def has_graphics_numbers(workload: Workload, _catalog: Catalog) -> Iterator[Find
         if section != "graphics" or not word:
             continue
         if entry.value is None and word in _NEEDED[graphics.use]:
-            yield Finding(
-                path="graphics",
+            yield Problem(
+                where="graphics",
                 what=f'use: {graphics.use} needs "{word}"',
-                fix=f"add {word}: <{entry.key.shape.doc}>",
+                fix=f"add {word}: <{entry.key.type.doc}>",
             )
-        if entry.given and word in _FOREIGN[graphics.use]:
-            yield Finding(
-                path=entry.path, what=f"use: {graphics.use} does not use {word}", fix="remove it, or change use"
+        if entry.given and word in _UNUSED[graphics.use]:
+            yield Problem(
+                where=entry.path,
+                what=f"use: {graphics.use} does not use {word}",
+                fix="remove it, or change use",
             )
 
 
-def has_hpc_numbers(workload: Workload, _catalog: Catalog) -> Iterator[Finding]:
-    """How much there is to compute, once, and the traffic where memory is the bound."""
+def check_hpc(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
+    """Report an amount of work that is missing or given twice, and missing memory traffic."""
     hpc = workload.hpc
     if hpc is None:
         return
     if hpc.flop_count is None and hpc.cpu_hours_count is None:
-        yield Finding(
-            path="hpc",
-            what="nothing says how much there is to compute",
-            fix="add cpu_hours: <core-hours on CPUs>, or flop: <such as 1e21>",
+        yield Problem(
+            where="hpc",
+            what="the amount of work is missing",
+            fix="add cpu_hours: <CPU core-hours>, or flop: <such as 1e21>",
         )
     if hpc.flop_count is not None and hpc.cpu_hours_count is not None:
-        yield Finding(path="hpc.cpu_hours", what="the work is counted twice, in flop and in cpu_hours", fix="keep one")
+        yield Problem(
+            where="hpc.cpu_hours",
+            what="the amount of work is given twice, in flop and in cpu_hours",
+            fix="keep one",
+        )
     if hpc.bound == "bandwidth" and hpc.flop_count is not None and hpc.bytes_per_flop is None:
-        yield Finding(
-            path="hpc.bound",
-            what="bandwidth is the bound, and nothing says how many bytes an operation moves",
-            fix="add bytes_per_flop: <such as 6>, or count the work with cpu_hours",
+        yield Problem(
+            where="hpc.bound",
+            what="a memory-bound code with flop needs its memory traffic per FLOP",
+            fix="add bytes_per_flop: <such as 6>, or use cpu_hours instead of flop",
         )
     if hpc.measured_on is not None and hpc.cpu_hours_count is None:
-        yield Finding(path="hpc.measured_on", what="there is no cpu_hours that was measured", fix="add cpu_hours")
+        yield Problem(
+            where="hpc.measured_on",
+            what="measured_on is given without cpu_hours",
+            fix="add cpu_hours, or remove measured_on",
+        )
 
 
-def is_measured_on_something_known(workload: Workload, catalog: Catalog) -> Iterator[Finding]:
-    """Chips and machines that the catalog does not have."""
+def check_measured_on(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
+    """Report chips and machines that the catalog does not have."""
     chips = [name for chip in catalog.chips for name in (chip.name, *chip.aliases)]
     machines = [machine.name for machine in catalog.machines]
     for section, value, known in (
@@ -72,9 +83,10 @@ def is_measured_on_something_known(workload: Workload, catalog: Catalog) -> Iter
         name = value.measured_on if value is not None else None
         if name is None or name.casefold() in {known_name.casefold() for known_name in known}:
             continue
-        meant = nearest(name, known)
-        yield Finding(
-            path=f"{section}.measured_on",
-            what=f'the catalog has no chip{" or machine" if section == "hpc" else ""} named "{name}"',
-            fix=f'use "{meant}"' if meant else "`gpuyard catalog chips` lists them",
+        noun = "chip or machine" if section == "hpc" else "chip"
+        meant = closest_match(name, known)
+        yield Problem(
+            where=f"{section}.measured_on",
+            what=f'the catalog has no {noun} named "{name}"',
+            fix=f'use "{meant}"' if meant else "see `gpuyard catalog chips`",
         )

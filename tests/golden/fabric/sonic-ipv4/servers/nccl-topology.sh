@@ -1,10 +1,11 @@
 #!/bin/sh
 # Prints NCCL's topology file for this host: sh nccl-topology.sh > /etc/nccl/topology.xml
-# The GPUs and the NICs of a rail stand under one PCI bridge; bus numbers and NUMA nodes are read from the host.
+# GPUs and NICs of a rail share a PCI bridge; bus numbers and NUMA nodes are read from the host.
 set -e
 sys=${SYSFS:-/sys}
 rails="0/gpu0_eth:gpu0_rdma 1/gpu1_eth:gpu1_rdma"
-buses=$(nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader | tr 'A-Z' 'a-z' | sed 's/^0000\(....:\)/\1/')
+buses=$(nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader |
+  tr 'A-Z' 'a-z' | sed 's/^0000\(....:\)/\1/')
 first() { echo "$1" | cut -d/ -f2 | cut -d, -f1 | cut -d: -f1; }
 numa() { cat "$sys/class/net/$(first "$1")/device/numa_node"; }
 pci() { echo "      <pci busid=\"$1\" class=\"$2\">$3</pci>"; }
@@ -21,7 +22,8 @@ for node in $(for rail in $rails; do numa "$rail"; done | sort -nu); do
     done
     for pair in $(echo "${rail##*/}" | tr , ' '); do
       bus=$(basename "$(readlink -f "$sys/class/net/${pair%%:*}/device")")
-      pci "$bus" 0x020000 "<nic><net name=\"${pair##*:}\" port=\"1\" speed=\"400000\"/></nic>"
+      net="<net name=\"${pair##*:}\" port=\"1\" speed=\"400000\"/>"
+      pci "$bus" 0x020000 "<nic>$net</nic>"
     done
     echo "    </pci>"
   done

@@ -1,4 +1,4 @@
-"""Open sections, kept frozen; and records of a name and one value."""
+"""FrozenJson sections, and records of a name and one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.document import AtLeast, Keys, Settings, decode, dump_json, json_schema, load_json, plain, read_yaml
+from gpuyard.document.decode import decode
+from gpuyard.document.encode import dump_json, load_json, plain
+from gpuyard.document.field_types import AtLeast, Keys
+from gpuyard.document.frozen_json import FrozenJson
+from gpuyard.document.read import read_yaml
+from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
 
 
@@ -24,10 +29,10 @@ class Stock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hall:
-    """A hall with machines and settings."""
+    """A record with named items and a free-form section."""
 
     stock: tuple[Stock, ...] = ()
-    stage: Settings | None = None
+    stage: FrozenJson | None = None
 
 
 def read(text: str) -> Hall:
@@ -42,7 +47,7 @@ trees = st.recursive(
 )  # fmt: skip
 
 
-def test_any_keys_are_kept_whatever_their_order() -> None:
+def test_frozen_json_ignores_key_order() -> None:
     one = read("stage: {a: 1, b: [x, 2026-08-21, null], c: {d: true}}").stage
     other = read("stage: {c: {d: true}, b: [x, 2026-08-21, null], a: 1}").stage
     assert one == other
@@ -52,8 +57,8 @@ def test_any_keys_are_kept_whatever_their_order() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=4), trees, max_size=4))
-def test_settings_survive_json(tree: dict[str, object]) -> None:
-    hall = Hall(stage=Settings.of(tree))  # type: ignore[arg-type]
+def test_frozen_json_round_trips(tree: dict[str, object]) -> None:
+    hall = Hall(stage=FrozenJson.of(tree))  # type: ignore[arg-type]
     assert load_json(dump_json(hall), Hall) == hall
     assert plain(hall) == {"stock": [], "stage": hall.stage.plain() if hall.stage else None}
 
@@ -64,18 +69,18 @@ def test_settings_survive_json(tree: dict[str, object]) -> None:
         ("stage: 3", 'f.yaml:1: stage: expected keys and values, got "3"'),
         ("stage: [a]", "f.yaml:1: stage: expected keys and values, got a list"),
         ("stage:\n  a: {b: [1e999]}", "f.yaml:2: stage.a.b[0]: not a finite number"),
-        ("stock: {dgx: many}", 'f.yaml:1: stock.dgx: expected a whole number, got "many"'),
+        ("stock: {dgx: many}", 'f.yaml:1: stock.dgx: expected an integer, got "many"'),
         ("stock: {dgx: 0}", "f.yaml:1: stock.dgx: 0 is below 1"),
         ("stock: {dgx: }", "f.yaml:1: stock.dgx: no value"),
     ],
 )
-def test_what_does_not_fit_is_refused_at_its_line(text: str, message: str) -> None:
+def test_wrong_value_raises_input_error_with_line(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read(text)
     assert message in str(caught.value)
 
 
-def test_a_name_and_one_value_may_be_written_short() -> None:
+def test_record_of_name_and_value_has_short_form() -> None:
     long = read("stock: [{name: dgx, count: 16}]")
     assert read("stock: {dgx: 16}") == read("stock: {dgx: {count: 16}}") == long
     validator = jsonschema.Draft202012Validator(json_schema(Hall, Keys.BARE, "Hall"))
@@ -85,14 +90,14 @@ def test_a_name_and_one_value_may_be_written_short() -> None:
     assert not validator.is_valid({"stage": [1]})
 
 
-def test_a_place_is_the_line_of_the_key() -> None:
+def test_location_is_line_of_key() -> None:
     document = read_yaml("stage:\n\n  a:\n    b: 1\n", "f.yaml")
-    assert str(document.place("stage")) == "f.yaml:1: stage"
-    assert str(document.place("stage.a")) == "f.yaml:3: stage.a"
-    assert str(document.place("stage.a.b")) == "f.yaml:4: stage.a.b"
+    assert str(document.location("stage")) == "f.yaml:1: stage"
+    assert str(document.location("stage.a")) == "f.yaml:3: stage.a"
+    assert str(document.location("stage.a.b")) == "f.yaml:4: stage.a.b"
 
 
 @pytest.mark.parametrize("text", ["[" * 300_000, "{a: " * 300_000, "- " * 300_000, "? " * 300_000])
-def test_no_nest_is_deep_enough_to_crash(text: str) -> None:
+def test_deep_nesting_raises_input_error(text: str) -> None:
     with pytest.raises(InputError, match="nested too deep"):
         read_yaml(text, "f.yaml")
