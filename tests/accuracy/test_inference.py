@@ -16,33 +16,35 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.catalog import load_catalog
-from gpuyard.simulate.serving import Score, score
+from gpuyard.catalog.load import load_catalog
+from gpuyard.simulate.serving.score import ServingScore, score
 
 CURATED = Path(__file__).parent / "inference_runs.csv"
 MOST_ROWS = 200
 
 
-def scored(path: Path) -> Score:
+def scored(path: Path) -> ServingScore:
     """The score of a table."""
     with path.open(newline="", encoding="utf-8") as file:
         return score(csv.DictReader(file), load_catalog())
 
 
 @pytest.fixture(scope="module")
-def curated() -> Score:
+def curated() -> ServingScore:
     """The score of the curated rows."""
     return scored(CURATED)
 
 
-def test_the_table_is_small_and_every_row_of_it_is_scored(curated: Score) -> None:
+def test_the_table_is_small_and_every_row_of_it_is_scored(curated: ServingScore) -> None:
     assert 150 <= curated.rows <= MOST_ROWS
     assert not curated.unsupported
     assert curated.scored == curated.rows
 
 
-def test_errors_stay_within_what_is_stated(curated: Score) -> None:
-    throughput, tpot, ttft, e2e = (getattr(curated.metrics, name) for name in ("throughput", "tpot", "ttft", "e2e"))
+def test_errors_stay_within_what_is_stated(curated: ServingScore) -> None:
+    throughput, tpot, ttft, e2e = (
+        getattr(curated.metrics, name) for name in ("throughput", "tpot", "ttft", "e2e")
+    )
     assert throughput.rows > 90
     assert throughput.median_abs_error < 0.10
     assert tpot.rows > 40
@@ -52,7 +54,7 @@ def test_errors_stay_within_what_is_stated(curated: Score) -> None:
     assert abs(throughput.bias) < 0.15
 
 
-def test_offline_throughput_is_close(curated: Score) -> None:
+def test_offline_throughput_is_close(curated: ServingScore) -> None:
     offline = next(group for group in curated.by_scenario if group.name == "offline max-throughput")
     found = offline.metrics.throughput
     assert found.rows > 60

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf import read_calibration
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.calibration import read_calibration
 from gpuyard.perf.profiles import choose_profile
-from gpuyard.perf.published import precision_of
-from gpuyard.perf.runs import Runs, read_runs
+from gpuyard.perf.published_run import precision_of
+from gpuyard.perf.runs import PublishedRuns, read_runs
 from gpuyard.perf.score import errors, predict, predicted_bytes, scored_rows, source_of
 
 CURATED = Path(__file__).parent / "training_runs.csv"
@@ -48,29 +48,32 @@ def whole() -> Path:
     return path
 
 
-def means(runs: Runs) -> dict[str, float]:
+def means(runs: PublishedRuns) -> dict[str, float]:
     """Mean absolute errors by kind: dense and mixtures of experts on any chip, TPUs, and memory."""
     rows = scored_rows(runs)
     predicted, measured = predict(runs, read_calibration(), rows), runs.reference_s[rows]
     experts = runs.arch.experts[rows] > 0
     tpu = np.array([runs.silicon[i].generation == "tpu" for i in rows])
-    found = {name: errors(predicted[part], measured[part]) for name, part in (("dense", ~experts), ("moe", experts), ("tpu", tpu))}  # fmt: skip
+    found = {
+        name: errors(predicted[part], measured[part])
+        for name, part in (("dense", ~experts), ("moe", experts), ("tpu", tpu))
+    }
     found["memory"] = errors(predicted_bytes(runs), runs.memory_bytes)
     assert all(group.mean_abs_error is not None for group in found.values())
     return {name: float(group.mean_abs_error or 0.0) for name, group in found.items()}
 
 
-def supported_ratio(runs: Runs) -> float:
+def supported_ratio(runs: PublishedRuns) -> float:
     """The share of the rows that the model can express."""
     return len(runs.rows) / (len(runs.rows) + len(runs.unsupported))
 
 
 @pytest.fixture(scope="module")
-def curated() -> Runs:
+def curated() -> PublishedRuns:
     return read_runs(table(CURATED), load_catalog())
 
 
-def test_the_curated_rows(curated: Runs) -> None:
+def test_the_curated_rows(curated: PublishedRuns) -> None:
     assert supported_ratio(curated) >= 0.95
     found = means(curated)
     assert found["dense"] <= 0.055
@@ -81,7 +84,7 @@ def test_the_curated_rows(curated: Runs) -> None:
     assert found["tpu"] <= 0.09
 
 
-def test_what_is_refused_says_why(curated: Runs) -> None:
+def test_what_is_refused_says_why(curated: PublishedRuns) -> None:
     for name, reason in curated.unsupported:
         assert reason, name
 
@@ -109,18 +112,30 @@ def test_the_curated_rows_are_of_the_whole_table_and_cover_it() -> None:
     rows, part = table(whole()), table(CURATED)
     known = {row["id"]: row for row in rows}
     for row in part:
-        assert {**row, "source": ""} == {**known[row["id"]], "source": ""}  # a citation may be shorter
+        assert {**row, "source": ""} == {
+            **known[row["id"]],
+            "source": "",
+        }  # a citation may be shorter
 
     def kinds(of: list[dict[str, str]]) -> set[tuple[str, ...]]:
         """What the rows are of."""
         return {
-            (source_of(row["id"]), row["chip"], row["arch_type"], precision_of(row["precision"]), row["task"])
+            (
+                source_of(row["id"]),
+                row["chip"],
+                row["arch_type"],
+                precision_of(row["precision"]),
+                row["task"],
+            )
             for row in of
         }
 
     def profiles(of: list[dict[str, str]]) -> set[str]:
         """The software of the rows."""
-        found = (choose_profile(row["framework"], row["measured_on"], row["chip"], row["precision"]) for row in of)
+        found = (
+            choose_profile(row["framework"], row["measured_on"], row["chip"], row["precision"])
+            for row in of
+        )
         return {profile.name for profile in found if profile}
 
     assert kinds(part) == kinds(rows)

@@ -8,34 +8,42 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf import (
-    Architecture,
-    Constants,
-    Layout,
-    Machine,
-    Memory,
-    Software,
-    StepTime,
-    architecture,
-    calibrated,
-    find_profile,
-    machine,
-    memory,
-    peak_flop_per_s,
-    read_calibration,
-    read_profiles,
-    silicon_of,
-    software,
-    step_time,
-)
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.calibration import read_calibration
+from gpuyard.perf.chip_kernels import calibrated, peak_flop_per_s, silicon_of, training_chip
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.perf.from_catalog import architecture
+from gpuyard.perf.layout import Architecture, Layout, Software, TrainingChip
+from gpuyard.perf.memory import Memory, memory
+from gpuyard.perf.profiles import find_profile, read_profiles
+from gpuyard.perf.software import software
+from gpuyard.perf.training import StepTime, step_time
 
 CATALOG = load_catalog()
-MODELS = ("gpt-3-175b", "llama-3-8b", "llama-3-70b", "gpt-oss-120b", "mixtral-8x7b", "deepseek-v3", "deepseek-v2-lite")
+MODELS = (
+    "gpt-3-175b",
+    "llama-3-8b",
+    "llama-3-70b",
+    "gpt-oss-120b",
+    "mixtral-8x7b",
+    "deepseek-v3",
+    "deepseek-v2-lite",
+)
 CHIPS = ("a100-80gb", "h100-sxm", "b200", "gb300", "mi300x", "tpu-v5e", "tpu-v5p")
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
 PROFILES = tuple(profile.name for profile in read_profiles())
-ONES = ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "grad_accum", "shard_ranks")
+ONES = (
+    "tp",
+    "pp",
+    "dp",
+    "cp",
+    "ep",
+    "expert_tensor_parallel",
+    "virtual_pipeline",
+    "micro_batch",
+    "grad_accum",
+    "shard_ranks",
+)
 DOMAINS = {"gb300": 72.0, "tpu-v5e": 256.0, "tpu-v5p": 8960.0}
 
 
@@ -45,9 +53,9 @@ class Case:
 
     arch: Architecture
     layout: Layout
-    chip: Machine
+    chip: TrainingChip
     soft: Software
-    constants: Constants
+    constants: TrainingConstants
 
     def step(self) -> StepTime:
         """The parts of a step."""
@@ -76,7 +84,7 @@ def changed(value: Any, **numbers: float) -> Any:
     return replace(value, **{name: number(found) for name, found in numbers.items()})
 
 
-def scaled(chip: Machine, times: float, *names: str) -> Machine:
+def scaled(chip: TrainingChip, times: float, *names: str) -> TrainingChip:
     """The chip with more (or less) of something."""
     return replace(chip, **{name: getattr(chip, name) * times for name in names})
 
@@ -96,12 +104,14 @@ def model(name: str, tokens: int = 2048, adapters: bool = False) -> Architecture
     return architecture(shape, tokens, adapters)
 
 
-def chip(name: str, precision: Any = "bf16", domain: float = 8.0, nic_bytes_per_s: float = 50e9) -> Machine:
+def chip(
+    name: str, precision: Any = "bf16", domain: float = 8.0, nic_bytes_per_s: float = 50e9
+) -> TrainingChip:
     """A chip of the catalog with the rates that its kernels reach."""
     row = CATALOG.chip(name)
     silicon = silicon_of(row)
     assert silicon
-    bare = machine(silicon, row, precision, domain, nic_bytes_per_s)
+    bare = training_chip(silicon, row, precision, domain, nic_bytes_per_s)
     return calibrated(bare, silicon, precision, read_calibration())
 
 
@@ -137,15 +147,25 @@ def reaches_host(name: str) -> bool:
 
 
 @st.composite
-def cases(draw: st.DrawFn, models: tuple[str, ...] = MODELS, profiles: tuple[str, ...] = PROFILES) -> Case:
+def cases(
+    draw: st.DrawFn, models: tuple[str, ...] = MODELS, profiles: tuple[str, ...] = PROFILES
+) -> Case:
     """Any model, chip, precision, software and layout that the model can express."""
     name, on = draw(st.sampled_from(models)), draw(st.sampled_from(CHIPS))
     precision = draw(st.sampled_from([kind for kind in PRECISIONS if runs_at(on, kind)]))
-    tp, pp, cp = draw(st.sampled_from((1, 2, 4, 8, 16))), draw(st.sampled_from((1, 1, 2, 3, 4, 8))), draw(_few)
+    tp, pp, cp = (
+        draw(st.sampled_from((1, 2, 4, 8, 16))),
+        draw(st.sampled_from((1, 1, 2, 3, 4, 8))),
+        draw(_few),
+    )
     dp = draw(st.sampled_from((1, 2, 4, 8, 32, 128, 1024)))
     shard = draw(st.sampled_from((1, dp * cp, max(dp * cp // 4, 1))))
     again = draw(st.sampled_from((0.0, 0.0, 0.5, 1.0)))
-    ep = min(draw(st.sampled_from((1, 2, 8, 64))), tp * dp * cp) if "gpt-3" not in name and "llama" not in name else 1
+    ep = (
+        min(draw(st.sampled_from((1, 2, 8, 64))), tp * dp * cp)
+        if "gpt-3" not in name and "llama" not in name
+        else 1
+    )
     return case(
         name,
         on,
@@ -159,7 +179,7 @@ def cases(draw: st.DrawFn, models: tuple[str, ...] = MODELS, profiles: tuple[str
         cp=cp,
         dp=dp,
         ep=ep,
-        vpp=draw(st.sampled_from((1, 2, 4))) if pp > 1 else 1,
+        virtual_pipeline=draw(st.sampled_from((1, 2, 4))) if pp > 1 else 1,
         micro_batch=draw(st.sampled_from((1, 2, 3, 8))),
         grad_accum=draw(st.sampled_from((1, 2, 7, 64))),
         seq_parallel=draw(st.sampled_from((0, 1))),

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import Calibration, Constants, find_profile, read_calibration, scalar
-from gpuyard.perf.calibration import PATH, effect_keys
+from gpuyard.perf.calibration import (
+    PATH,
+    TrainingCalibration,
+    effect_keys,
+    read_calibration,
+    scalar,
+)
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.perf.profiles import find_profile
 
 TABLE = tomllib.loads(PATH.read_text(encoding="utf-8"))
 CELLS = [(name, cell) for table in ("constant", "ratio") for name, cell in TABLE[table].items()]
@@ -20,7 +27,9 @@ UNITS = {"ratio", "s", "bytes", "passes", "tokens"}
 
 
 @pytest.mark.parametrize(("name", "cell"), CELLS, ids=[name for name, _ in CELLS])
-def test_every_number_is_within_its_bounds_and_has_a_meaning(name: str, cell: dict[str, Any]) -> None:
+def test_every_number_is_within_its_bounds_and_has_a_meaning(
+    name: str, cell: dict[str, Any]
+) -> None:
     assert cell["low"] <= cell["value"] <= cell["high"], name
     assert cell["low"] <= cell["start"] <= cell["high"], name
     assert cell["low"] < cell["high"], name
@@ -30,7 +39,7 @@ def test_every_number_is_within_its_bounds_and_has_a_meaning(name: str, cell: di
 
 
 def test_the_file_and_the_code_have_the_same_constants() -> None:
-    assert set(TABLE["constant"]) == {field.name for field in fields(Constants)}
+    assert set(TABLE["constant"]) == {field.name for field in fields(TrainingConstants)}
     assert set(TABLE) == {"constant", "ratio", "effect"}
 
 
@@ -45,7 +54,7 @@ def test_units_agree_with_names() -> None:
 
 def test_what_is_read_is_what_is_written() -> None:
     found = read_calibration()
-    for field in fields(Constants):
+    for field in fields(TrainingConstants):
         assert getattr(found.constants, field.name) == TABLE["constant"][field.name]["value"]
     assert dict(found.ratios) == {name: cell["value"] for name, cell in TABLE["ratio"].items()}
     assert dict(found.effects) == TABLE["effect"]
@@ -59,18 +68,29 @@ def test_scalars_of_the_software_stay_near_one() -> None:
 
 
 @given(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3))
-def test_a_scalar_is_the_product_of_its_effects(family: float, own: float, kind: float, moe: float) -> None:
-    effects = {"family|fsdp": family, "profile|automodel": own, "kind|moe": kind, "moe|automodel": moe}
+def test_a_scalar_is_the_product_of_its_effects(
+    family: float, own: float, kind: float, moe: float
+) -> None:
+    effects = {
+        "family|fsdp": family,
+        "profile|automodel": own,
+        "kind|moe": kind,
+        "moe|automodel": moe,
+    }
     given_effects = replace(read_calibration(), effects=effects)
     profile = find_profile("automodel")
     assert scalar(given_effects, profile, False) == pytest.approx(math.exp(family + own))
-    assert scalar(given_effects, profile, True) == pytest.approx(math.exp(family + own + kind + moe))
+    assert scalar(given_effects, profile, True) == pytest.approx(
+        math.exp(family + own + kind + moe)
+    )
 
 
 def test_a_profile_without_runs_falls_back_on_its_family() -> None:
     calibration = read_calibration()
     unseen = replace(find_profile("nanotron"), name="nanotron-next")
-    assert scalar(calibration, unseen, False) == pytest.approx(math.exp(calibration.effects["family|fsdp"]))
+    assert scalar(calibration, unseen, False) == pytest.approx(
+        math.exp(calibration.effects["family|fsdp"])
+    )
     nobody = replace(unseen, family="nobody")
     assert scalar(calibration, nobody, False) == 1.0
 
@@ -82,4 +102,4 @@ def test_a_scalar_that_was_measured_wins() -> None:
 def test_keys() -> None:
     assert effect_keys("fsdp", "automodel", False) == ("family|fsdp", "profile|automodel")
     assert effect_keys("fsdp", "automodel", True)[2:] == ("kind|moe", "moe|automodel")
-    assert isinstance(read_calibration(), Calibration)
+    assert isinstance(read_calibration(), TrainingCalibration)

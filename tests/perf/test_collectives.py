@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import ClosedForm, Group, Machine, NetworkModel, read_calibration
-from gpuyard.perf.collectives import exchange_s, gather_s, send_s
+from gpuyard.perf.calibration import read_calibration
+from gpuyard.perf.collectives import (
+    ClosedForm,
+    NetworkModel,
+    RankGroup,
+    exchange_s,
+    gather_s,
+    send_s,
+)
+from gpuyard.perf.layout import TrainingChip
 
 from .cases import chip, number, scaled
 
@@ -19,12 +27,18 @@ more = st.floats(1.0, 10.0)
 CHIP = chip("h100-sxm")
 
 
-def gather(size: float, ranks: float, stride: float = 1.0, on: Machine = CHIP, calls: float = 1.0) -> float:
+def gather(
+    size: float, ranks: float, stride: float = 1.0, on: TrainingChip = CHIP, calls: float = 1.0
+) -> float:
     return float(gather_s(number(size), number(ranks), number(stride), on, CONSTANTS, calls))
 
 
-def exchange(size: float, ranks: float, once: float = 0.0, on: Machine = CHIP, copies: float = 8.0) -> float:
-    found = exchange_s(number(size), number(ranks), number(1), number(copies), number(once), on, CONSTANTS)
+def exchange(
+    size: float, ranks: float, once: float = 0.0, on: TrainingChip = CHIP, copies: float = 8.0
+) -> float:
+    found = exchange_s(
+        number(size), number(ranks), number(1), number(copies), number(once), on, CONSTANTS
+    )
     return float(found)
 
 
@@ -53,7 +67,9 @@ def test_more_ranks_are_never_quicker(size: float, ranks: int, stride: float) ->
 
 
 @given(sizes, powers, strides, more)
-def test_more_bandwidth_is_never_slower(size: float, ranks: int, stride: float, times: float) -> None:
+def test_more_bandwidth_is_never_slower(
+    size: float, ranks: int, stride: float, times: float
+) -> None:
     quick = scaled(CHIP, times, "scaleup_bytes_per_s", "nic_bytes_per_s")
     assert gather(size, ranks, stride, quick) <= gather(size, ranks, stride)
     assert exchange(size, ranks, on=quick) <= exchange(size, ranks)
@@ -62,22 +78,28 @@ def test_more_bandwidth_is_never_slower(size: float, ranks: int, stride: float, 
 
 
 @given(sizes, powers, strides, more)
-def test_larger_messages_and_more_calls_are_never_quicker(size: float, ranks: int, stride: float, times: float) -> None:
+def test_larger_messages_and_more_calls_are_never_quicker(
+    size: float, ranks: int, stride: float, times: float
+) -> None:
     assert gather(size * times, ranks, stride) >= gather(size, ranks, stride)
     assert gather(size, ranks, stride, calls=times) >= gather(size, ranks, stride)
 
 
 @given(sizes, powers, st.integers(1, 16))
 def test_a_token_that_crosses_once_is_never_slower(size: float, ranks: int, copies: int) -> None:
-    assert exchange(size, ranks, 1.0, copies=copies) <= exchange(size, ranks, 0.0, copies=copies) * (1 + 1e-12)
+    assert exchange(size, ranks, 1.0, copies=copies) <= exchange(
+        size, ranks, 0.0, copies=copies
+    ) * (1 + 1e-12)
 
 
 @given(sizes, powers, strides)
 def test_closed_forms_are_a_network_model(size: float, ranks: int, stride: float) -> None:
     network: NetworkModel = ClosedForm(chip=CHIP, constants=CONSTANTS)
-    group = Group(stride=number(stride))
+    group = RankGroup(stride=number(stride))
     names = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send")
-    found = {name: float(network.time_s(name, number(size), number(ranks), group)) for name in names}
+    found = {
+        name: float(network.time_s(name, number(size), number(ranks), group)) for name in names
+    }
     assert found["all-gather"] == found["reduce-scatter"] == gather(size, ranks, stride)
     assert found["all-reduce"] == 2.0 * found["all-gather"]
     assert found["send"] == float(send_s(number(size), number(stride), CHIP, CONSTANTS))
@@ -85,5 +107,7 @@ def test_closed_forms_are_a_network_model(size: float, ranks: int, stride: float
 
 
 def test_a_neighbour_is_nearer_than_the_network() -> None:
-    inside, outside = (float(send_s(number(1e8), number(stride), CHIP, CONSTANTS)) for stride in (1, 8))
+    inside, outside = (
+        float(send_s(number(1e8), number(stride), CHIP, CONSTANTS)) for stride in (1, 8)
+    )
     assert inside < outside

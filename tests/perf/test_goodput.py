@@ -10,8 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf.goodput import Goodput, best_interval_s, daly_interval_s, goodput, young_interval_s
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.goodput import (
+    Goodput,
+    best_interval_s,
+    daly_interval_s,
+    goodput,
+    young_interval_s,
+)
 
 RECORDS = {record.name: record for record in load_catalog().interruptions}
 LLAMA = RECORDS["llama-3"]
@@ -60,7 +66,12 @@ def test_more_failures_are_never_faster(
 
 @given(useful, between, write, st.floats(0.0, 1e4), restart, st.floats(0.0, 1e4))
 def test_slower_writes_and_restarts_are_never_faster(
-    useful_s: float, between_s: float, write_s: float, more_write_s: float, restart_s: float, more_restart_s: float
+    useful_s: float,
+    between_s: float,
+    write_s: float,
+    more_write_s: float,
+    restart_s: float,
+    more_restart_s: float,
 ) -> None:
     quick = goodput(useful_s, between_s, write_s, restart_s)
     slow = goodput(useful_s, between_s, write_s + more_write_s, restart_s + more_restart_s)
@@ -78,7 +89,9 @@ def test_no_interval_beats_the_best_one(between_s: float, write_s: float, times:
 
 
 @given(st.floats(1e3, 1e9), st.floats(1e-3, 1.0))
-def test_young_daly_and_the_best_agree_where_writes_are_quick(between_s: float, write_s: float) -> None:
+def test_young_daly_and_the_best_agree_where_writes_are_quick(
+    between_s: float, write_s: float
+) -> None:
     best = best_interval_s(between_s, write_s)
     assert daly_interval_s(between_s, write_s) == pytest.approx(best, rel=0.01)
     assert young_interval_s(between_s, write_s) == pytest.approx(best, rel=0.05)
@@ -121,7 +134,11 @@ def test_a_simulated_run_takes_the_expected_time() -> None:
     for _ in range(pieces):
         left_s = gap_s + write_s
         while clock_s + left_s > next_s:
-            clock_s, next_s, interruptions = next_s, next_s + rng.expovariate(1 / between_s), interruptions + 1
+            clock_s, next_s, interruptions = (
+                next_s,
+                next_s + rng.expovariate(1 / between_s),
+                interruptions + 1,
+            )
             left_s = restart_s + gap_s + write_s
         clock_s += left_s
     found = goodput(pieces * gap_s, between_s, write_s, restart_s, gap_s)
@@ -155,7 +172,13 @@ def test_the_projections_of_the_research_clusters() -> None:
 
 def test_the_estimate_of_the_research_clusters() -> None:
     """Their first-order ratio (1 − N·r·(u + Δt/2)) / (1 + w/Δt) agrees where losses are small."""
-    node_s, nodes, restart_s, gap_s, write_s = RECORDS["rsc-1"].mean_time_between_s, 256, 300.0, 1800.0, 30.0
+    node_s, nodes, restart_s, gap_s, write_s = (
+        RECORDS["rsc-1"].mean_time_between_s,
+        256,
+        300.0,
+        1800.0,
+        30.0,
+    )
     published = (1 - nodes / node_s * (restart_s + gap_s / 2)) / (1 + write_s / gap_s)
     found = goodput(30 * DAY_S, node_s / nodes, write_s, restart_s, gap_s)
     assert found.goodput_ratio == pytest.approx(published, rel=0.01)

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import read_calibration
+from gpuyard.perf.calibration import read_calibration
 from gpuyard.perf.kernels import (
     attention_ratio,
     cast_s,
     elementwise_s,
     flash_attention_s,
-    product_s,
-    products_s,
-    score_attention_s,
+    gemm_s,
+    training_gemms_s,
+    unfused_attention_s,
 )
-from gpuyard.perf.operators import Product, attention_products
+from gpuyard.perf.operators import Gemm, attention_gemms
 
 from .cases import case, changed, chip, number, scaled
 
@@ -28,15 +28,19 @@ chips = st.sampled_from(("a100-80gb", "h100-sxm", "b200", "gb300", "mi300x", "tp
 more = st.floats(1.0, 10.0)
 
 
-def seconds(m: float, n: float, k: float, count: float = 1.0, on: str = "a100-80gb", **times: float) -> float:
+def seconds(
+    m: float, n: float, k: float, count: float = 1.0, on: str = "a100-80gb", **times: float
+) -> float:
     part = chip(on)
     for name, factor in times.items():
         part = scaled(part, factor, name)
-    return float(product_s(number(m), number(n), number(k), number(count), part, CONSTANTS))
+    return float(gemm_s(number(m), number(n), number(k), number(count), part, CONSTANTS))
 
 
 @given(sizes, sizes, sizes, counts, chips)
-def test_a_product_is_never_quicker_than_the_chip(m: int, n: int, k: int, count: int, on: str) -> None:
+def test_a_product_is_never_quicker_than_the_chip(
+    m: int, n: int, k: int, count: int, on: str
+) -> None:
     part = chip(on)
     flop_s = 2.0 * m * n * k * count / float(part.gemm_flop_per_s * part.gemm_ratio)
     bytes_s = 2.0 * (m * k + k * n + m * n) * count / float(part.hbm_bytes_per_s)
@@ -44,14 +48,18 @@ def test_a_product_is_never_quicker_than_the_chip(m: int, n: int, k: int, count:
 
 
 @given(sizes, sizes, sizes, counts, chips, more)
-def test_faster_chips_are_never_slower(m: int, n: int, k: int, count: int, on: str, times: float) -> None:
+def test_faster_chips_are_never_slower(
+    m: int, n: int, k: int, count: int, on: str, times: float
+) -> None:
     usual = seconds(m, n, k, count, on)
     assert seconds(m, n, k, count, on, gemm_flop_per_s=times) <= usual
     assert seconds(m, n, k, count, on, hbm_bytes_per_s=times) <= usual
 
 
 @given(sizes, sizes, sizes, chips, st.integers(1, 5000))
-def test_more_rows_and_longer_sums_are_never_quicker(m: int, n: int, k: int, on: str, added: int) -> None:
+def test_more_rows_and_longer_sums_are_never_quicker(
+    m: int, n: int, k: int, on: str, added: int
+) -> None:
     usual = seconds(m, n, k, on=on) * (1 - 1e-12)
     assert seconds(m + added, n, k, on=on) >= usual
     assert seconds(m, n, k + added, on=on) >= usual
@@ -66,19 +74,29 @@ def test_a_large_product_runs_at_the_calibrated_rate() -> None:
 def test_a_partly_filled_last_wave_costs() -> None:
     whole = seconds(128 * 108, 256, 4096)  # a tile for every multiprocessor
     assert seconds(128 * 109, 256, 4096) > 1.1 * whole
-    on_tpu = seconds(128 * 109, 256, 4096, on="tpu-v5p") / seconds(128 * 108, 256, 4096, on="tpu-v5p")
+    on_tpu = seconds(128 * 109, 256, 4096, on="tpu-v5p") / seconds(
+        128 * 108, 256, 4096, on="tpu-v5p"
+    )
     assert on_tpu == pytest.approx(109 / 108, rel=0.01)  # no waves there
 
 
 def test_nothing_takes_no_time() -> None:
     assert seconds(128, 128, 128, 0) == 0.0
-    assert [float(part) for part in products_s((), chip("h100-sxm"), CONSTANTS)] == [0.0, 0.0, 0.0]
+    assert [float(part) for part in training_gemms_s((), chip("h100-sxm"), CONSTANTS)] == [
+        0.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_the_weight_gradient_adds_to_a_buffer_of_four_bytes() -> None:
-    thin = Product(m=number(8), n=number(65536), k=number(8192), count=number(1))  # bound by memory
-    forward, _, wgrad = (float(part) for part in products_s((thin,), chip("h100-sxm"), CONSTANTS))
-    assert wgrad == pytest.approx(4.0 * forward, rel=0.05)  # read and written, where forward reads two bytes
+    thin = Gemm(m=number(8), n=number(65536), k=number(8192), count=number(1))  # bound by memory
+    forward, _, wgrad = (
+        float(part) for part in training_gemms_s((thin,), chip("h100-sxm"), CONSTANTS)
+    )
+    assert wgrad == pytest.approx(
+        4.0 * forward, rel=0.05
+    )  # read and written, where forward reads two bytes
 
 
 @given(chips)
@@ -88,17 +106,25 @@ def test_fused_attention(on: str) -> None:
         given_case.arch, given_case.layout, given_case.chip, given_case.soft, CONSTANTS
     )
     assert backward == pytest.approx(2.5 * forward)
-    long = changed(given_case.arch, seq_tokens=4096.0, sequence_tokens=4096.0)
-    twice, _ = flash_attention_s(long, given_case.layout, given_case.chip, given_case.soft, CONSTANTS)
+    long = changed(given_case.arch, packed_sequence_tokens=4096.0, attention_tokens=4096.0)
+    twice, _ = flash_attention_s(
+        long, given_case.layout, given_case.chip, given_case.soft, CONSTANTS
+    )
     assert twice == pytest.approx(4.0 * forward)
     assert 0.0 < attention_ratio(given_case.chip, CONSTANTS) < 1.0
 
 
-@pytest.mark.parametrize(("on", "slower"), [("h100-sxm", True), ("a100-80gb", False), ("b200", False)])
+@pytest.mark.parametrize(
+    ("on", "slower"), [("h100-sxm", True), ("a100-80gb", False), ("b200", False)]
+)
 def test_only_hopper_waits_for_kernels_of_its_own(on: str, slower: bool) -> None:
     given_case = case("llama-3-8b", on)
     times = [
-        float(flash_attention_s(given_case.arch, given_case.layout, given_case.chip, soft, CONSTANTS)[0])
+        float(
+            flash_attention_s(given_case.arch, given_case.layout, given_case.chip, soft, CONSTANTS)[
+                0
+            ]
+        )
         for soft in (changed(given_case.soft, flash2=0.0), changed(given_case.soft, flash2=1.0))
     ]
     assert (times[1] > times[0]) is slower
@@ -108,13 +134,17 @@ def test_attention_that_writes_its_scores_costs_more() -> None:
     given_case = case("gpt-3-175b", tp=8)
     args = (given_case.arch, given_case.layout, given_case.chip)
     fused = sum(float(part) for part in flash_attention_s(*args, given_case.soft, CONSTANTS))
-    assert sum(float(part) for part in score_attention_s(*args, CONSTANTS)) > fused
+    assert sum(float(part) for part in unfused_attention_s(*args, CONSTANTS)) > fused
 
 
 def test_rows_that_are_not_aligned_miss_the_tensor_cores() -> None:
     given_case = case("gpt-3-175b", tp=8)
     times = [
-        float(score_attention_s(changed(given_case.arch, head_dim=d), given_case.layout, given_case.chip, CONSTANTS)[0])
+        float(
+            unfused_attention_s(
+                changed(given_case.arch, head_dim=d), given_case.layout, given_case.chip, CONSTANTS
+            )[0]
+        )
         for d in (100.0, 104.0)
     ]
     assert times[0] > times[1]
@@ -133,7 +163,9 @@ def test_elementwise_traffic() -> None:
 
 def test_only_low_precision_is_quantised() -> None:
     given_case = case("llama-3-8b", "h100-sxm")
-    products = attention_products(given_case.arch, given_case.layout)
+    products = attention_gemms(given_case.arch, given_case.layout)
     assert np.allclose(cast_s(products, chip("h100-sxm", "bf16"), CONSTANTS), 0.0)
-    plain, rowwise = (sum(cast_s(products, chip("h100-sxm", kind), CONSTANTS)) for kind in ("fp8", "fp8-row"))
+    plain, rowwise = (
+        sum(cast_s(products, chip("h100-sxm", kind), CONSTANTS)) for kind in ("fp8", "fp8-row")
+    )
     assert 0.0 < plain < rowwise

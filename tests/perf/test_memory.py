@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import Memory, memory
-from gpuyard.perf.memory import layer_activation_bytes, least_recompute
+from gpuyard.perf.memory import Memory, layer_activation_bytes, least_recompute, memory
 from gpuyard.perf.runs import read_runs
 from gpuyard.perf.score import predicted_bytes
 
@@ -40,8 +39,17 @@ def test_parts_add_up_and_none_is_negative(drawn: Case) -> None:
 
 @given(cases(), more)
 def test_speed_needs_no_memory(drawn: Case, times: float) -> None:
-    rates = ("gemm_flop_per_s", "bf16_flop_per_s", "hbm_bytes_per_s", "scaleup_bytes_per_s", "nic_bytes_per_s")
-    assert replace(drawn, chip=scaled(drawn.chip, times, *rates)).memory_bytes() == drawn.memory_bytes()
+    rates = (
+        "gemm_flop_per_s",
+        "bf16_flop_per_s",
+        "hbm_bytes_per_s",
+        "scaleup_bytes_per_s",
+        "nic_bytes_per_s",
+    )
+    assert (
+        replace(drawn, chip=scaled(drawn.chip, times, *rates)).memory_bytes()
+        == drawn.memory_bytes()
+    )
 
 
 @given(cases(), st.sampled_from((0.25, 0.5, 0.9)))
@@ -56,14 +64,18 @@ def test_recomputing_layers_saves_memory(drawn: Case, share: float) -> None:
 def test_recomputing_parts_saves_memory_or_nothing(drawn: Case) -> None:
     for name in ("recompute_attention", "recompute_elementwise"):
         none, full = changed(drawn.layout, **{name: 0.0}), changed(drawn.layout, **{name: 1.0})
-        assert replace(drawn, layout=full).memory_bytes() <= replace(drawn, layout=none).memory_bytes()
+        assert (
+            replace(drawn, layout=full).memory_bytes() <= replace(drawn, layout=none).memory_bytes()
+        )
 
 
 @given(cases(), st.sampled_from((2, 4)))
 def test_larger_micro_batches_and_longer_samples_need_more(drawn: Case, times: int) -> None:
     large = changed(drawn.layout, micro_batch=float(drawn.layout.micro_batch) * times)
     assert replace(drawn, layout=large).memory_bytes() > drawn.memory_bytes()
-    long = changed(drawn.arch, seq_tokens=float(drawn.arch.seq_tokens) * times)
+    long = changed(
+        drawn.arch, packed_sequence_tokens=float(drawn.arch.packed_sequence_tokens) * times
+    )
     assert replace(drawn, arch=long).memory_bytes() > drawn.memory_bytes()
 
 
@@ -71,7 +83,9 @@ def test_larger_micro_batches_and_longer_samples_need_more(drawn: Case, times: i
 def test_the_hosts_memory_saves_the_chips(drawn: Case) -> None:
     for name in ("offload_optimizer", "offload_activation"):
         none, full = changed(drawn.layout, **{name: 0.0}), changed(drawn.layout, **{name: 1.0})
-        assert replace(drawn, layout=full).memory_bytes() <= replace(drawn, layout=none).memory_bytes()
+        assert (
+            replace(drawn, layout=full).memory_bytes() <= replace(drawn, layout=none).memory_bytes()
+        )
     away = replace(drawn, layout=changed(drawn.layout, offload_optimizer=1.0)).memory()
     assert away.optimizer_bytes == 0.0
 
@@ -88,14 +102,16 @@ def test_a_fused_layer_is_korthikantis_without_dropout() -> None:
     for tp in (1, 2, 8):
         plain = case("gpt-22b", profile="megatron-2021", tp=tp, micro_batch=4)
         arch, chip, soft = plain.arch, plain.chip, plain.soft
-        s, b, h, a = (float(x) for x in (arch.seq_tokens, 4, arch.hidden, arch.heads))
+        s, b, h, a = (float(x) for x in (arch.packed_sequence_tokens, 4, arch.hidden, arch.heads))
         found = layer_activation_bytes(arch, plain.layout, chip, soft)
         assert found == pytest.approx(s * b * h * (8 + 24 / tp + 5 * a * s / (h * tp)))
         split = changed(plain.layout, seq_parallel=1.0)
         found = layer_activation_bytes(arch, split, chip, soft)
         assert found == pytest.approx(s * b * h * (32 + 5 * a * s / h) / tp)
         selective = changed(split, recompute_attention=1.0)
-        assert layer_activation_bytes(arch, selective, chip, soft) == pytest.approx(s * b * h * 32 / tp)
+        assert layer_activation_bytes(arch, selective, chip, soft) == pytest.approx(
+            s * b * h * 32 / tp
+        )
 
 
 def test_states_take_sixteen_bytes_a_parameter() -> None:
@@ -107,16 +123,18 @@ def test_states_take_sixteen_bytes_a_parameter() -> None:
     shared = case("gpt-22b", tp=8, dp=16, shard_ranks=16)
     assert states(shared) == pytest.approx((4 + 12 / 16) * count / 8)
     whole = case("gpt-22b", profile="torchtitan-compile", dp=4096, fsdp=1, shard_ranks=4096)
-    assert states(whole) == pytest.approx(16 * count / 4096 + 4 * 2 * count / 48, rel=0.01)  # two layers gathered
+    assert states(whole) == pytest.approx(
+        16 * count / 4096 + 4 * 2 * count / 48, rel=0.01
+    )  # two layers gathered
 
 
 def test_frozen_weights_have_no_gradients() -> None:
     found = case("llama-3-70b", "h100-sxm", adapters=True, tp=8).memory()
     assert found.gradient_bytes == 0.0
     assert found.optimizer_bytes == 0.0
-    assert case("llama-3-70b", "h100-sxm", precision="fp8", adapters=True, tp=8).memory().parameter_bytes == (
-        pytest.approx(found.parameter_bytes / 2)
-    )
+    assert case(
+        "llama-3-70b", "h100-sxm", precision="fp8", adapters=True, tp=8
+    ).memory().parameter_bytes == (pytest.approx(found.parameter_bytes / 2))
     four = case("llama-3-70b", "h100-sxm", adapters=True, tp=8)
     four = replace(four, arch=changed(four.arch, frozen_bytes=0.5))
     assert four.memory().parameter_bytes == pytest.approx(found.parameter_bytes / 4)
@@ -126,8 +144,13 @@ def test_the_first_stage_holds_a_micro_batch_for_every_stage() -> None:
     """1F1B (arXiv 2104.04473, sect. 2.2): at most pp micro-batches are alive, and never more than there are."""
     few, many = (case(tp=8, pp=8, seq_parallel=1, grad_accum=count).memory() for count in (1, 64))
     gathered = 4 * 2 * 2048 * 12288
-    assert float(many.activation_bytes - gathered) == pytest.approx(8 * float(few.activation_bytes - gathered))
-    assert case(tp=8, pp=8, seq_parallel=1, grad_accum=640).memory().activation_bytes == many.activation_bytes
+    assert float(many.activation_bytes - gathered) == pytest.approx(
+        8 * float(few.activation_bytes - gathered)
+    )
+    assert (
+        case(tp=8, pp=8, seq_parallel=1, grad_accum=640).memory().activation_bytes
+        == many.activation_bytes
+    )
 
 
 @given(cases(models=("gpt-3-175b", "llama-3-70b"), profiles=("nemo-25", "torchtitan-compile")))
@@ -147,7 +170,9 @@ def test_a_grid_is_every_layout_by_itself() -> None:
     assert whole.shape == (2, 3, 2)
     for i, j, k in np.ndindex(whole.shape):
         alone = changed(usual.layout, tp=tp[i], pp=pp[j], dp=dp[k], shard_ranks=dp[k])
-        assert whole[i, j, k] == pytest.approx(replace(usual, layout=alone).memory_bytes(), rel=1e-12)
+        assert whole[i, j, k] == pytest.approx(
+            replace(usual, layout=alone).memory_bytes(), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", ["bloom-pre-119", "titan-008", "simumax-027"])
@@ -161,5 +186,7 @@ def test_published_configurations(name: str) -> None:
 
 def test_buffers_have_the_shape_of_the_rest() -> None:
     usual = case(tp=8)
-    found = memory(usual.arch, replace(usual.layout, dp=number(1) * np.ones(3)), usual.chip, usual.soft)
+    found = memory(
+        usual.arch, replace(usual.layout, dp=number(1) * np.ones(3)), usual.chip, usual.soft
+    )
     assert np.shape(found.total_bytes) == np.shape(found.buffer_bytes)

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.catalog import Model, Transformer
-from gpuyard.perf import architecture, model_flop_per_token
+from gpuyard.catalog.models import Model, Transformer
+from gpuyard.perf.from_catalog import architecture
 from gpuyard.perf.operators import (
+    attention_gemms,
     attention_pairs,
-    attention_products,
-    dense_ffn_products,
+    ffn_gemms,
     layer_parameters,
-    logit_product,
+    lm_head_gemm,
     micro_tokens,
-    moe_products,
+    model_flop_per_token,
+    moe_gemms,
 )
 
 from .cases import CATALOG, changed, layout, model
@@ -42,22 +43,35 @@ def gpt(hidden: int, layers: int = 24, vocab: int = 51200) -> Transformer:
 
 
 @given(widths, degrees, st.integers(1, 8), st.sampled_from((1024, 2048, 8192)))
-def test_a_dense_layer_is_the_formula_of_narayanan(hidden: int, tp: int, batch: int, tokens: int) -> None:
+def test_a_dense_layer_is_the_formula_of_narayanan(
+    hidden: int, tp: int, batch: int, tokens: int
+) -> None:
     """arXiv 2104.04473, appendix: 24 B s h^2 in projections and MLP, 4 B s^2 h in attention, forward."""
     arch, spread = architecture(gpt(hidden), tokens, False), layout(tp=tp, micro_batch=batch)
-    products = (*attention_products(arch, spread), *dense_ffn_products(arch, spread))
-    assert tp * sum(float(product.flop) for product in products) == pytest.approx(24 * batch * tokens * hidden**2)
-    assert float(logit_product(arch, spread).flop) * tp == pytest.approx(2 * batch * tokens * hidden * arch.vocab)
+    products = (*attention_gemms(arch, spread), *ffn_gemms(arch, spread))
+    assert tp * sum(float(product.flop) for product in products) == pytest.approx(
+        24 * batch * tokens * hidden**2
+    )
+    assert float(lm_head_gemm(arch, spread).flop) * tp == pytest.approx(
+        2 * batch * tokens * hidden * arch.vocab
+    )
     pairs = micro_tokens(arch, spread) * attention_pairs(arch) * arch.heads
     causal = 2 * float(pairs * (arch.qk_head_dim + arch.head_dim))
     assert causal == pytest.approx(4 * batch * tokens**2 * hidden / 2)  # half of the square: causal
 
 
 @given(widths, st.integers(1, 128), st.sampled_from((1024, 2048, 8192)))
-def test_a_step_is_the_formula_of_narayanan_with_causal_attention(hidden: int, layers: int, tokens: int) -> None:
+def test_a_step_is_the_formula_of_narayanan_with_causal_attention(
+    hidden: int, layers: int, tokens: int
+) -> None:
     """72 B s l h^2 (1 + s / 6h + V / 12 l h) without recomputation; causal attention halves the second term."""
     shape = gpt(hidden, layers)
-    published = 72 * layers * hidden**2 * (1 + tokens / (2 * 6 * hidden) + shape.vocab / (12 * layers * hidden))
+    published = (
+        72
+        * layers
+        * hidden**2
+        * (1 + tokens / (2 * 6 * hidden) + shape.vocab / (12 * layers * hidden))
+    )
     assert model_flop_per_token(architecture(shape, tokens, False)) == pytest.approx(published)
 
 
@@ -91,33 +105,40 @@ def test_products_are_the_weights_once_a_token(row: Model) -> None:
     arch, spread = model(row.name), layout()
     attention, ffn, experts, shared = (float(part) for part in layer_parameters(arch))
     tokens = float(micro_tokens(arch, spread))
-    flop = sum(float(product.flop) for product in attention_products(arch, spread))
+    flop = sum(float(product.flop) for product in attention_gemms(arch, spread))
     assert flop == pytest.approx(2 * tokens * attention)
     if not row.transformer or row.transformer.moe is None:
-        flop = sum(float(product.flop) for product in dense_ffn_products(arch, spread))
+        flop = sum(float(product.flop) for product in ffn_gemms(arch, spread))
         assert flop == pytest.approx(2 * tokens * ffn)
         return
     used = experts * float(arch.experts_per_token / arch.experts) + shared
-    assert sum(float(product.flop) for product in moe_products(arch, spread)) == pytest.approx(2 * tokens * used)
+    assert sum(float(product.flop) for product in moe_gemms(arch, spread)) == pytest.approx(
+        2 * tokens * used
+    )
 
 
 @given(st.sampled_from(("mixtral-8x7b", "deepseek-v3")), degrees, degrees, degrees)
 def test_experts_are_shared_out_whole(name: str, tp: int, ep: int, etp: int) -> None:
-    arch = changed(model(name), shared_ffn=0.0)
-    whole = sum(float(product.flop) for product in moe_products(arch, layout()))
-    part = sum(float(product.flop) for product in moe_products(arch, layout(tp=tp, ep=ep, etp=etp)))
+    arch = changed(model(name), shared_ffn_hidden=0.0)
+    whole = sum(float(product.flop) for product in moe_gemms(arch, layout()))
+    part = sum(
+        float(product.flop)
+        for product in moe_gemms(arch, layout(tp=tp, ep=ep, expert_tensor_parallel=etp))
+    )
     assert part * tp == pytest.approx(whole)
 
 
 @given(st.sampled_from((256, 2048, 8192, 131_072)), st.integers(1, 8192), st.floats(0.0, 1.0))
 def test_windows_never_see_more_than_the_whole(tokens: int, window: int, full: float) -> None:
-    arch = changed(model("llama-3-8b", tokens), window_tokens=min(window, tokens), full_attention_ratio=full)
+    arch = changed(
+        model("llama-3-8b", tokens), window_tokens=min(window, tokens), full_attention_ratio=full
+    )
     assert 0.0 < attention_pairs(arch) <= tokens / 2 * (1 + 1e-12)
     assert attention_pairs(replace(arch, full_attention_ratio=np.ones(()))) == tokens / 2
 
 
 def test_packed_samples_attend_within_themselves() -> None:
-    arch = changed(model("llama-3-8b", 8192), sequence_tokens=512.0)
+    arch = changed(model("llama-3-8b", 8192), attention_tokens=512.0)
     assert attention_pairs(arch) == 256.0
 
 
@@ -130,5 +151,5 @@ def test_adapters_need_no_gradients_of_the_weights() -> None:
 
 def test_key_value_heads_are_copied_where_there_are_too_few() -> None:
     arch = model("llama-3-8b")  # 8 of them
-    qkv = [float(attention_products(arch, layout(tp=tp))[0].n) for tp in (8, 16)]
+    qkv = [float(attention_gemms(arch, layout(tp=tp))[0].n) for tp in (8, 16)]
     assert qkv == [(32 + 8 + 8) * 128 / 8, 32 * 128 / 16 + 2 * 128]

@@ -10,22 +10,24 @@ import numpy as np
 import pytest
 
 from gpuyard.errors import InputError
-from gpuyard.perf import Profile, Software, find_profile, read_calibration, read_profiles, software
-from gpuyard.perf.calibration import PATH
-from gpuyard.perf.profiles import choose_profile
-from gpuyard.perf.software import software_numbers
+from gpuyard.perf.calibration import PATH, read_calibration
+from gpuyard.perf.layout import Software
+from gpuyard.perf.profiles import SoftwareProfile, choose_profile, find_profile, read_profiles
+from gpuyard.perf.software import software, software_numbers
 
 PROFILES = read_profiles()
 EFFECTS = read_calibration().effects
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_profiles_are_well_formed(profile: Profile) -> None:
+def test_profiles_are_well_formed(profile: SoftwareProfile) -> None:
     for pattern in (profile.framework, profile.chip, profile.precision):
         re.compile(pattern)
     assert profile.framework or not profile.fitted_on  # what describes any framework claims no runs
     assert profile.first < profile.until
-    assert not profile.words or re.search(profile.framework, profile.words)  # its recipes are of its framework
+    assert not profile.words or re.search(
+        profile.framework, profile.words
+    )  # its recipes are of its framework
     assert len(set(profile.flags)) == len(profile.flags)
     assert profile.scalar is None
     for text in profile.fitted_on:
@@ -37,14 +39,22 @@ def test_profiles_are_well_formed(profile: Profile) -> None:
 def test_names_are_unique() -> None:
     names = [profile.name for profile in PROFILES]
     assert len(set(names)) == len(names)
-    assert {key.split("|")[1] for key in EFFECTS if key.startswith(("profile|", "moe|"))} <= set(names)
+    assert {key.split("|")[1] for key in EFFECTS if key.startswith(("profile|", "moe|"))} <= set(
+        names
+    )
 
 
 def test_the_runs_of_a_profile_are_those_of_its_effect() -> None:
     """`fitted_on` says how many rows; the fit wrote how many it had."""
     text = PATH.read_text(encoding="utf-8")
-    fitted = {name: int(count) for name, count in re.findall(r'^"profile\|(\S+)" = \S+  # rows (\d+)$', text, re.M)}
-    said = {profile.name: sum(int(part.split()[1]) for part in profile.fitted_on) for profile in PROFILES}
+    fitted = {
+        name: int(count)
+        for name, count in re.findall(r'^"profile\|(\S+)" = \S+  # rows (\d+)$', text, re.M)
+    }
+    said = {
+        profile.name: sum(int(part.split()[1]) for part in profile.fitted_on)
+        for profile in PROFILES
+    }
     assert fitted == {name: count for name, count in said.items() if count}
 
 
@@ -59,7 +69,13 @@ def test_the_runs_of_a_profile_are_those_of_its_effect() -> None:
         ("Megatron-DeepSpeed", "2023", "A100", "fp16", "megatron-deepspeed-2023"),
         ("torchtitan FSDP", "2024-12", "H100-96GB", "bf16", "torchtitan-eager"),
         ("torchtitan FSDP+compile", "2024-12", "H100-96GB", "bf16", "torchtitan-compile"),
-        ("torchtitan FSDP32xTP8+compile (async TP)", "2025", "H100-96GB", "bf16", "torchtitan-compile-async-tp"),
+        (
+            "torchtitan FSDP32xTP8+compile (async TP)",
+            "2025",
+            "H100-96GB",
+            "bf16",
+            "torchtitan-compile-async-tp",
+        ),
         ("NeMo", "2025-04", "H100-80GB", "fp8", "nemo-25"),
         ("NeMo", "2025-05", "GB200", "fp8", "nemo-25.05"),
         ("Megatron-Bridge 26.04.01", "2026-05", "GB300", "mxfp8", "megatron-bridge-26.02"),
@@ -69,7 +85,9 @@ def test_the_runs_of_a_profile_are_those_of_its_effect() -> None:
         ("JAX Pax", "2023-10", "H100-80GB", "bf16 (TE)", "pax-te"),
     ],
 )
-def test_a_run_finds_its_profile(framework: str, date: str, chip: str, precision: str, name: str) -> None:
+def test_a_run_finds_its_profile(
+    framework: str, date: str, chip: str, precision: str, name: str
+) -> None:
     found = choose_profile(framework, date, chip, precision)
     assert found
     assert found.name == name
@@ -77,9 +95,16 @@ def test_a_run_finds_its_profile(framework: str, date: str, chip: str, precision
 
 @pytest.mark.parametrize(
     ("framework", "date", "chip"),
-    [("Own trainer", "2026", "H100-80GB"), ("NeMo", "2019", "A100"), ("", "", "TPU v5p"), ("Own FSDP", "", "B200")],
+    [
+        ("Own trainer", "2026", "H100-80GB"),
+        ("NeMo", "2019", "A100"),
+        ("", "", "TPU v5p"),
+        ("Own FSDP", "", "B200"),
+    ],
 )
-def test_unknown_software_takes_no_other_stacks_scalar(framework: str, date: str, chip: str) -> None:
+def test_unknown_software_takes_no_other_stacks_scalar(
+    framework: str, date: str, chip: str
+) -> None:
     found = choose_profile(framework, date, chip, "bf16")
     assert found is None or found.fitted_on == ()
 
@@ -112,7 +137,7 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_a_profile_as_numbers(profile: Profile) -> None:
+def test_a_profile_as_numbers(profile: SoftwareProfile) -> None:
     found = software(profile, 1.1, nvl72=False)
     assert found.scalar == 1.1
     for field in fields(Software):
@@ -136,6 +161,8 @@ def test_bytes_of_gradients_follow_the_framework() -> None:
     assert software_numbers(titan, False)["grad_bytes"] == 4.0  # reduced in fp32
     assert software_numbers(titan, False, pure=True)["grad_bytes"] == 2.0
     assert software_numbers(bridge, False)["grad_bytes"] == 2.0
-    assert software_numbers(bridge, False, fp32_sum=True)["grad_state_bytes"] == 6.0  # two, and four of the sum
+    assert (
+        software_numbers(bridge, False, fp32_sum=True)["grad_state_bytes"] == 6.0
+    )  # two, and four of the sum
     assert software_numbers(deepspeed, False)["optimizer_bytes"] == 16.0
     assert software_numbers(replace(deepspeed, name="other"), False)["optimizer_bytes"] == 12.0

@@ -10,14 +10,17 @@ from types import ModuleType
 
 import pytest
 
-from gpuyard.perf import Constants, read_profiles
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.perf.profiles import read_profiles
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("training_reference", ROOT / "tools" / "training_reference.py")
+    spec = importlib.util.spec_from_file_location(
+        "training_reference", ROOT / "tools" / "training_reference.py"
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -42,11 +45,17 @@ def test_the_page_has_every_table(tool: ModuleType, page: str) -> None:
 
 
 def test_every_constant_stands_in_an_equation_and_no_other(page: str) -> None:
-    equations = page.split("## What is fitted")[0]
-    known = {re.sub(r"^(attention_ratio)_.*", r"\1", field.name) for field in fields(Constants)}
+    equations = page.split("## Symbols")[1].split("## Fitted constants")[0]
+    known = {
+        re.sub(r"^(attention_ratio)_.*", r"\1", field.name) for field in fields(TrainingConstants)
+    }
     for name in known:
         assert re.search(rf"\b{name}\b", equations), name
-    ours = {word for word in re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", equations) if not word.startswith("d_")}
+    ours = {
+        word
+        for word in re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", equations)
+        if not word.startswith("d_")
+    }
     assert ours - {"a100_pcie"} <= known | {"contention", "straggler"}
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf import Calibration, read_calibration
-from gpuyard.perf.runs import Runs, read_runs
+from gpuyard.perf.calibration import TrainingCalibration, read_calibration
+from gpuyard.perf.runs import PublishedRuns, read_runs
 from gpuyard.perf.score import (
     POINTS,
     Fit,
@@ -32,7 +32,7 @@ CALIBRATION = read_calibration()
 
 
 @pytest.fixture(scope="module")
-def runs() -> Runs:
+def runs() -> PublishedRuns:
     """The curated table."""
     with CURATED.open(newline="", encoding="utf-8") as file:
         return read_runs(csv.DictReader(file), CATALOG)
@@ -50,7 +50,7 @@ def test_errors(ratios: list[float]) -> None:
     assert found.bias == pytest.approx(np.mean(ratios) - 1.0)
 
 
-def test_only_what_was_measured_is_scored(runs: Runs) -> None:
+def test_only_what_was_measured_is_scored(runs: PublishedRuns) -> None:
     found = errors(np.array([1.1, 2.0, np.nan]), np.array([1.0, np.nan, 1.0]))
     assert found.rows == 1
     assert found.mean_abs_error == pytest.approx(0.1)
@@ -62,13 +62,19 @@ def test_only_what_was_measured_is_scored(runs: Runs) -> None:
 
 @pytest.mark.parametrize(
     ("name", "source"),
-    [("llmf-004", "llmf"), ("bloom-pre-119", "bloom"), ("bloom-001", "bloom"), ("sc21-012a", "sc21"), ("own", "own")],
+    [
+        ("llmf-004", "llmf"),
+        ("bloom-pre-119", "bloom"),
+        ("bloom-001", "bloom"),
+        ("sc21-012a", "sc21"),
+        ("own", "own"),
+    ],
 )
 def test_sources(name: str, source: str) -> None:
     assert source_of(name) == source
 
 
-def test_a_multiplier_scales_what_the_device_does(runs: Runs) -> None:
+def test_a_multiplier_scales_what_the_device_does(runs: PublishedRuns) -> None:
     rows = scored_rows(runs)
     usual, slower = predict(runs, CALIBRATION, rows), predict(runs, CALIBRATION, rows, 1.1)
     assert np.isfinite(usual).all()
@@ -79,14 +85,14 @@ def test_a_multiplier_scales_what_the_device_does(runs: Runs) -> None:
 def _watched(seen: list[Index]) -> Fit:
     """A fit that only notes which rows it was given."""
 
-    def fit(_: Runs, rows: Index, start: Calibration) -> Calibration:
+    def fit(_: PublishedRuns, rows: Index, start: TrainingCalibration) -> TrainingCalibration:
         seen.append(rows)
         return start
 
     return fit
 
 
-def test_groups_are_held_out_whole(runs: Runs) -> None:
+def test_groups_are_held_out_whole(runs: PublishedRuns) -> None:
     seen: list[Index] = []
     found = hold_out_groups(runs, CALIBRATION, _watched(seen))
     rows = scored_rows(runs)
@@ -99,7 +105,7 @@ def test_groups_are_held_out_whole(runs: Runs) -> None:
     np.testing.assert_allclose(found[rows], predict(runs, CALIBRATION, rows))
 
 
-def test_sources_are_held_out_whole_and_three_points_are_not_scored(runs: Runs) -> None:
+def test_sources_are_held_out_whole_and_three_points_are_not_scored(runs: PublishedRuns) -> None:
     seen: list[Index] = []
     bare, tuned = hold_out_sources(runs, CALIBRATION, _watched(seen))
     rows = scored_rows(runs)
@@ -111,13 +117,15 @@ def test_sources_are_held_out_whole_and_three_points_are_not_scored(runs: Runs) 
     assert np.isfinite(bare[rows]).all()
     stacks: dict[tuple[str, str, bool], list[int]] = {}
     for i in rows:
-        stacks.setdefault((source[i], runs.profiles[i].name, bool(runs.arch.experts[i] > 0)), []).append(int(i))
+        stacks.setdefault(
+            (source[i], runs.profiles[i].name, bool(runs.arch.experts[i] > 0)), []
+        ).append(int(i))
     for members in stacks.values():
         scored = np.isfinite(tuned[members]).sum()
         assert scored == max(len(members) - POINTS, 0)
 
 
-def test_three_points_remove_what_a_stack_is_slower_by(runs: Runs) -> None:
+def test_three_points_remove_what_a_stack_is_slower_by(runs: PublishedRuns) -> None:
     """Rows that are all 1.3 times as slow as predicted: known after three of them."""
     rows = scored_rows(runs)
     slow = np.full(len(runs.rows), np.nan)

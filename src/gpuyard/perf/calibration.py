@@ -1,4 +1,4 @@
-"""Fitted numbers of the step-time model: constants, product ratios per chip, software scalars."""
+"""Calibration of the training model: constants, GEMM efficiency per chip, software scalars."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.perf.constants import Constants
-from gpuyard.perf.profiles import Profile
-
-__all__ = ["PATH", "Calibration", "effect_keys", "read_calibration", "scalar"]
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.perf.profiles import SoftwareProfile
 
 PATH = Path(__file__).parent / "data" / "calibration.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """What a fit gives and a prediction needs."""
+class TrainingCalibration:
+    """Result of a fit, input of a prediction."""
 
-    constants: Constants
-    ratios: Mapping[str, float]  # achieved over peak rate of matrix products, by "chip|precision"
-    effects: Mapping[str, float]  # natural logarithms that add up to a software scalar
+    constants: TrainingConstants
+    ratios: Mapping[str, float]  # achieved over peak GEMM FLOP/s, by "chip|precision"
+    effects: Mapping[str, float]  # natural logarithms; their sum is log(software scalar)
 
 
 @functools.cache
-def read_calibration() -> Calibration:
-    """The shipped numbers."""
+def read_calibration() -> TrainingCalibration:
+    """Return the shipped calibration."""
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    return Calibration(
-        constants=Constants(**{f.name: float(table["constant"][f.name]["value"]) for f in fields(Constants)}),
+    return TrainingCalibration(
+        constants=TrainingConstants(
+            **{f.name: float(table["constant"][f.name]["value"]) for f in fields(TrainingConstants)}
+        ),
         ratios={name: float(cell["value"]) for name, cell in table["ratio"].items()},
         effects={name: float(value) for name, value in table["effect"].items()},
     )
 
 
 def effect_keys(family: str, profile: str, moe: bool) -> tuple[str, ...]:
-    """Effects that make up a scalar: an unseen profile falls back on its family, an unseen MoE stack on all MoE."""
+    """Return the effects of a scalar; an unseen profile falls back on its family."""
     dense = (f"family|{family}", f"profile|{profile}")
     return (*dense, "kind|moe", f"moe|{profile}") if moe else dense
 
 
-def scalar(calibration: Calibration, profile: Profile, moe: bool) -> float:
-    """The multiplier of the whole device time for a software profile."""
+def scalar(calibration: TrainingCalibration, profile: SoftwareProfile, moe: bool) -> float:
+    """Return the factor on the device time for a software profile."""
     if profile.scalar is not None:
         return profile.scalar
     keys = effect_keys(profile.family, profile.name, moe)

@@ -1,4 +1,4 @@
-"""The constants of the step-time model; meaning, unit and bounds of each stand in data/calibration.toml."""
+"""Fitted constants of the training model; data/calibration.toml has meaning, unit and bounds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constants:
-    """Each is a physical quantity; its meaning, unit and bounds stand in the data file."""
+class TrainingConstants:
+    """Physical quantities; data/calibration.toml documents the meaning, unit and bounds."""
 
     gemm_wave_ratio: float
     hbm_ratio: float

@@ -1,4 +1,4 @@
-"""Named, dated software profiles: what a training framework did in a period."""
+"""Software profiles: training frameworks by release date, and what they do."""
 
 from __future__ import annotations
 
@@ -8,38 +8,52 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from gpuyard.document import Doc, Keys, decode, read_file
-from gpuyard.errors import InputError, nearest
-
-__all__ = ["Flag", "Profile", "ProfileFile", "choose_profile", "find_profile", "read_profile_file", "read_profiles"]
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
+from gpuyard.errors import InputError, closest_match
 
 Flag = Literal[
-    "flash", "fused", "tp_overlap", "dp_overlap", "p2p_overlap", "graphs", "graphs_nvl72", "moe_overlap", "dist_opt",
-    "flash2", "shard_broadcast", "fp32_reduce", "deepep", "one_port",
-]  # fmt: skip
+    "flash",
+    "fused",
+    "tp_overlap",
+    "dp_overlap",
+    "p2p_overlap",
+    "graphs",
+    "graphs_nvl72",
+    "moe_overlap",
+    "dist_opt",
+    "flash2",
+    "shard_broadcast",
+    "fp32_reduce",
+    "deepep",
+    "one_port",
+]
 
 
-TODAY = "8"  # sorts after every date and before the end of every open period
+TODAY = "8"  # sorts after every date and before the end of an open range ("9")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """A framework in a period."""
+class SoftwareProfile:
+    """A training framework in a range of release dates."""
 
     name: str
-    family: Annotated[str, Doc("profiles that share a code base; gives the scalar of one without runs")]
+    family: Annotated[str, Doc("profiles with one code base; the scalar of a profile without runs")]
     framework: Annotated[str, Doc("pattern over the framework's name")]
     flags: tuple[Flag, ...]
-    fitted_on: Annotated[tuple[str, ...], Doc("the published runs that set its scalar")]
+    fitted_on: Annotated[tuple[str, ...], Doc("published runs that its scalar is fitted to")]
     chip: str = ""
     precision: str = ""
     first: Annotated[str, Doc("from this date on")] = ""
     until: Annotated[str, Doc("before this date")] = "9"
-    words: Annotated[str, Doc("the framework as published runs spell it, for its recipes of experts")] = ""
-    scalar: Annotated[float | None, Doc("set by `gpuyard calibrate`; otherwise from the calibration's effects")] = None
+    words: Annotated[str, Doc("the framework as published runs spell it, for MoE recipes")] = ""
+    scalar: Annotated[
+        float | None, Doc("set by `gpuyard calibrate`; otherwise from the calibration's effects")
+    ] = None
 
     def matches(self, framework: str, date: str, chip: str, precision: str) -> bool:
-        """Whether this profile describes such a run."""
+        """Return whether this profile describes such a run."""
         return bool(
             re.search(self.framework, framework)
             and re.search(self.chip, chip)
@@ -52,33 +66,37 @@ class Profile:
 class ProfileFile:
     """The data file."""
 
-    profiles: tuple[Profile, ...]
+    profiles: tuple[SoftwareProfile, ...]
 
 
 @functools.cache
-def read_profiles() -> tuple[Profile, ...]:
-    """The shipped profiles, in order."""
+def read_profiles() -> tuple[SoftwareProfile, ...]:
+    """Return the shipped profiles, in order."""
     return read_profile_file(Path(__file__).parent / "data" / "profiles.toml")
 
 
-def read_profile_file(path: Path) -> tuple[Profile, ...]:
-    """The profiles of a file, ours or one that `gpuyard calibrate` wrote."""
+def read_profile_file(path: Path) -> tuple[SoftwareProfile, ...]:
+    """Return the profiles of a file, shipped or written by `gpuyard calibrate`."""
     return decode(read_file(path).root, ProfileFile, Keys.SUFFIXED).profiles
 
 
-def choose_profile(framework: str, date: str, chip: str, precision: str) -> Profile | None:
-    """The last profile that describes such a run; one without a date is of today."""
-    found = [profile for profile in read_profiles() if profile.matches(framework, date or TODAY, chip, precision)]
-    return found[-1] if found else None
+def choose_profile(framework: str, date: str, chip: str, precision: str) -> SoftwareProfile | None:
+    """Return the last profile that describes such a run; without a date, today's."""
+    matches = [
+        profile
+        for profile in read_profiles()
+        if profile.matches(framework, date or TODAY, chip, precision)
+    ]
+    return matches[-1] if matches else None
 
 
-def find_profile(name: str) -> Profile:
-    """The profile of that name, or the last of the file of that path."""
+def find_profile(name: str) -> SoftwareProfile:
+    """Return the profile of that name, or the last one in the file of that path."""
     profiles = {profile.name: profile for profile in read_profiles()}
     if name in profiles:
         return profiles[name]
     if name.endswith((".toml", ".yaml", ".json")):
         return read_profile_file(Path(name))[-1]
-    meant = nearest(name, profiles)
+    meant = closest_match(name, profiles)
     fix = f'use "{meant}"' if meant else f"use one of {', '.join(profiles)}"
     raise InputError.one("--profile", f'no software profile named "{name}"', fix)

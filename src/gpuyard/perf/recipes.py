@@ -1,4 +1,4 @@
-"""What the published recipes of mixtures of experts switch on, by release, model, chip and precision."""
+"""Published MoE training recipes by release, model, chip and precision."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from gpuyard.document import Doc, Keys, decode, read_file
-
-__all__ = ["GRAPHS", "Recipe", "Settings", "choose_settings"]
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
 
 Graphs = Literal["none", "router", "partial", "full"]
 Dispatcher = Literal["alltoall", "flex"]
@@ -20,23 +20,27 @@ GRAPHS: dict[Graphs, float] = {"none": 0.0, "router": 0.3, "partial": 0.6, "full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a mixture of experts is run."""
+class MoeSettings:
+    """How the experts of an MoE model are trained."""
 
-    dispatcher: Annotated[Dispatcher, Doc("all-to-all, or flex: DeepEP or HybridEP, a token once to each rank")] = (
-        "alltoall"
+    dispatcher: Annotated[
+        Dispatcher, Doc("all-to-all, or flex: DeepEP or HybridEP, one copy of a token per rank")
+    ] = "alltoall"
+    overlap: Annotated[bool, Doc("all-to-all overlapped with another micro-batch's compute")] = (
+        False
     )
-    overlap: Annotated[bool, Doc("all-to-all behind another micro-batch's compute")] = False
     graphs: Annotated[Graphs, Doc("what CUDA graphs capture")] = "none"
-    fused: Annotated[bool, Doc("expert products, activation and casts in one kernel")] = False
-    flash: Annotated[bool, Doc("false: attention that writes its scores")] = True
-    etp: Annotated[str, Doc("chips that share an expert; tp: as many as tensor parallelism has")] = "1"
-    recompute: Annotated[tuple[Module, ...] | None, Doc("modules computed again; none: not told")] = None
+    fused: Annotated[bool, Doc("expert GEMMs, activation and casts in one kernel")] = False
+    flash: Annotated[bool, Doc("false: unfused attention")] = True
+    etp: Annotated[str, Doc("expert tensor-parallel size; tp: the tensor-parallel size")] = "1"
+    recompute: Annotated[tuple[Module, ...] | None, Doc("recomputed modules; none: not stated")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """Settings of the runs that the patterns match; a setting that is left out is that of an earlier recipe."""
+class MoeRecipe:
+    """Settings of the runs that the patterns match; a blank keeps an earlier recipe's setting."""
 
     framework: str
     model: str = ""
@@ -53,30 +57,40 @@ class Recipe:
     recompute: tuple[Module, ...] | None = None
 
     def matches(self, framework: str, date: str, model: str, chip: str, precision: str) -> bool:
-        """Whether it is of such a run."""
-        pairs = ((self.framework, framework), (self.model, model), (self.chip, chip), (self.precision, precision))
-        return self.first <= date < self.until and all(re.search(pattern, cell) for pattern, cell in pairs)
+        """Return whether the recipe applies to such a run."""
+        pairs = (
+            (self.framework, framework),
+            (self.model, model),
+            (self.chip, chip),
+            (self.precision, precision),
+        )
+        return self.first <= date < self.until and all(
+            re.search(pattern, cell) for pattern, cell in pairs
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
     """The data file."""
 
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[MoeRecipe, ...]
 
 
 @functools.cache
-def read_recipes() -> tuple[Recipe, ...]:
-    """The shipped recipes, in order."""
+def read_recipes() -> tuple[MoeRecipe, ...]:
+    """Return the shipped recipes, in order."""
     path = Path(__file__).parent / "data" / "recipes.toml"
     return decode(read_file(path).root, _File, Keys.SUFFIXED).recipes
 
 
-def choose_settings(framework: str, date: str, model: str, chip: str, precision: str) -> Settings:
-    """The settings of all recipes that match, the last one winning for each."""
-    found = Settings()
+def choose_settings(
+    framework: str, date: str, model: str, chip: str, precision: str
+) -> MoeSettings:
+    """Return the settings of all matching recipes; the last one wins."""
+    settings = MoeSettings()
     for recipe in read_recipes():
         if recipe.matches(framework, date or "8", model, chip, precision):
-            told = {field.name: getattr(recipe, field.name) for field in fields(Settings)}
-            found = replace(found, **{name: value for name, value in told.items() if value is not None})
-    return found
+            cells = {field.name: getattr(recipe, field.name) for field in fields(MoeSettings)}
+            stated = {name: value for name, value in cells.items() if value is not None}
+            settings = replace(settings, **stated)
+    return settings

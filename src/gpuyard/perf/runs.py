@@ -1,4 +1,4 @@
-"""Published training runs as inputs of the model: supported rows as arrays, the others with the reason."""
+"""Published training runs as arrays, and unsupported rows with the reason."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpuyard.catalog import Catalog
-from gpuyard.perf.cells import filled
-from gpuyard.perf.layout import Architecture, Array, Layout, Machine, Software
+from gpuyard.catalog.load import Catalog
+from gpuyard.perf.chip_kernels import (
+    ChipKernels,
+    Precision,
+    peak_flop_per_s,
+    silicon_named,
+    training_chip,
+)
+from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingChip
 from gpuyard.perf.memory import least_recompute
-from gpuyard.perf.profiles import Profile, choose_profile, find_profile
-from gpuyard.perf.published import (
+from gpuyard.perf.profiles import SoftwareProfile, choose_profile, find_profile
+from gpuyard.perf.published_run import (
     Row,
     architecture_cells,
     layout_cells,
@@ -23,33 +29,31 @@ from gpuyard.perf.published import (
     precision_of,
     recompute_cells,
     selective_cells,
-    why_not,
+    unsupported_reason,
 )
 from gpuyard.perf.recipes import choose_settings
-from gpuyard.perf.silicon import Precision, Silicon, machine, peak_flop_per_s, silicon_named
+from gpuyard.perf.run_columns import filled
 from gpuyard.perf.software import expert_numbers, software_numbers
 
-__all__ = ["Runs", "read_runs"]
-
-DEFAULTS = {"etp": 1.0}  # fields that a row may leave out are 0 but for these
+DEFAULTS = {"expert_tensor_parallel": 1.0}  # fields that a row may omit are 0 except these
 V = TypeVar("V", Architecture, Layout, Software)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
-    """The rows that the model can express, as arrays of one length."""
+class PublishedRuns:
+    """Supported rows as arrays of one length."""
 
     rows: tuple[Row, ...]
     arch: Architecture
     layout: Layout
-    chip: Machine  # rates are peaks
+    chip: TrainingChip  # rates are peaks
     soft: Software
-    profiles: tuple[Profile, ...]
+    profiles: tuple[SoftwareProfile, ...]
     precisions: tuple[Precision, ...]
-    silicon: tuple[Silicon, ...]
+    silicon: tuple[ChipKernels, ...]
     reference_s: Array
     memory_bytes: Array
-    unsupported: tuple[tuple[str, str], ...]  # the row's id, and why
+    unsupported: tuple[tuple[str, str], ...]  # row id, reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +64,18 @@ class _Run:
     arch: dict[str, float]
     layout: dict[str, float]
     soft: dict[str, float]
-    chip: Machine
-    profile: Profile
+    chip: TrainingChip
+    profile: SoftwareProfile
     precision: Precision
-    silicon: Silicon
+    silicon: ChipKernels
 
 
-def read_runs(rows: Iterable[Row], catalog: Catalog, trust: str = "AB", profile: str = "") -> Runs:
-    """The rows of that trust; `profile` names the software of all of them."""
+def read_runs(
+    rows: Iterable[Row], catalog: Catalog, trust: str = "AB", profile: str = ""
+) -> PublishedRuns:
+    """Return the rows of that trust; `profile`: one software profile for all rows."""
     runs: list[_Run] = []
-    refused: list[tuple[str, str]] = []
+    unsupported: list[tuple[str, str]] = []
     for cells in rows:
         row = filled(cells, catalog)
         if row["trust"] not in trust:
@@ -77,15 +83,21 @@ def read_runs(rows: Iterable[Row], catalog: Catalog, trust: str = "AB", profile:
         try:
             run = _run(row, catalog, profile)
         except ValueError as error:
-            run = f"a cell cannot be read: {error}"
+            run = f"invalid cell: {error}"
         if isinstance(run, str):
-            refused.append((row["id"], run))
+            unsupported.append((row["id"], run))
         else:
             runs.append(run)
-    arch, layout = _columns(Architecture, [run.arch for run in runs]), _columns(Layout, [run.layout for run in runs])
+    arch = _columns(Architecture, [run.arch for run in runs])
+    layout = _columns(Layout, [run.layout for run in runs])
     soft = _columns(Software, [run.soft for run in runs])
-    chip = Machine(**{f.name: np.array([getattr(run.chip, f.name) for run in runs]) for f in fields(Machine)})
-    return Runs(
+    chip = TrainingChip(
+        **{
+            f.name: np.array([getattr(run.chip, f.name) for run in runs])
+            for f in fields(TrainingChip)
+        }
+    )
+    return PublishedRuns(
         rows=tuple(run.row for run in runs),
         arch=arch,
         layout=_completed(arch, layout, chip, soft, [run.row for run in runs]),
@@ -95,20 +107,21 @@ def read_runs(rows: Iterable[Row], catalog: Catalog, trust: str = "AB", profile:
         precisions=tuple(run.precision for run in runs),
         silicon=tuple(run.silicon for run in runs),
         reference_s=np.array([number(run.row, "ref_step_time_s") for run in runs]),
-        memory_bytes=np.array([number(run.row, "mem_gb_per_chip") for run in runs]) * 2.0**30,  # sources mean GiB
-        unsupported=tuple(refused),
+        # Sources say GB and mean GiB.
+        memory_bytes=np.array([number(run.row, "mem_gb_per_chip") for run in runs]) * 2.0**30,
+        unsupported=tuple(unsupported),
     )
 
 
 def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
-    """The row as numbers, or why it cannot be."""
-    if reason := why_not(row):
+    """Return the row as model inputs, or the reason why it is not supported."""
+    if reason := unsupported_reason(row):
         return reason
     for measured in ("ref_step_time_s", "mem_gb_per_chip"):
-        number(row, measured)  # a cell that cannot be read is this row's, not the file's
+        number(row, measured)  # raises here, so that an invalid cell affects this row only
     silicon = silicon_named(row["chip"])
     if silicon is None:
-        return f"no facts for chip {row['chip']}"
+        return f"unknown chip {row['chip']}"
     profile = (
         find_profile(profile_name)
         if profile_name
@@ -124,23 +137,27 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     arch = architecture_cells(row)
     layout = layout_cells(row, arch, profile) | recompute_cells(row, arch, "flash" in profile.flags)
     domain, board, nic = network_cells(row, silicon)
-    summed = "fp32 grad" in row["precision"] or "fp32 grad" in row["notes"]
-    soft = software_numbers(profile, row["chip"].startswith("GB"), "PURE" in row["precision"], summed)
+    fp32_sum = "fp32 grad" in row["precision"] or "fp32 grad" in row["notes"]
+    soft = software_numbers(
+        profile, row["chip"].startswith("GB"), "PURE" in row["precision"], fp32_sum
+    )
     unfused = re.search(r"(\S+) rows without flash", row["notes"])
     if unfused and unfused.group(1) in row["model"]:
         soft["flash"] = 0.0  # the source says so of some of its models
     if arch["experts"]:
-        told = choose_settings(row["framework"], row["measured_on"], row["model"], row["chip"], precision)
-        soft |= expert_numbers(told, soft["flash"])
-        layout["etp"] = layout["tp"] if told.etp == "tp" else float(told.etp)
-        if told.recompute is not None and not row["recompute"]:  # what the row says wins
-            layout |= selective_cells(arch, told.recompute)
+        moe = choose_settings(
+            row["framework"], row["measured_on"], row["model"], row["chip"], precision
+        )
+        soft |= expert_numbers(moe, soft["flash"])
+        layout["expert_tensor_parallel"] = layout["tp"] if moe.etp == "tp" else float(moe.etp)
+        if moe.recompute is not None and not row["recompute"]:  # the row wins
+            layout |= selective_cells(arch, moe.recompute)
     return _Run(
         row=row,
         arch=arch,
         layout=layout,
         soft=soft,
-        chip=machine(silicon, chip, precision, domain, nic, board),
+        chip=training_chip(silicon, chip, precision, domain, nic, board),
         profile=profile,
         precision=precision,
         silicon=silicon,
@@ -148,19 +165,27 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
 
 
 def _columns(kind: type[V], rows: list[dict[str, float]]) -> V:
-    """One value whose fields are columns."""
     return kind(
         **{
-            f.name: np.array([row.get(f.name, DEFAULTS.get(f.name, 0.0)) for row in rows], dtype=np.float64)
+            f.name: np.array(
+                [row.get(f.name, DEFAULTS.get(f.name, 0.0)) for row in rows], dtype=np.float64
+            )
             for f in fields(kind)
         }
     )
 
 
-def _completed(arch: Architecture, layout: Layout, chip: Machine, soft: Software, rows: list[Row]) -> Layout:
-    """Where the source does not say, the least recomputation that fits; Grace hosts offload instead."""
+def _completed(
+    arch: Architecture, layout: Layout, chip: TrainingChip, soft: Software, rows: list[Row]
+) -> Layout:
+    """Assume the least recomputation that fits where a source is silent; Grace hosts offload."""
     silent = np.array(
-        [not row["recompute"] and row["arch_type"] == "dense" and not row["chip"].startswith("GB") for row in rows],
+        [
+            not row["recompute"]
+            and row["arch_type"] == "dense"
+            and not row["chip"].startswith("GB")
+            for row in rows
+        ],
         dtype=bool,
     )
     share = np.where(silent, least_recompute(arch, layout, chip, soft), 0.0)

@@ -7,10 +7,8 @@ from dataclasses import fields
 import numpy as np
 
 from gpuyard.perf.layout import Software
-from gpuyard.perf.profiles import Profile
-from gpuyard.perf.recipes import GRAPHS, Settings
-
-__all__ = ["expert_numbers", "software", "software_numbers"]
+from gpuyard.perf.profiles import SoftwareProfile
+from gpuyard.perf.recipes import GRAPHS, MoeSettings
 
 NUMBERS = (
     "scalar",
@@ -24,16 +22,20 @@ NUMBERS = (
 FLAGS = tuple(field.name for field in fields(Software) if field.name not in NUMBERS)
 
 
-def software(profile: Profile, scalar: float, nvl72: bool, experts: Settings | None = None) -> Software:
-    """What a profile does, for one run; `nvl72`: chips sit in an NVL72 rack; `experts`: how experts are run."""
+def software(
+    profile: SoftwareProfile, scalar: float, nvl72: bool, experts: MoeSettings | None = None
+) -> Software:
+    """Return a profile as model inputs; `nvl72`: chips of an NVL72 rack."""
     numbers = software_numbers(profile, nvl72) | {"scalar": scalar}
     if experts is not None:
         numbers |= expert_numbers(experts, numbers["flash"])
-    return Software(**{name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()})
+    return Software(
+        **{name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    )
 
 
-def expert_numbers(settings: Settings, flash: float) -> dict[str, float]:
-    """What a recipe of a mixture of experts sets; `flash` tells whether the profile's attention is fused."""
+def expert_numbers(settings: MoeSettings, flash: float) -> dict[str, float]:
+    """Return what MoE settings override; `flash`: whether the profile's attention is fused."""
     return {
         "deepep": float(settings.dispatcher == "flex"),
         "moe_overlap": float(settings.overlap),
@@ -43,11 +45,13 @@ def expert_numbers(settings: Settings, flash: float) -> dict[str, float]:
     }
 
 
-def software_numbers(profile: Profile, nvl72: bool, pure: bool = False, fp32_sum: bool = False) -> dict[str, float]:
-    """Flags and bytes; `pure`: gradients are reduced in 16 bits, `fp32_sum`: they are summed in an fp32 copy."""
+def software_numbers(
+    profile: SoftwareProfile, nvl72: bool, pure: bool = False, fp32_sum: bool = False
+) -> dict[str, float]:
+    """Return flags and bytes; `pure`: 16-bit reduction, `fp32_sum`: an fp32 gradient copy."""
     torch, nanotron = "fp32_reduce" in profile.flags, profile.name.startswith("nanotron")
     deepspeed = "deepspeed" in profile.name
-    state = 4.0 if "no-overlap" in profile.name else 2.0  # NVIDIA's recipes keep bf16 gradients
+    state = 4.0 if "no-overlap" in profile.name else 2.0  # NVIDIA's recipes store bf16 gradients
     numbers: dict[str, float] = {
         "scalar": 1.0,
         "grad_bytes": 4.0 if torch and not pure else 2.0,
@@ -55,7 +59,9 @@ def software_numbers(profile: Profile, nvl72: bool, pure: bool = False, fp32_sum
         "logit_bytes": 8.0 if nanotron else 12.0 if torch else 6.0,
         "optimizer_bytes": 16.0 if deepspeed else 12.0,
         "pipe_buffers": float(deepspeed),
-        "fragment_ratio": 0.08 if deepspeed or (torch and not nanotron) else 0.04 if nanotron else 0.02,
+        "fragment_ratio": (
+            0.08 if deepspeed or (torch and not nanotron) else 0.04 if nanotron else 0.02
+        ),
     }
     flags = {name: float(name in profile.flags) for name in FLAGS}
     if "graphs_nvl72" in profile.flags and nvl72:

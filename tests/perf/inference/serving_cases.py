@@ -6,27 +6,32 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf.inference import (
-    Engine,
-    Limits,
-    Precision,
-    ReplicaLayout,
-    Room,
-    Row,
-    ServingChip,
-    Shape,
-    chip_named,
-    costs_row,
-    find_engine,
-    read_calibration,
-    room,
-    shape_of,
-)
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.chip import ServingChip, chip_named
+from gpuyard.perf.inference.columns import Row
+from gpuyard.perf.inference.costs import costs_row
+from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits, kv_cache_capacity
+from gpuyard.perf.inference.precision import Precision
+from gpuyard.perf.inference.serving_engine import ServingEngine, find_engine
+from gpuyard.perf.inference.shape import DecoderShape, shape_of
 
 CATALOG = load_catalog()
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-r1", "gpt-oss-120b")
-CHIPS = ("a100-80gb", "h100-sxm", "h200-sxm", "b200", "gb300", "l40s", "rtx-pro-6000", "tpu-v6e", "l4", "t4", "mi300x")
+CHIPS = (
+    "a100-80gb",
+    "h100-sxm",
+    "h200-sxm",
+    "b200",
+    "gb300",
+    "l40s",
+    "rtx-pro-6000",
+    "tpu-v6e",
+    "l4",
+    "t4",
+    "mi300x",
+)
 ENGINES = ("trt-bench", "trt-torch-1", "vllm-v0", "vllm-v1", "vllm-async", "sglang")
 WEIGHTS = ("bf16", "fp8", "nvfp4", "int4-weights")
 
@@ -35,19 +40,29 @@ WEIGHTS = ("bf16", "fp8", "nvfp4", "int4-weights")
 class Served:
     """Everything that a prediction needs."""
 
-    shape: Shape
+    shape: DecoderShape
     chip: ServingChip
     precision: Precision
     layout: ReplicaLayout
-    engine: Engine
+    engine: ServingEngine
 
     def row(self) -> Row:
         """Its coefficients."""
-        return costs_row(self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration())
+        return costs_row(
+            self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration()
+        )
 
-    def room(self, step: Limits | None = None) -> Room:
+    def room(self, step: StepLimits | None = None) -> KvCacheCapacity:
         """Its memory."""
-        return room(self.shape, self.chip, self.precision, self.layout, self.engine, read_calibration(), step)
+        return kv_cache_capacity(
+            self.shape,
+            self.chip,
+            self.precision,
+            self.layout,
+            self.engine,
+            read_calibration(),
+            step,
+        )
 
 
 def served(

@@ -9,11 +9,12 @@ import tomllib
 import pytest
 from tests.perf.inference.serving_cases import served
 
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
-from gpuyard.perf.inference import choose_engine, find_engine, interval, read_calibration, read_engines, serving_chip
-from gpuyard.perf.inference.calibration import PATH
-from gpuyard.perf.inference.chip import read_variants
+from gpuyard.perf.inference.calibration import PATH, read_calibration
+from gpuyard.perf.inference.chip import read_variants, serving_chip
+from gpuyard.perf.inference.error_bars import interval
+from gpuyard.perf.inference.serving_engine import choose_engine, find_engine, read_engines
 
 CATALOG = load_catalog()
 
@@ -76,9 +77,14 @@ def test_chips_of_the_catalog_that_serve_are_known() -> None:
 
 
 def test_a_kind_of_chip_with_few_rows_of_a_figure_has_its_widest_error() -> None:
-    tpu, sure = served("llama-3.1-8b", "tpu-v6e", engine="vllm-tpu"), served("llama-3.1-8b", "h100-sxm")
+    tpu, sure = (
+        served("llama-3.1-8b", "tpu-v6e", engine="vllm-tpu"),
+        served("llama-3.1-8b", "h100-sxm"),
+    )
     assert interval("tpot", tpu.chip, tpu.engine).ratio > 1.0
-    assert interval("e2e", tpu.chip, tpu.engine).ratio == interval("tpot", tpu.chip, tpu.engine).ratio
+    assert (
+        interval("e2e", tpu.chip, tpu.engine).ratio == interval("tpot", tpu.chip, tpu.engine).ratio
+    )
     assert interval("tpot", sure.chip, sure.engine).ratio < 0.5
 
 
@@ -87,12 +93,18 @@ def test_pools_apart_are_less_sure() -> None:
     for metric in ("throughput", "tpot", "ttft", "e2e"):
         plain, apart = (interval(metric, case.chip, case.engine, pools) for pools in (False, True))  # type: ignore[arg-type]
         assert apart.ratio >= plain.ratio
-    assert "read apart" in interval("ttft", case.chip, case.engine, apart=True).note
+    assert "disaggregated" in interval("ttft", case.chip, case.engine, disaggregated=True).note
 
 
 def test_intervals_are_wider_where_fewer_runs_stand_behind_them() -> None:
-    sure, unsure = served("llama-3.1-8b", "h100-sxm", engine="trt-bench"), served("llama-3.1-8b", "tpu-v6e")
-    well, ill = interval("throughput", sure.chip, sure.engine), interval("throughput", unsure.chip, unsure.engine)
+    sure, unsure = (
+        served("llama-3.1-8b", "h100-sxm", engine="trt-bench"),
+        served("llama-3.1-8b", "tpu-v6e"),
+    )
+    well, ill = (
+        interval("throughput", sure.chip, sure.engine),
+        interval("throughput", unsure.chip, unsure.engine),
+    )
     assert 0.02 < well.ratio < ill.ratio
     assert "nearest architecture" in ill.note
 

@@ -9,7 +9,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_tables_of_constants_are_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("inference_reference", ROOT / "tools" / "inference_reference.py")
+    spec = importlib.util.spec_from_file_location(
+        "inference_reference", ROOT / "tools" / "inference_reference.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
-from gpuyard.perf.inference import Limits, find_engine, limits, read_calibration, room, weight_bytes, with_graphs
+from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.memory import (
+    StepLimits,
+    kv_cache_capacity,
+    limits,
+    weight_bytes,
+    with_graphs,
+)
+from gpuyard.perf.inference.serving_engine import find_engine
 
 
 @settings(max_examples=40, deadline=None)
@@ -33,7 +41,8 @@ def test_weights_of_a_model_are_shared_out_and_embeddings_stay_in_16_bits() -> N
 
 def test_a_70b_model_in_fp8_leaves_an_h100_little_and_an_h200_much() -> None:
     tight, ample = (
-        served("llama-3.1-70b", chip, "fp8", "trt-bench", "fp8").room() for chip in ("h100-sxm", "h200-sxm")
+        served("llama-3.1-70b", chip, "fp8", "trt-bench", "fp8").room()
+        for chip in ("h100-sxm", "h200-sxm")
     )
     assert 0 < tight.sequences(4096) < 40
     assert ample.sequences(4096) > 5 * tight.sequences(4096)
@@ -44,7 +53,9 @@ def test_a_model_that_does_not_fit_has_no_blocks() -> None:
 
 
 def test_the_share_is_of_free_memory_or_of_all() -> None:
-    free, total = (served("llama-3.1-8b", "h100-sxm", "bf16", engine) for engine in ("trt-torch-1", "vllm-v1"))
+    free, total = (
+        served("llama-3.1-8b", "h100-sxm", "bf16", engine) for engine in ("trt-torch-1", "vllm-v1")
+    )
     held, whole = free.room(), total.room()
     assert held.cache_bytes == pytest.approx(0.9 * (held.spare_bytes - held.reserve_bytes))
     used = whole.weight_bytes + whole.reserve_bytes
@@ -54,7 +65,7 @@ def test_the_share_is_of_free_memory_or_of_all() -> None:
 def test_buffers_that_are_not_used_take_cache_for_every_sequence() -> None:
     case = served("llama-3.1-70b", "h100-sxm", "fp8", "trt-bench", tp=8)
     spare = replace(case, engine=replace(case.engine, spare_logits=1))
-    step = Limits(sequences=8192, budget_tokens=16384)
+    step = StepLimits(sequences=8192, budget_tokens=16384)
     lost = spare.room(step).reserve_bytes - case.room(step).reserve_bytes
     assert lost == pytest.approx(4 * 128256 * 8192)
 
@@ -66,7 +77,10 @@ def test_a_static_share_holds_weights_and_cache_alone() -> None:
 
 
 def test_windowed_layers_keep_their_whole_cache_where_the_engine_does_not_free_it() -> None:
-    freed, kept = (served("gpt-oss-120b", "b200", "mxfp4", engine).room() for engine in ("vllm-v1", "trt-torch-1"))
+    freed, kept = (
+        served("gpt-oss-120b", "b200", "mxfp4", engine).room()
+        for engine in ("vllm-v1", "trt-torch-1")
+    )
     assert kept.token_bytes == pytest.approx(2.0 * freed.token_bytes)
     assert kept.sequence_bytes == 0.0
     assert freed.sequence_bytes > 0.0
@@ -86,14 +100,28 @@ def test_larger_buffers_leave_less_cache() -> None:
     small = limits(case.engine, case.room(), 20000, 2000)
     parts = (case.shape, case.chip, case.precision, case.layout, case.engine, read_calibration())
     large = limits(case.engine, case.room(), 128, 128)
-    assert room(*parts, large).cache_bytes < room(*parts, small).cache_bytes
+    assert (
+        kv_cache_capacity(*parts, large).cache_bytes < kv_cache_capacity(*parts, small).cache_bytes
+    )
 
 
 def test_the_largest_graph_is_of_the_most_sequences_or_the_largest_listed_below() -> None:
     engine, plain = find_engine("trt-torch"), find_engine("vllm-v1")
     listed = replace(engine, graphs_listed=True)
-    sizes = {n: Limits(sequences=n, budget_tokens=8192) for n in (192, 400, 500, 600, 4096)}
-    assert [with_graphs(engine, sizes[n]).graph_sequences for n in sizes] == [192, 400, 500, 600, 4096]
-    assert [with_graphs(listed, sizes[n]).graph_sequences for n in sizes] == [128, 384, 384, 512, 4096]
+    sizes = {n: StepLimits(sequences=n, budget_tokens=8192) for n in (192, 400, 500, 600, 4096)}
+    assert [with_graphs(engine, sizes[n]).graph_sequences for n in sizes] == [
+        192,
+        400,
+        500,
+        600,
+        4096,
+    ]
+    assert [with_graphs(listed, sizes[n]).graph_sequences for n in sizes] == [
+        128,
+        384,
+        384,
+        512,
+        4096,
+    ]
     assert with_graphs(engine, sizes[4096], stages=4).graph_sequences == 1024
     assert with_graphs(plain, sizes[192]) == plain

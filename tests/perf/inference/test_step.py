@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
-from gpuyard.perf.inference import COLUMNS, PARTS, read_calibration, step_parts_s, step_time_s
-from gpuyard.perf.inference.step import RANKS
+from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.columns import COLUMNS, PARTS, RANKS
+from gpuyard.perf.inference.step import step_parts_s, step_time_s
 
 SEQS = st.integers(1, 512).map(float)
 TOKENS = st.integers(1, 16384).map(float)
@@ -19,7 +20,9 @@ TOKENS = st.integers(1, 16384).map(float)
 
 @settings(max_examples=40, deadline=None)
 @given(any_served(), SEQS, TOKENS, TOKENS)
-def test_parts_are_never_negative_and_add_up(case: Served, seqs: float, prompt: float, context: float) -> None:
+def test_parts_are_never_negative_and_add_up(
+    case: Served, seqs: float, prompt: float, context: float
+) -> None:
     row = case.row()
     parts = step_parts_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
     assert len(parts) == len(PARTS)
@@ -35,7 +38,10 @@ def test_more_work_is_never_faster(case: Served, seqs: float, context: float) ->
     least = step_time_s(row, 0.0, 0.0, seqs, seqs * context, seqs)
     assert step_time_s(row, 0.0, 0.0, seqs, seqs * context * 1.5, seqs) >= least
     assert step_time_s(row, 0.0, 0.0, seqs + 1, seqs * context, seqs + 1) >= least
-    assert step_time_s(row, 64.0, 2048.0, seqs, seqs * context, seqs + 1) >= least - 1e-6 or case.engine.pads
+    assert (
+        step_time_s(row, 64.0, 2048.0, seqs, seqs * context, seqs + 1) >= least - 1e-6
+        or case.engine.pads
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -51,7 +57,9 @@ def test_a_better_chip_is_never_slower(case: Served, seqs: float, context: float
         ),
     )
     before = step_time_s(case.row(), 512.0, 512.0**2, seqs, seqs * context, seqs)
-    assert step_time_s(faster.row(), 512.0, 512.0**2, seqs, seqs * context, seqs) <= before * (1 + 1e-12)
+    assert step_time_s(faster.row(), 512.0, 512.0**2, seqs, seqs * context, seqs) <= before * (
+        1 + 1e-12
+    )
 
 
 def test_a_decode_step_of_one_sequence_reads_every_weight_once() -> None:
@@ -70,7 +78,10 @@ def test_experts_hit_grow_with_tokens_until_all_are_read() -> None:
 
 
 def test_latent_attention_caches_less_than_heads_do() -> None:
-    latent, heads = served("deepseek-r1", "h200-sxm", "fp8", tp=8), served("llama-3.1-405b", "h200-sxm", "fp8", tp=1)
+    latent, heads = (
+        served("deepseek-r1", "h200-sxm", "fp8", tp=8),
+        served("llama-3.1-405b", "h200-sxm", "fp8", tp=1),
+    )
     assert latent.room().token_bytes == 61 * 576 * 2
     assert latent.room().token_bytes < heads.room().token_bytes / 5
 
@@ -86,14 +97,19 @@ def test_windows_bound_what_a_step_reads() -> None:
 def test_graphs_of_few_sizes_are_filled_up() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1")
     row = case.row()
-    passes = {seqs: step_parts_s(row, 0.0, 0.0, seqs, 1.0, 1.0)[4] for seqs in (129.0, 256.0, 300.0, 384.0)}
+    passes = {
+        seqs: step_parts_s(row, 0.0, 0.0, seqs, 1.0, 1.0)[4]
+        for seqs in (129.0, 256.0, 300.0, 384.0)
+    }
     assert passes[300.0] == passes[384.0]
     assert passes[129.0] == passes[256.0]
 
 
 def test_the_largest_graph_is_of_the_most_sequences_or_larger_steps_are_launched() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "fp8", "trt-torch", tp=8)
-    most, listed = (replace(case, engine=replace(case.engine, graph_sequences=n)).row() for n in (192, 128))
+    most, listed = (
+        replace(case, engine=replace(case.engine, graph_sequences=n)).row() for n in (192, 128)
+    )
     filled, as_it_is = (step_parts_s(row, 0.0, 0.0, 150.0, 1.0, 1.0) for row in (most, listed))
     assert filled[4] == pytest.approx(192 / 150 * as_it_is[4], rel=0.02)
     assert sum(as_it_is) > listed[COLUMNS.index("eager")] > sum(filled)
@@ -102,7 +118,9 @@ def test_the_largest_graph_is_of_the_most_sequences_or_larger_steps_are_launched
 
 
 def test_a_group_of_heads_takes_as_long_as_what_it_reads() -> None:
-    narrow, wide = (column(served("llama-3.1-70b", "h200-sxm", "fp8", kv=kv), "kv") for kv in ("fp8", "bf16"))
+    narrow, wide = (
+        column(served("llama-3.1-70b", "h200-sxm", "fp8", kv=kv), "kv") for kv in ("fp8", "bf16")
+    )
     assert wide == pytest.approx(2.0 * narrow)
     case = served("llama-3.1-70b", "h200-sxm", "fp8")
     more = replace(case, shape=replace(case.shape, heads=2.0 * case.shape.heads))
@@ -115,7 +133,10 @@ def test_beams_are_computed_as_so_many_sequences_that_read_one_prompt() -> None:
     one, four = case.row(), beams.row()
     kv = COLUMNS.index("kv")
     assert four[kv] > one[kv]  # more heads look at each cached token
-    four[kv], again = one[kv], 16.0 * 3.0 * 128.0  # half a tile of 256 tokens for each of the other beams
+    four[kv], again = (
+        one[kv],
+        16.0 * 3.0 * 128.0,
+    )  # half a tile of 256 tokens for each of the other beams
     expected = step_time_s(one, 0.0, 0.0, 64.0, 2e4 + again, 64.0)
     assert step_time_s(four, 0.0, 0.0, 16.0, 2e4, 16.0) == pytest.approx(expected)
 
@@ -124,7 +145,9 @@ def test_every_rank_samples_from_the_whole_vocabulary() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench")
     small = replace(case, shape=replace(case.shape, vocab=case.shape.vocab / 4.0))
     assert column(case, "logits") == pytest.approx(4.0 * column(small, "logits"))
-    assert column(served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench", tp=8), "logits") == column(case, "logits")
+    assert column(
+        served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench", tp=8), "logits"
+    ) == column(case, "logits")
     row = case.row()
     few, many = (step_parts_s(row, 0.0, 0.0, 64.0, 1.0, sampled)[4] for sampled in (1.0, 64.0))
     assert many - few == pytest.approx(63.0 * column(case, "logits"))
@@ -176,7 +199,9 @@ def test_a_decode_step_that_no_graph_replays_takes_as_long_as_its_launches() -> 
     plain = replace(case, engine=replace(case.engine, graphs=False))
     launches = case.row()[COLUMNS.index("eager")]
     assert step_time_s(plain.row(), 0.0, 0.0, 1.0, 1.0, 1.0) > launches
-    assert step_time_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0) < step_time_s(plain.row(), 0.0, 0.0, 1.0, 1.0, 1.0)
+    assert step_time_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0) < step_time_s(
+        plain.row(), 0.0, 0.0, 1.0, 1.0, 1.0
+    )
     prompt = (512.0, 512.0**2, 8.0, 4096.0, 9.0)  # is launched by both
     assert step_time_s(plain.row(), *prompt) == step_time_s(case.row(), *prompt)
 
@@ -190,7 +215,10 @@ def test_large_all_reduces_grow_with_the_ranks_that_are_read() -> None:
 
 def test_experts_that_are_expanded_on_the_way_read_less_of_the_bandwidth() -> None:
     place = COLUMNS.index("expert_weights")
-    plain, small = (served("gpt-oss-120b", "h100-sxm", weights).row()[place] for weights in ("bf16", "int4-weights"))
+    plain, small = (
+        served("gpt-oss-120b", "h100-sxm", weights).row()[place]
+        for weights in ("bf16", "int4-weights")
+    )
     assert 0.516 / 2.0 < small / plain < 1.0
 
 
@@ -200,17 +228,25 @@ def column(case: Served, name: str) -> float:
 
 
 def test_groups_of_heads_without_code_for_matrix_cores_attend_more_slowly() -> None:
-    known, early = (served("llama-3.1-70b", "h200-sxm", "fp8", engine, tp=8) for engine in ("trt-bench", "trt-stream"))
+    known, early = (
+        served("llama-3.1-70b", "h200-sxm", "fp8", engine, tp=8)
+        for engine in ("trt-bench", "trt-stream")
+    )
     assert known.shape.heads / known.shape.kv_heads == 8  # code for it came first
     assert column(early, "kv") == column(known, "kv")
-    four = [served("llama-3.1-8b", "h200-sxm", "fp8", engine, kv) for engine in ("trt-bench", "trt-stream")
-            for kv in ("bf16", "fp8")]  # fmt: skip
+    four = [
+        served("llama-3.1-8b", "h200-sxm", "fp8", engine, kv)
+        for engine in ("trt-bench", "trt-stream")
+        for kv in ("bf16", "fp8")
+    ]
     wide, narrow, early_wide, early_narrow = (column(case, "kv") for case in four)
     assert narrow < 0.6 * wide  # read in half the time
     assert early_narrow > 2.0 * narrow
     assert early_narrow > 0.7 * early_wide  # arithmetic is the same in either format
     slower_memory = served("llama-3.1-8b", "h100-sxm", "fp8", "trt-stream", "fp8")
-    assert column(slower_memory, "kv") == pytest.approx(early_narrow, rel=0.02)  # and on the same cores
+    assert column(slower_memory, "kv") == pytest.approx(
+        early_narrow, rel=0.02
+    )  # and on the same cores
 
 
 def test_two_ranks_that_read_each_other_over_pcie_wait_for_it() -> None:
@@ -223,9 +259,13 @@ def test_two_ranks_that_read_each_other_over_pcie_wait_for_it() -> None:
 
 
 def test_all_reduces_over_two_sockets_are_slower_than_within_one_in_some_hosts() -> None:
-    within, over = (column(served("llama-3.1-70b", "a100-pcie", "bf16", tp=tp), "reduce_token") for tp in (4, 8))
+    within, over = (
+        column(served("llama-3.1-70b", "a100-pcie", "bf16", tp=tp), "reduce_token") for tp in (4, 8)
+    )
     assert over > 1.1 * within * (7 / 8) / (3 / 4)
-    plain = [column(served("llama-3.1-70b", "h100-sxm", "fp8", tp=tp), "reduce_token") for tp in (4, 8)]
+    plain = [
+        column(served("llama-3.1-70b", "h100-sxm", "fp8", tp=tp), "reduce_token") for tp in (4, 8)
+    ]
     assert plain[1] == pytest.approx(plain[0] * (7 / 8) / (3 / 4))
 
 
@@ -241,8 +281,12 @@ def test_short_inner_dimensions_pay_for_the_ends_of_tiles() -> None:
     inner, edge = one.shape.heads * one.shape.head_dim, read_calibration()["tile.low"]
     ratio = column(eight, "out_compute") / column(one, "out_compute")
     assert ratio == pytest.approx((inner / 8 + edge) / (inner + edge))
-    assert column(eight, "up_compute") == pytest.approx(column(one, "up_compute") / 8)  # only the outputs are split
-    half = [column(served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp), "out_compute") for tp in (1, 8)]
+    assert column(eight, "up_compute") == pytest.approx(
+        column(one, "up_compute") / 8
+    )  # only the outputs are split
+    half = [
+        column(served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp), "out_compute") for tp in (1, 8)
+    ]
     assert 1 / 8 < half[1] / half[0] < ratio  # in 16 bits a tile ends in the time of fewer elements
 
 
@@ -256,23 +300,32 @@ def test_narrow_experts_pay_more_for_the_ends_of_tiles_than_wide_ones() -> None:
 
 def test_every_chip_of_an_expert_moves_whole_tokens() -> None:
     alone, split = (column(served("mixtral-8x7b", tp=tp), "expert_activations") for tp in (1, 8))
-    wide = 12.0 * 14336.0 / (8.0 * 4096.0)  # what lies between an expert's products, over what goes in and out
+    wide = (
+        12.0 * 14336.0 / (8.0 * 4096.0)
+    )  # what lies between an expert's products, over what goes in and out
     assert split / alone == pytest.approx((1.0 + wide / 8.0) / (1.0 + wide))
-    apart = column(served("mixtral-8x7b", tp=8, ep=8), "expert_activations")  # an eighth of the tokens each
+    apart = column(
+        served("mixtral-8x7b", tp=8, ep=8), "expert_activations"
+    )  # an eighth of the tokens each
     assert apart == pytest.approx(alone / 8.0)
 
 
 def test_a_cache_of_slots_is_read_whole() -> None:
     case = served("llama-3.1-8b", "tpu-v5e", "bf16", "jetstream", tp=8)
     slots = replace(case, engine=replace(case.engine, slot_tokens=2048))
-    few, many = (step_parts_s(slots.row(), 0.0, 0.0, 8.0, tokens, 8.0)[3:5] for tokens in (80.0, 8000.0))
+    few, many = (
+        step_parts_s(slots.row(), 0.0, 0.0, 8.0, tokens, 8.0)[3:5] for tokens in (80.0, 8000.0)
+    )
     assert few == many
     whole = step_time_s(case.row(), 0.0, 0.0, 8.0, 8.0 * 2048, 8.0)
     assert step_time_s(slots.row(), 0.0, 0.0, 8.0, 80.0, 8.0) == pytest.approx(whole)
 
 
 def test_experts_of_an_earlier_period_are_slower() -> None:
-    before, after = (served("qwen3-235b-a22b", "b200", "nvfp4", name, tp=4) for name in ("trt-torch-1", "trt-torch-2"))
+    before, after = (
+        served("qwen3-235b-a22b", "b200", "nvfp4", name, tp=4)
+        for name in ("trt-torch-1", "trt-torch-2")
+    )
     assert column(before, "expert_compute") > 1.2 * column(after, "expert_compute")
     assert column(before, "expert_weights") > 1.2 * column(after, "expert_weights")
     assert column(before, "up_compute") == column(after, "up_compute")

@@ -1,4 +1,4 @@
-"""Fitted numbers of the serving model, by name; meaning, unit, bounds and spread of each stand in the data file."""
+"""Calibration of the serving model: fitted constants by name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PATH", "Calibration", "read_calibration", "read_priors"]
-
 PATH = Path(__file__).parent / "data" / "calibration.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """What a fit gives and a prediction needs."""
+class ServingCalibration:
+    """Result of a fit, input of a prediction."""
 
     values: Mapping[str, float]
 
@@ -24,14 +22,18 @@ class Calibration:
 
 
 @functools.cache
-def read_calibration() -> Calibration:
-    """The shipped numbers."""
+def read_calibration() -> ServingCalibration:
+    """Return the shipped constants."""
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    return Calibration(values={name: float(cell["value"]) for name, cell in table["constant"].items()})
+    return ServingCalibration(
+        values={name: float(cell["value"]) for name, cell in table["constant"].items()}
+    )
 
 
 @functools.cache
-def read_priors() -> Calibration:
-    """The numbers from which a fit starts."""
+def read_priors() -> ServingCalibration:
+    """Return the priors of the constants."""
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    return Calibration(values={name: float(cell["prior"]) for name, cell in table["constant"].items()})
+    return ServingCalibration(
+        values={name: float(cell["prior"]) for name, cell in table["constant"].items()}
+    )

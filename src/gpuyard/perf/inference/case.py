@@ -1,25 +1,23 @@
-"""A published serving run as values: everything that a prediction of it needs."""
+"""A published serving benchmark as values: everything a prediction of it needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuyard.perf.inference.cells import Row
 from gpuyard.perf.inference.chip import ServingChip
-from gpuyard.perf.inference.engine import Engine
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import Precision
-from gpuyard.perf.inference.shape import Shape
-
-__all__ = ["Case", "Cases", "Ceiling", "Load"]
+from gpuyard.perf.inference.run_columns import Row
+from gpuyard.perf.inference.serving_engine import ServingEngine
+from gpuyard.perf.inference.shape import DecoderShape
 
 Kind = Literal["static", "offline", "closed", "open", "mlperf-offline", "mlperf-server"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What 99 % of requests may take at most."""
+    """Limits on the p99 latencies of a server scenario."""
 
     ttft_s: float = float("inf")
     tpot_s: float = float("inf")
@@ -27,50 +25,50 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What the run's clients did."""
+class BenchmarkLoad:
+    """Load of a benchmark run."""
 
     kind: Kind
-    requests: int  # of MLPerf: the least of a run
+    requests: int  # of MLPerf: the minimum of a run
     prompt_tokens: float
     output_tokens: float
-    users: int = 0  # of a closed loop, over all replicas
-    rate_per_s: float = 0.0  # of an open loop
-    low_ratio: float = 1.0  # lengths are uniform between this times the stated ones and those
-    variation: tuple[float, float] = (0.0, 0.0)  # of lognormal lengths
-    drift_tokens: int = 0  # by which outputs of one length differ
+    users: int = 0  # concurrency of a closed loop, all replicas
+    rate_per_s: float = 0.0  # arrival rate of an open loop
+    low_ratio: float = 1.0  # lengths are uniform in [ratio × stated, stated]
+    variation: tuple[float, float] = (0.0, 0.0)  # log-normal spread of prompt and output lengths
+    drift_tokens: int = 0  # spread of outputs of one length
     most_tokens: tuple[float, float] = (float("inf"), float("inf"))
-    hit_ratio: float = 0.0  # of the prompt, in the prefix cache
-    slots: int = 0  # sequences that the run lets in at once; 0: as the engine's
+    hit_ratio: float = 0.0  # prefix-cache hit ratio
+    slots: int = 0  # most running sequences; 0: the engine's
     budget_tokens: int = 0
-    polls: bool = False  # clients wait for the engine's next look at its queue
-    wait_steps: float = 0.0  # beside that, where the engine was told to look only every so many steps
-    run_s: float = 0.0  # least time of a run of MLPerf, whose requests are so many more
-    ceiling: Ceiling = Ceiling()  # of a server of MLPerf
+    polls: bool = False  # requests wait until the engine polls its queue
+    wait_steps: float = 0.0  # additional steps, where polling every N steps is configured
+    run_s: float = 0.0  # minimum duration of an MLPerf run, which repeats requests
+    ceiling: Ceiling = Ceiling()  # of MLPerf Server and Interactive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One row."""
+class ServingBenchmark:
+    """One published serving row as model inputs."""
 
     row: Row
-    shape: Shape
+    shape: DecoderShape
     chip: ServingChip
     precision: Precision
-    engine: Engine
-    layouts: tuple[tuple[ReplicaLayout, int], ...]  # choices; one where the row says
+    engine: ServingEngine
+    layouts: tuple[tuple[ReplicaLayout, int], ...]  # candidates; one where the row states it
     prefill: tuple[ReplicaLayout, int] | None
-    load: Load
+    load: BenchmarkLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cases:
-    """The rows of a table that can be predicted, and why others cannot."""
+class ServingBenchmarks:
+    """Supported rows of a table, and unsupported ones with the reason."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[ServingBenchmark, ...]
     unsupported: tuple[tuple[str, str], ...]
 
     @property
     def rows(self) -> int:
-        """All rows of the asked trust, repeats left out."""
+        """Rows of the selected trust classes, without duplicates."""
         return len(self.cases) + len(self.unsupported)

@@ -1,17 +1,15 @@
-"""How one replica is spread over its chips."""
+"""Parallelism layout of one serving replica: TP, PP, EP, attention DP."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ReplicaLayout"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLayout:
-    """One replica: attention is split over tp chips, repeated attention_dp times, and layers over pp stages.
+    """Layout of one replica: TP and attention DP for attention, PP for layers, EP for experts.
 
-    Experts are spread over ep of the tp x attention_dp chips, and each expert is split over the rest.
+    Experts are spread over ep of the tp × attention_dp chips and tensor-parallel over the rest.
     """
 
     tp: int = 1
@@ -26,5 +24,5 @@ class ReplicaLayout:
 
     @property
     def expert_tp(self) -> float:
-        """Chips that share one expert."""
+        """Expert tensor-parallel size."""
         return self.tp * self.attention_dp / self.ep

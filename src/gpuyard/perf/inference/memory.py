@@ -1,66 +1,63 @@
-"""Memory of one chip of a replica, and the cached tokens and sequences that the rest of it holds."""
+"""Memory per chip of a replica, and the KV-cache capacity it leaves."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-from gpuyard.perf.inference.calibration import Calibration
+from gpuyard.perf.inference.calibration import ServingCalibration
 from gpuyard.perf.inference.chip import ServingChip
-from gpuyard.perf.inference.engine import Engine
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
-from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, Shape
-from gpuyard.perf.inference.step import largest_listed
+from gpuyard.perf.inference.serving_engine import ServingEngine
+from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, DecoderShape
 
-__all__ = ["Limits", "Room", "limits", "room", "weight_bytes", "with_graphs"]
-
-
-LOGIT_SEQUENCES = 2048  # rows of the sampler's buffers, at most
-TUNED_RATIO = 0.95  # of memory beside the weights that trtllm-bench counts on
+LOGIT_SEQUENCES = 2048  # maximum rows of the sampler's buffers
+TUNED_RATIO = 0.95  # of memory without weights that trtllm-bench assumes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one step may hold."""
+class StepLimits:
+    """Limits of one scheduler iteration."""
 
     sequences: int
-    budget_tokens: int
+    budget_tokens: int  # max batched tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """Bytes of the fullest chip by use, and what its cache holds; `blocks` below 1: the model does not fit."""
+class KvCacheCapacity:
+    """Memory of the most-loaded chip by use, and KV-cache capacity; no blocks: it does not fit."""
 
     weight_bytes: float
-    spare_bytes: float  # beside the weights
+    spare_bytes: float  # memory without weights
     reserve_bytes: float  # activations, graphs, communication buffers, the driver
     cache_bytes: float
-    token_bytes: float  # of one cached token in layers that attend to the whole context
-    sequence_bytes: float  # of one sequence whatever its length: windows, linear states
+    token_bytes: float  # per cached token, layers with full attention
+    sequence_bytes: float  # per sequence, any length: windows, linear states
     block_tokens: int
     blocks: int
 
     @property
     def cache_tokens(self) -> int:
-        """Tokens that the cache holds."""
+        """KV-cache capacity in tokens."""
         return self.blocks * self.block_tokens
 
     def sequences(self, tokens: float) -> int:
-        """Sequences of that length which fit together."""
-        each = math.ceil(tokens / self.block_tokens) + self.extra_blocks
-        return max(0, self.blocks // max(each, 1))
+        """Return how many sequences of that length fit."""
+        blocks = math.ceil(tokens / self.block_tokens) + self.extra_blocks
+        return max(0, self.blocks // max(blocks, 1))
 
     @property
     def extra_blocks(self) -> int:
-        """Blocks that a sequence takes beside those of its length."""
-        return math.ceil(self.sequence_bytes / (self.token_bytes * self.block_tokens)) if self.sequence_bytes else 0
+        """Blocks of a sequence in addition to those of its length."""
+        return math.ceil(self.sequence_bytes / (self.token_bytes * self.block_tokens))
 
 
-def weight_bytes(shape: Shape, precision: Precision, layout: ReplicaLayout) -> float:
-    """Weights of one chip; embeddings and the output layer stay in 16 bits."""
+def weight_bytes(shape: DecoderShape, precision: Precision, layout: ReplicaLayout) -> float:
+    """Return the weights per chip; embeddings and LM head are 16-bit."""
     tp, pp = layout.tp, layout.pp
-    form, attention = FORMATS[precision.weights].weight_bytes, FORMATS[precision.projections].weight_bytes
+    form = FORMATS[precision.weights].weight_bytes
+    attention = FORMATS[precision.projections].weight_bytes
     plain = 2.0 if precision.weights == "mxfp4" else form
     table = shape.head_parameters * (1.0 if shape.tied else 2.0)
     return (
@@ -71,17 +68,19 @@ def weight_bytes(shape: Shape, precision: Precision, layout: ReplicaLayout) -> f
     )
 
 
-def room(
-    shape: Shape,
+def kv_cache_capacity(
+    shape: DecoderShape,
     chip: ServingChip,
     precision: Precision,
     layout: ReplicaLayout,
-    engine: Engine,
-    calibration: Calibration,
-    step: Limits | None = None,
-) -> Room:
-    """How a chip's memory is used, and what is left for the cache; `step` gives the size of the engine's buffers."""
-    step = step or Limits(sequences=min(engine.sequence_count, LOGIT_SEQUENCES), budget_tokens=engine.budget_tokens)
+    engine: ServingEngine,
+    calibration: ServingCalibration,
+    step: StepLimits | None = None,
+) -> KvCacheCapacity:
+    """Return the memory use of a chip and its KV-cache capacity; `step` sizes the buffers."""
+    step = step or StepLimits(
+        sequences=min(engine.sequence_count, LOGIT_SEQUENCES), budget_tokens=engine.budget_tokens
+    )
     weights = weight_bytes(shape, precision, layout)
     widest = max(shape.ffn, shape.shared_ffn + shape.experts_per_token * shape.expert_ffn)
     activations = step.budget_tokens * 2.0 * (4.0 * shape.hidden + 3.0 * widest / layout.tp)
@@ -90,16 +89,19 @@ def room(
         calibration["memory.driver_gb"] * 1e9  # context, libraries, graphs
         + calibration["memory.ranks_gb"] * 1e9 * ranks  # NCCL and all-reduce buffers
         + calibration["memory.activation_ratio"] * activations
-        + (calibration["memory.logit_copies"] + engine.spare_logits) * 4.0 * shape.vocab * step.sequences
+        + (calibration["memory.logit_copies"] + engine.spare_logits)
+        * 4.0
+        * shape.vocab
+        * step.sequences
     )
     if engine.memory == "free":
         cache = engine.memory_ratio * (chip.memory_bytes - weights - reserve)
-    elif engine.memory == "static":  # the reserve is outside the share, and has to fit there
+    elif engine.memory == "static":  # the reserve is outside the share
         cache = min(engine.memory_ratio * chip.memory_bytes, chip.memory_bytes - reserve) - weights
     else:
         cache = engine.memory_ratio * chip.memory_bytes - weights - reserve
     token, fixed = _cached_bytes(shape, precision, layout, engine.windows)
-    return Room(
+    return KvCacheCapacity(
         weight_bytes=weights,
         spare_bytes=max(0.0, chip.memory_bytes - weights),
         reserve_bytes=reserve,
@@ -111,8 +113,10 @@ def room(
     )
 
 
-def _cached_bytes(shape: Shape, precision: Precision, layout: ReplicaLayout, windows: bool) -> tuple[float, float]:
-    """Bytes of one cached token, and of one sequence whatever its length."""
+def _cached_bytes(
+    shape: DecoderShape, precision: Precision, layout: ReplicaLayout, windows: bool
+) -> tuple[float, float]:
+    """Return KV-cache bytes per token, and per sequence of any length."""
     kv = KV_BYTES[precision.kv]
     if shape.kv_rank:
         layer = (shape.kv_rank + shape.rope_dim) * kv
@@ -125,27 +129,42 @@ def _cached_bytes(shape: Shape, precision: Precision, layout: ReplicaLayout, win
     return (token + near) / layout.pp, state / layout.pp if shape.full_layers else 0.0
 
 
-def limits(engine: Engine, held: Room, input_tokens: float, output_tokens: float, stages: int = 1) -> Limits:
-    """Sequences and tokens of a step; a tuned engine sets them from what the cache holds.
+def limits(
+    engine: ServingEngine,
+    held: KvCacheCapacity,
+    input_tokens: float,
+    output_tokens: float,
+    stages: int = 1,
+) -> StepLimits:
+    """Return the limits of a step; a tuned engine derives them from the KV-cache capacity.
 
     Rounding and bounds are those of trtllm-bench (tensorrt_llm/bench/build/tuning.py).
     """
     if not engine.tuned:
-        return Limits(sequences=engine.sequence_count, budget_tokens=engine.budget_tokens)
-    fits = TUNED_RATIO * held.spare_bytes / (held.token_bytes * (input_tokens + output_tokens) + held.sequence_bytes)
+        return StepLimits(sequences=engine.sequence_count, budget_tokens=engine.budget_tokens)
+    fits = (
+        TUNED_RATIO
+        * held.spare_bytes
+        / (held.token_bytes * (input_tokens + output_tokens) + held.sequence_bytes)
+    )
     raw = min(max(fits, 1.0), engine.sequence_count) / stages
     tokens = min(raw * (1.0 + input_tokens / max(output_tokens, 1.0)), 32768.0)
     step = 32 if raw < 256 else 128 if raw < 1024 else 256
     token_step = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
-    return Limits(
+    return StepLimits(
         sequences=max(64, step * math.ceil(raw / step)) * stages,
         budget_tokens=max(2048, token_step * math.ceil(tokens / token_step)) * stages,
     )
 
 
-def with_graphs(engine: Engine, allowed: Limits, stages: int = 1) -> Engine:
-    """The engine with the largest graph of its decode steps: of the most sequences, or the largest listed below."""
+def with_graphs(engine: ServingEngine, allowed: StepLimits, stages: int = 1) -> ServingEngine:
+    """Return the engine with its largest CUDA graph: of the most sequences, or listed."""
     if not engine.pads:
         return engine
     most = max(1, allowed.sequences // stages)
-    return replace(engine, graph_sequences=largest_listed(most) if engine.graphs_listed else most)
+    return replace(engine, graph_sequences=_largest_listed(most) if engine.graphs_listed else most)
+
+
+def _largest_listed(most: int) -> int:
+    """Return the largest size of `step.padded` up to `most` sequences."""
+    return 384 if 384 <= most < 512 else 2 ** (most.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Mean and quantiles of a latency: how a simulation sums it up and a plan judges it."""
+"""Mean and quantiles of a latency."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Quantiles", "quantiles"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
+class LatencyQuantiles:
     """Mean and quantiles of a duration."""
 
     mean_s: float
@@ -20,9 +18,11 @@ class Quantiles:
     p99_s: float
 
 
-def quantiles(values: npt.NDArray[np.float64]) -> Quantiles:
-    """Mean and quantiles; zero without values."""
+def quantiles(values: npt.NDArray[np.float64]) -> LatencyQuantiles:
+    """Return mean and quantiles; zeros without values."""
     if not len(values):
-        return Quantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
+        return LatencyQuantiles(mean_s=0.0, p50_s=0.0, p90_s=0.0, p99_s=0.0)
     p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99))
-    return Quantiles(mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))
+    return LatencyQuantiles(
+        mean_s=float(values.mean()), p50_s=float(p50), p90_s=float(p90), p99_s=float(p99)
+    )

@@ -1,4 +1,4 @@
-"""How published closed-loop runs were set up where their recipes are public: memory, budget, waiting, cache format."""
+"""Settings of published closed-loop runs with public recipes: memory, batching, dtypes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document import Doc, Keys, decode, read_file
-from gpuyard.perf.inference.engine import Engine
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import KvFormat
+from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.units import TOKENS
 
-__all__ = ["Recipe", "Run", "apply_recipe", "as_generated", "recipe_of"]
-
-GENERATED_TOKENS = 1500  # beside one prompt and the users, in the token budget of generated settings
+# Token budget of generated settings in addition to one prompt and the users.
+GENERATED_TOKENS = 1500
 GENERATED_RATIO = 0.8  # of free memory
 CHUNK_TOKENS = 8192  # SGLang's chunked_prefill_size
-SPARE_TOKENS = 128.0  # that recipes add to one prompt and the users
+SPARE_TOKENS = 128.0  # added by recipes to one prompt and the users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What a recipe looks at."""
+class RecipeQuery:
+    """The run that recipes are matched with."""
 
     engine: str
     model: str
@@ -38,8 +39,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """Which runs, and what they set; what is left out is as the engine's."""
+class ServingRecipe:
+    """Patterns over runs, and the settings of those runs; blanks keep the engine's."""
 
     name: str
     engine: Annotated[str, Doc("pattern over the engine's name")]
@@ -47,16 +48,18 @@ class Recipe:
     chip: Annotated[str, Doc("pattern over the chip's name")] = ""
     weights: Annotated[str, Doc("pattern over the format of weights")] = ""
     since: Annotated[str, Doc("first date")] = ""
-    before: Annotated[str, Doc("first date no longer")] = "9"
+    before: Annotated[str, Doc("before this date")] = "9"
     chips_below: Annotated[int, Doc("only replicas of fewer chips; 0: any")] = 0
     length_tokens: Annotated[int, TOKENS, Doc("prompt and output together; 0: any")] = 0
     least_users: int = 0
     memory_ratio: float | None = None
     budget_tokens: Annotated[int | None, TOKENS] = None
-    prompt_count: Annotated[int | None, Doc("token budget of so many prompts")] = None
+    prompt_count: Annotated[int | None, Doc("token budget in prompts")] = None
     sequences: int | None = None
-    wait_steps: Annotated[float | None, Doc("steps until the engine looks at a request that has come")] = None
-    overlaps: Annotated[bool | None, Doc("the next step is made up before the last one's tokens are out")] = None
+    wait_steps: Annotated[float | None, Doc("steps until the engine polls its queue")] = None
+    overlaps: Annotated[bool | None, Doc("the next step is scheduled before the last one ends")] = (
+        None
+    )
     kv: KvFormat | None = None
     experts: Annotated[str | None, Doc("kernels of experts")] = None
 
@@ -65,31 +68,40 @@ class Recipe:
 class _File:
     """The data file."""
 
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[ServingRecipe, ...]
 
 
 @functools.cache
-def _read() -> tuple[Recipe, ...]:
-    """The shipped recipes, in order."""
-    return decode(read_file(Path(__file__).parent / "data" / "recipes.toml").root, _File, Keys.SUFFIXED).recipes
+def _read() -> tuple[ServingRecipe, ...]:
+    return decode(
+        read_file(Path(__file__).parent / "data" / "recipes.toml").root, _File, Keys.SUFFIXED
+    ).recipes
 
 
-def recipe_of(run: Run) -> Recipe | None:
-    """What the recipes that fit a run set together; later ones win."""
-    found: Recipe | None = None
+def recipe_of(run: RecipeQuery) -> ServingRecipe | None:
+    """Return the settings of all matching recipes; later ones win."""
+    merged: ServingRecipe | None = None
     for recipe in _read():
         if not _fits(recipe, run):
             continue
-        told = {name: value for name in SETS if (value := getattr(recipe, name)) is not None}
-        found = replace(found or recipe, **told)
-    return found
+        stated = {name: value for name in SETS if (value := getattr(recipe, name)) is not None}
+        merged = replace(merged or recipe, **stated)
+    return merged
 
 
-SETS = ("memory_ratio", "budget_tokens", "prompt_count", "sequences", "wait_steps", "overlaps", "kv", "experts")
+SETS = (
+    "memory_ratio",
+    "budget_tokens",
+    "prompt_count",
+    "sequences",
+    "wait_steps",
+    "overlaps",
+    "kv",
+    "experts",
+)
 
 
-def _fits(recipe: Recipe, run: Run) -> bool:
-    """Whether a recipe is of such runs."""
+def _fits(recipe: ServingRecipe, run: RecipeQuery) -> bool:
     chips = run.layout.tp * run.layout.attention_dp
     return (
         all(
@@ -108,8 +120,8 @@ def _fits(recipe: Recipe, run: Run) -> bool:
     )
 
 
-def apply_recipe(engine: Engine, recipe: Recipe, run: Run) -> Engine:
-    """The engine as the recipe starts it."""
+def apply_recipe(engine: ServingEngine, recipe: ServingRecipe, run: RecipeQuery) -> ServingEngine:
+    """Return the engine as the recipe starts it."""
     budget = recipe.budget_tokens
     if recipe.prompt_count:
         budget = int(recipe.prompt_count * run.prompt_tokens)
@@ -125,13 +137,13 @@ def apply_recipe(engine: Engine, recipe: Recipe, run: Run) -> Engine:
     )
 
 
-def as_generated(engine: Engine, prompt_tokens: float, users: int) -> Engine:
-    """The engine as AIConfigurator's generator sets it up for one kind of request: room for one prompt and its users.
+def as_generated(engine: ServingEngine, prompt_tokens: float, users: int) -> ServingEngine:
+    """Return the engine as AIConfigurator's generator sets it up: one prompt and the users.
 
-    src/aiconfigurator/generator/rule_plugin/benchmark of ai-dynamo/aiconfigurator; the same since its first release.
+    Source: src/aiconfigurator/generator/rule_plugin/benchmark of ai-dynamo/aiconfigurator.
     """
     budget = int(prompt_tokens) + GENERATED_TOKENS
-    if engine.family == "sglang":  # takes prompts in until its budget is overdrawn, and mixes them with decodes
+    if engine.family == "sglang":  # admits prompts until its budget is exceeded, mixed with decode
         most = int(-(-budget // prompt_tokens) * prompt_tokens)
         return replace(engine, mixes=True, budget_tokens=users + min(most, CHUNK_TOKENS))
     free = engine.memory == "free"

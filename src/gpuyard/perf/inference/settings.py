@@ -1,4 +1,4 @@
-"""How published offline runs were set up where their documents say so: batch, token budget, memory, policy."""
+"""Settings of published offline runs: batch, max batched tokens, memory, policy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document import Doc, Keys, decode, read_file
-from gpuyard.perf.inference.engine import Engine
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
+from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.units import TOKENS
-
-__all__ = ["apply_settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What some runs of a release set; what is left out is as the engine's."""
+    """Settings of some runs of a release; blanks keep the engine's."""
 
     name: str
     release: Annotated[str, Doc("pattern over the engine's version")]
@@ -41,12 +41,15 @@ class _File:
 
 @functools.cache
 def _read() -> tuple[Setting, ...]:
-    """The shipped settings, in order."""
-    return decode(read_file(Path(__file__).parent / "data" / "settings.toml").root, _File, Keys.SUFFIXED).settings
+    return decode(
+        read_file(Path(__file__).parent / "data" / "settings.toml").root, _File, Keys.SUFFIXED
+    ).settings
 
 
-def apply_settings(engine: Engine, release: str, model: str, tp: int, length_tokens: int) -> Engine:
-    """The engine as a run of that release set it up."""
+def apply_settings(
+    engine: ServingEngine, release: str, model: str, tp: int, length_tokens: int
+) -> ServingEngine:
+    """Return the engine as runs of that release set it up."""
     for item in _read():
         fits = re.search(item.release, release) and re.search(item.model, model)
         if not fits or item.tp not in (0, tp) or item.length_tokens not in (0, length_tokens):
@@ -57,7 +60,9 @@ def apply_settings(engine: Engine, release: str, model: str, tp: int, length_tok
             budget_tokens=item.budget_tokens or engine.budget_tokens,
             memory_ratio=item.memory_ratio or engine.memory_ratio,
             reserves=engine.reserves if item.reserves is None else item.reserves,
-            graphs_listed=engine.graphs_listed if item.graphs_listed is None else item.graphs_listed,
+            graphs_listed=engine.graphs_listed
+            if item.graphs_listed is None
+            else item.graphs_listed,
             spare_logits=engine.spare_logits if item.spare_logits is None else item.spare_logits,
             tuned=False if item.sequences else engine.tuned,
         )

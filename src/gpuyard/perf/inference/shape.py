@@ -1,30 +1,28 @@
-"""What is served: the shape of a decoder as the step's costs need it."""
+"""Shape of a served decoder, as the cost model needs it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.catalog import Transformer
-
-__all__ = ["Shape", "shape_of"]
+from gpuyard.catalog.models import Transformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """A decoder-only transformer; its layers attend to the whole context, to a window, or carry a linear state."""
+class DecoderShape:
+    """A decoder-only transformer with full, sliding-window or linear attention layers."""
 
     layers: float
     hidden: float
     heads: float
     kv_heads: float
-    head_dim: float  # of values; MLA has widths of its own
+    head_dim: float  # value head dimension
     ffn: float  # of a dense layer
     vocab: float
     gated: bool = True
     tied: bool = False
     window_layers: float = 0.0
     window_tokens: float = 0.0
-    linear_layers: float = 0.0  # linear attention: no cache that grows
+    linear_layers: float = 0.0  # linear attention: a state, no KV cache
     experts: float = 0.0
     experts_per_token: float = 0.0
     expert_ffn: float = 0.0
@@ -34,18 +32,18 @@ class Shape:
     kv_rank: float = 0.0  # above 0: multi-head latent attention
     rope_dim: float = 0.0
     nope_dim: float = 0.0
-    sparse_tokens: float = 0.0  # tokens that sparse attention picks; 0: it reads all
-    head_norms: bool = False  # queries and keys are normalised
-    joint_norms: bool = False  # and that over all heads, so that ranks have to add up
+    sparse_tokens: float = 0.0  # tokens selected by sparse attention; 0: dense attention
+    head_norms: bool = False  # norms of queries and keys
+    joint_norms: bool = False  # over all heads: an all-reduce per norm
 
     @property
     def full_layers(self) -> float:
-        """Layers that attend to the whole context."""
+        """Layers with full attention."""
         return self.layers - self.window_layers - self.linear_layers
 
     @property
     def matrices(self) -> float:
-        """Matrices of an MLP."""
+        """Weight matrices of an FFN."""
         return 3.0 if self.gated else 2.0
 
     @property
@@ -54,17 +52,26 @@ class Shape:
         if self.kv_rank:
             queries = self.heads * (self.nope_dim + self.rope_dim)
             return self.layers * (
-                (self.hidden * self.q_rank + self.q_rank * queries if self.q_rank else self.hidden * queries)
-                + self.hidden * (self.kv_rank + self.rope_dim)  # down to the latent and the rotary key
-                + self.kv_rank * self.heads * (self.nope_dim + self.head_dim)  # up to keys and values
+                (
+                    self.hidden * self.q_rank + self.q_rank * queries
+                    if self.q_rank
+                    else self.hidden * queries
+                )
+                + self.hidden
+                * (self.kv_rank + self.rope_dim)  # down to the latent and the rotary key
+                + self.kv_rank
+                * self.heads
+                * (self.nope_dim + self.head_dim)  # up to keys and values
                 + self.heads * self.head_dim * self.hidden  # output
             )
         plain = self.hidden * self.head_dim * 2.0 * (self.heads + self.kv_heads)
-        return (self.layers - self.linear_layers) * plain + self.linear_layers * LINEAR_MATRICES * self.hidden**2
+        return (
+            self.layers - self.linear_layers
+        ) * plain + self.linear_layers * LINEAR_MATRICES * self.hidden**2
 
     @property
     def mlp_parameters(self) -> float:
-        """Weights of plain MLPs and shared experts."""
+        """Weights of dense FFNs and shared experts."""
         return (
             self.matrices
             * self.hidden
@@ -78,29 +85,35 @@ class Shape:
 
     @property
     def head_parameters(self) -> float:
-        """Weights of the output layer."""
+        """Weights of the LM head."""
         return self.vocab * self.hidden
 
     @property
     def parameters(self) -> float:
-        """All weights; norms and the router are left out."""
+        """All weights without norms and routers."""
         table = 0.0 if self.tied else self.head_parameters
-        return self.attention_parameters + self.mlp_parameters + self.expert_parameters + self.head_parameters + table
+        return (
+            self.attention_parameters
+            + self.mlp_parameters
+            + self.expert_parameters
+            + self.head_parameters
+            + table
+        )
 
 
-# Gated delta layers: queries, keys (half the hidden size each), values, gate (twice it each) and the output of
-# Qwen3-Next (config.json: 16 key and 32 value heads of 128 at hidden 2,048).
+# Gated delta layers of Qwen3-Next (config.json: 16 key and 32 value heads of 128, hidden 2,048):
+# queries and keys of half the hidden size, values and gate of twice the hidden size, output.
 LINEAR_MATRICES = 7.0
-LINEAR_STATE_WIDTH = 256.0  # elements of state a hidden unit: 2 x hidden values, each with a key of 128
+LINEAR_STATE_WIDTH = 256.0  # state elements per hidden unit: 2 × hidden values × key dimension 128
 
 
-def shape_of(model: Transformer) -> Shape:
-    """The catalog's shape as the costs need it."""
+def shape_of(model: Transformer) -> DecoderShape:
+    """Return the catalog's shape as the cost model needs it."""
     moe, mla = model.moe, model.mla
     window = model.sliding_window_tokens
     every = model.full_attention_every
     full = float(model.layers) if window is None else float(model.layers // every) if every else 0.0
-    return Shape(
+    return DecoderShape(
         layers=model.layers,
         hidden=model.hidden,
         heads=model.heads,

@@ -1,4 +1,4 @@
-"""How submissions to MLPerf Inference were set up: layout, batch, token budget, memory, and how long they ran."""
+"""Settings of MLPerf Inference submissions: layout, batch, token budget, memory, duration."""
 
 from __future__ import annotations
 
@@ -8,50 +8,54 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document import Doc, Keys, decode, read_file
-from gpuyard.perf.inference.engine import Engine, find_engine
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import WeightFormat
+from gpuyard.perf.inference.serving_engine import ServingEngine, find_engine
 from gpuyard.units import DURATION, TOKENS
-
-__all__ = ["Submission", "submission_of"]
 
 PATTERNS = ("round", "model", "chip", "scenario")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What some submissions set; what is left out is as the engine's, or chosen."""
+    """Settings of some submissions; blanks keep the engine's or are searched."""
 
     name: str = ""
     round: Annotated[str, Doc("pattern over the round")] = ""
     model: Annotated[str, Doc("pattern over the model's name")] = ""
     chip: Annotated[str, Doc("pattern over the chip's name")] = ""
     scenario: Annotated[str, Doc("pattern over the scenario")] = ""
-    engine: Annotated[str | None, Doc("the era that ran it")] = None
-    weights: Annotated[WeightFormat | None, Doc("most of them, where a checkpoint mixes formats")] = None
+    engine: Annotated[str | None, Doc("the engine entry")] = None
+    weights: Annotated[WeightFormat | None, Doc("the most common dtype of a mixed checkpoint")] = (
+        None
+    )
     tp: int | None = None
     pp: int | None = None
-    ranks: Annotated[int | None, Doc("that attend to requests of their own and share the experts")] = None
+    ranks: Annotated[
+        int | None, Doc("attention data-parallel size, with expert parallelism over it")
+    ] = None
     sequences: int | None = None
-    beams: Annotated[int | None, Doc("of a search, for each sequence")] = None
+    beams: Annotated[int | None, Doc("of a beam search, per sequence")] = None
     budget_tokens: Annotated[int | None, TOKENS] = None
     block_tokens: Annotated[int | None, TOKENS] = None
     memory_ratio: float | None = None
     chunks: bool | None = None
     graphs: bool | None = None
-    run_s: Annotated[float | None, DURATION, Doc("least time of a run")] = None
-    chip_requests: Annotated[int | None, Doc("least requests of a run, for each chip")] = None
+    run_s: Annotated[float | None, DURATION, Doc("minimum duration of a run")] = None
+    chip_requests: Annotated[int | None, Doc("minimum requests of a run, per chip")] = None
 
     @property
     def layout(self) -> ReplicaLayout | None:
-        """The layout, where it is known."""
+        """The layout; None where it is unknown."""
         if self.ranks:
             return ReplicaLayout(ep=self.ranks, attention_dp=self.ranks)
         return ReplicaLayout(tp=self.tp, pp=self.pp or 1) if self.tp else None
 
-    def apply(self, engine: Engine) -> Engine:
-        """The engine as it was set up."""
+    def apply(self, engine: ServingEngine) -> ServingEngine:
+        """Return the engine as it was set up."""
         engine = find_engine(self.engine) if self.engine else engine
         return replace(
             engine,
@@ -74,16 +78,19 @@ class _File:
 
 @functools.cache
 def _read() -> tuple[Submission, ...]:
-    """The shipped settings, in order."""
-    return decode(read_file(Path(__file__).parent / "data" / "submissions.toml").root, _File, Keys.SUFFIXED).submissions
+    return decode(
+        read_file(Path(__file__).parent / "data" / "submissions.toml").root, _File, Keys.SUFFIXED
+    ).submissions
 
 
 @functools.cache
 def submission_of(of_round: str, model: str, chip: str, scenario: str) -> Submission:
-    """All that is known of such a submission; later settings win."""
-    found, asked = Submission(), dict(zip(PATTERNS, (of_round, model, chip, scenario), strict=True))
+    """Return the merged settings of all matching entries; later ones win."""
+    submission = Submission()
+    query = dict(zip(PATTERNS, (of_round, model, chip, scenario), strict=True))
     for item in _read():
-        if all(re.search(getattr(item, name), text) for name, text in asked.items()):
-            known = {f.name: getattr(item, f.name) for f in fields(item) if f.name not in PATTERNS}
-            found = replace(found, **{name: value for name, value in known.items() if value is not None})
-    return found
+        if all(re.search(getattr(item, name), text) for name, text in query.items()):
+            cells = {f.name: getattr(item, f.name) for f in fields(item) if f.name not in PATTERNS}
+            stated = {name: value for name, value in cells.items() if value is not None}
+            submission = replace(submission, **stated)
+    return submission

@@ -1,14 +1,16 @@
-"""The time of a training step on a measured machine, from the shapes of its layers and the bytes that it moves.
+"""Training step time on a measured machine, from layer shapes and bytes moved.
 
-    step = overhead + layers x layer overhead
-         + product ratio x sum(time of each product alone)                measured by kind and shape
-         + activation ratio x activations / memory rate of so many bytes  the caches', or beyond them
-         + optimizer ratio x optimizer traffic / memory rate of so many bytes
+    step = step overhead
+         + layers × layer overhead
+         + gemm ratio × Σ time of each GEMM alone                  measured by kind and shape
+         + activation ratio × activation bytes / bandwidth         of a working set of that size
+         + optimizer ratio × optimizer bytes / bandwidth           of a working set of that size
 
-Trees add to histograms and search them value by value, at the pace of a core, which no cache quickens: their bytes are
-counted at one rate, that beyond the caches, whatever their number.
+Trees update and search histograms value by value at the speed of a core: their bytes are always
+counted at the bandwidth of main memory.
 
-The five constants of a trainer are fitted to short trainings of a few sizes (relative least squares, none below zero).
+The five constants of a trainer are fitted to short training runs of a few sizes (relative least
+squares, non-negative).
 """
 
 from __future__ import annotations
@@ -22,22 +24,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
-from gpuyard.perf.local.grid import Grid, rate_at
-from gpuyard.perf.local.least import least_squares
-from gpuyard.perf.local.profile import Fit, LocalProfile, Probe, Timing
-from gpuyard.perf.local.work import ADAM_PASSES, ProductKind, Work
-
-__all__ = ["Prediction", "fit_probes", "plain_bytes", "predict_step", "product_s"]
+from gpuyard.perf.local.grid import GemmRateGrid, rate_at
+from gpuyard.perf.local.least_squares import least_squares
+from gpuyard.perf.local.profile import GemmTiming, MachineProfile, Probe, TrainerFit
+from gpuyard.perf.local.step_work import ADAM_PASSES, LocalStepWork, ProductKind
 
 Reals = npt.NDArray[np.float64]
 TERMS = 5
-FLOOR_RATIO = 0.05  # repeated runs of one training differ by this much
-FRAMEWORKS = ("jax", "torch")  # whose rates count; NumPy's for trees
+FLOOR_RATIO = 0.05  # repeated training runs differ by this
+FRAMEWORKS = ("jax", "torch")  # trainers with their own rates; the others have NumPy's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """One optimiser step on this machine; the parts add up to the whole."""
+class StepPrediction:
+    """One optimizer step on this machine; the terms add up to the step."""
 
     step_s: float
     overhead_s: float
@@ -48,82 +48,101 @@ class Prediction:
     error_ratio: float
 
 
-def product_s(work: Work, profile: LocalProfile, by: str) -> float:
-    """The time of the products alone, each by its kind and shape."""
-    timings: dict[ProductKind, list[Timing]] = defaultdict(list)
+def gemms_s(work: LocalStepWork, profile: MachineProfile, by: str) -> float:
+    """Return the seconds of the GEMMs alone, by kind and shape."""
+    timings: dict[ProductKind, list[GemmTiming]] = defaultdict(list)
     for timing in profile.timings:
         if timing.by == by:
             timings[timing.kind].append(timing)
-    if "token-weight" not in timings:  # a framework that takes tokens as rows
+    if "token-weight" not in timings:  # the framework flattens tokens to rows
         timings["token-weight"] = timings["weight"]
-    missing = sorted({product.kind for product in work.products if not timings[product.kind]})
+    missing = sorted({gemm.kind for gemm in work.gemms if not timings[gemm.kind]})
     if missing:
-        raise InputError.one("machine profile", f"{', '.join(missing)} by {by} was not timed", "gpuyard measure")
-    grids = {kind: Grid(found) for kind, found in timings.items() if found}
-    return sum(grids[product.kind].time_s(product) for product in work.products)
+        raise InputError.one(
+            "machine profile", f"{', '.join(missing)} by {by} was not timed", "gpuyard measure"
+        )
+    grids = {kind: GemmRateGrid(measured) for kind, measured in timings.items() if measured}
+    return sum(grids[gemm.kind].time_s(gemm) for gemm in work.gemms)
 
 
-def _terms(work: Work, profile: LocalProfile, trainer: str) -> Reals:
-    """What the constants multiply, in seconds (and layers)."""
+def _terms(work: LocalStepWork, profile: MachineProfile, trainer: str) -> Reals:
+    """Return what the constants multiply: steps, layers, then seconds."""
     first = trainer.partition("_")[0]
     by = first if first in FRAMEWORKS else "numpy"
     memory = [rate for rate in profile.rates if rate.kind == "memory" and rate.by == by]
     if not memory:
         raise InputError.one("machine profile", f"no memory rates by {by}", "gpuyard measure")
-    held, weights = plain_bytes(work), work.optimizer_bytes * 4 / ADAM_PASSES
+    working_set, weights = plain_bytes(work), work.optimizer_bytes * 4 / ADAM_PASSES
     if first not in FRAMEWORKS:
-        held = weights = math.inf
-    return np.array([
-        1.0, float(work.layers), product_s(work, profile, by), work.activation_bytes / rate_at(memory, held),
-        work.optimizer_bytes / rate_at(memory, weights),
-    ])  # fmt: skip
+        working_set = weights = math.inf
+    return np.array(
+        [
+            1.0,
+            float(work.layers),
+            gemms_s(work, profile, by),
+            work.activation_bytes / rate_at(memory, working_set),
+            work.optimizer_bytes / rate_at(memory, weights),
+        ]
+    )
 
 
-def fit_probes(profile: LocalProfile, trainer: str, probes: Sequence[Probe]) -> Fit:
-    """The constants of a trainer from short trainings."""
+def fit_probes(profile: MachineProfile, trainer: str, probes: Sequence[Probe]) -> TrainerFit:
+    """Fit the constants of a trainer to short training runs."""
     terms = np.array([_terms(probe.work, profile, trainer) for probe in probes])
     times_s = np.array([probe.step_s for probe in probes])
     constants = least_squares(terms, times_s)
     errors = []
     for left_out in range(len(probes)) if len(probes) > TERMS else ():
-        kept = np.arange(len(probes)) != left_out
-        guess = terms[left_out] @ least_squares(terms[kept], times_s[kept])
+        rest = np.arange(len(probes)) != left_out
+        guess = terms[left_out] @ least_squares(terms[rest], times_s[rest])
         errors.append(abs(guess / times_s[left_out] - 1.0))
     base_bytes, memory_ratio = _memory(probes)
-    return Fit(
-        trainer=trainer, step_overhead_s=float(constants[0]), layer_overhead_s=float(constants[1]),
-        product_ratio=float(constants[2]), activation_ratio=float(constants[3]), optimizer_ratio=float(constants[4]),
+    return TrainerFit(
+        trainer=trainer,
+        step_overhead_s=float(constants[0]),
+        layer_overhead_s=float(constants[1]),
+        gemm_ratio=float(constants[2]),
+        activation_ratio=float(constants[3]),
+        optimizer_ratio=float(constants[4]),
         error_ratio=max(FLOOR_RATIO, float(np.mean(errors)) if errors else 0.5),
-        base_memory_bytes=base_bytes, memory_ratio=memory_ratio,
-    )  # fmt: skip
+        base_memory_bytes=base_bytes,
+        memory_ratio=memory_ratio,
+    )
 
 
-def plain_bytes(work: Work) -> float:
-    """Weights with gradients and two moments, and the activations of one pass."""
+def plain_bytes(work: LocalStepWork) -> float:
+    """Return the bytes of weights, gradients, two moments, and the activations of one pass."""
     return work.optimizer_bytes * 4 / ADAM_PASSES + work.activation_bytes / 3
 
 
 def _memory(probes: Sequence[Probe]) -> tuple[float, float]:
-    """A process's own memory, and how the rest grows with the model."""
+    """Fit the memory of the process and its growth with the model."""
     sizes = np.array([[1.0, plain_bytes(probe.work)] for probe in probes])
-    found, *_ = np.linalg.lstsq(sizes, np.array([probe.memory_bytes for probe in probes]), rcond=None)
-    return max(0.0, float(found[0])), max(0.0, float(found[1]))
+    measured = np.array([probe.memory_bytes for probe in probes])
+    solution, *_ = np.linalg.lstsq(sizes, measured, rcond=None)
+    return max(0.0, float(solution[0])), max(0.0, float(solution[1]))
 
 
-def predict_step(work: Work, profile: LocalProfile, trainer: str) -> Prediction:
-    """The time and memory of one step of a trainer on the measured machine."""
+def predict_step(work: LocalStepWork, profile: MachineProfile, trainer: str) -> StepPrediction:
+    """Predict time and memory of one step of a trainer on the measured machine."""
     fit = profile.fit(trainer)
     if fit is None:
-        raise InputError.one("machine profile", f"{trainer} was not tried on this machine", "gpuyard measure")
-    one, layers, products_s, activations_s, optimizer_s = _terms(work, profile, trainer)
+        raise InputError.one(
+            "machine profile", f"{trainer} was not measured on this machine", "gpuyard measure"
+        )
+    one, layers, matmul_s, activations_s, optimizer_s = _terms(work, profile, trainer)
     parts = (
         fit.step_overhead_s * one + fit.layer_overhead_s * layers,
-        fit.product_ratio * products_s,
+        fit.gemm_ratio * matmul_s,
         fit.activation_ratio * activations_s,
         fit.optimizer_ratio * optimizer_s,
     )
-    return Prediction(
-        step_s=float(sum(parts)), overhead_s=float(parts[0]), product_s=float(parts[1]), activation_s=float(parts[2]),
-        optimizer_s=float(parts[3]), memory_bytes=fit.base_memory_bytes + fit.memory_ratio * plain_bytes(work),
+    return StepPrediction(
+        step_s=float(sum(parts)),
+        overhead_s=float(parts[0]),
+        product_s=float(parts[1]),
+        activation_s=float(parts[2]),
+        optimizer_s=float(parts[3]),
+        memory_bytes=fit.base_memory_bytes + fit.memory_ratio * plain_bytes(work),
         error_ratio=fit.error_ratio,
-    )  # fmt: skip
+    )

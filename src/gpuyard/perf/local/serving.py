@@ -1,4 +1,4 @@
-"""What a request costs a core: constants of the inference server and its runtime, from models that were served."""
+"""CPU cost per request of the local inference server, from served models."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.perf.local.least import least_squares
+from gpuyard.perf.local.least_squares import least_squares
 from gpuyard.perf.local.profile import ServingProbe
-
-__all__ = ["Served", "fit_serving"]
 
 FLOOR_RATIO = 0.05
 TERMS = 4
@@ -19,7 +17,7 @@ TERMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A model that was served: numbers in a row, its operations, nodes visited, and the measured time of a core."""
+    """A served model: numbers per row, FLOPs, tree nodes visited, and measured core seconds."""
 
     values: int
     flop: float
@@ -28,19 +26,22 @@ class Served:
 
 
 def _terms(models: Sequence[Served]) -> npt.NDArray[np.float64]:
-    """What the constants multiply."""
     return np.array([[1.0, model.values, model.flop, model.visits] for model in models])
 
 
 def fit_serving(models: Sequence[Served]) -> ServingProbe:
-    """The constants with the least relative error, none below zero; the error of leaving each model out."""
+    """Fit the cost of a request (relative least squares, non-negative) and its held-out error."""
     terms, costs = _terms(models), np.array([model.cost_s for model in models])
-    found = least_squares(terms, costs)
+    constants = least_squares(terms, costs)
     errors = []
     for left_out in range(len(models)) if len(models) > TERMS else ():
-        kept = np.arange(len(models)) != left_out
-        errors.append(abs(float(terms[left_out] @ least_squares(terms[kept], costs[kept])) / costs[left_out] - 1.0))
+        rest = np.arange(len(models)) != left_out
+        guess = float(terms[left_out] @ least_squares(terms[rest], costs[rest]))
+        errors.append(abs(guess / costs[left_out] - 1.0))
     return ServingProbe(
-        request_s=float(found[0]), value_s=float(found[1]), flop_s=float(found[2]), visit_s=float(found[3]),
+        request_s=float(constants[0]),
+        value_s=float(constants[1]),
+        flop_s=float(constants[2]),
+        visit_s=float(constants[3]),
         error_ratio=max(FLOOR_RATIO, float(np.mean(errors)) if errors else 0.5),
-    )  # fmt: skip
+    )

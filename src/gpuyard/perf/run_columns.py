@@ -1,0 +1,73 @@
+"""Columns of a table of training runs, and those that a catalog model fills."""
+
+from __future__ import annotations
+
+from gpuyard.catalog.load import Catalog, find
+from gpuyard.catalog.models import Model
+from gpuyard.errors import InputError
+
+COLUMNS = (
+    "id", "source", "source_ref", "measured_on", "model", "arch_type", "layers", "hidden",
+    "heads", "kv_heads", "head_dim", "ffn", "gated_ffn", "vocab", "seq_len", "moe_experts",
+    "moe_topk", "moe_shared", "moe_ffn", "params_total_b", "params_active_b", "chip",
+    "chips_per_node", "n_chips", "network", "precision", "framework", "task", "tp", "pp", "dp",
+    "cp", "ep", "vpp", "zero_or_fsdp", "seq_parallel", "recompute", "micro_batch", "grad_accum",
+    "global_batch", "step_time_s", "tokens_per_s_per_chip", "model_tflops_per_chip", "mfu_pct",
+    "hfu_pct", "mem_gb_per_chip", "flops_convention", "ref_step_time_s", "ref_basis", "trust",
+    "notes",
+)  # fmt: skip
+
+
+def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
+    """Return the row with every column; blanks are the catalog's shape, trust A, task pretrain."""
+    cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    cells["chip"] = _published(cells["chip"])
+    cells["trust"] = cells["trust"] or "A"
+    cells["ref_step_time_s"] = cells["ref_step_time_s"] or cells["step_time_s"]
+    cells["task"] = cells["task"] or "pretrain"
+    if cells["layers"]:
+        cells["arch_type"] = cells["arch_type"] or ("moe" if cells["moe_experts"] else "dense")
+        return cells
+    try:
+        model = find("models", cells["model"], catalog.models)
+    except InputError:
+        return cells
+    return cells | {name: text for name, text in shape_cells(model).items() if not cells[name]}
+
+
+def _published(chip: str) -> str:
+    """Return a catalog chip name as published runs spell it, for profiles and layouts."""
+    if chip.startswith("tpu-"):
+        return chip.replace("tpu-v", "TPU v").replace("tpu-", "TPU")
+    return chip.upper() if chip.islower() else chip
+
+
+def shape_cells(model: Model) -> dict[str, str]:
+    """Return the columns that a catalog model fills."""
+    shape = model.transformer
+    if shape is None:
+        return {"arch_type": "hybrid/other"}
+    cells: dict[str, object] = {
+        "arch_type": "moe" if shape.moe else "dense",
+        "layers": shape.layers,
+        "hidden": shape.hidden,
+        "heads": shape.heads,
+        "kv_heads": shape.key_value_heads,
+        "head_dim": shape.head_width,
+        "ffn": shape.ffn,
+        "gated_ffn": int(shape.gated),
+        "vocab": shape.vocab,
+    }
+    if shape.moe:
+        shared = (
+            shape.moe.shared_experts
+            * (shape.moe.shared_ffn or shape.moe.expert_ffn)
+            / shape.moe.expert_ffn
+        )
+        cells |= {
+            "moe_experts": shape.moe.experts,
+            "moe_topk": shape.moe.top_k,
+            "moe_ffn": shape.moe.expert_ffn,
+            "moe_shared": shared,
+        }
+    return {name: str(value) for name, value in cells.items()}

@@ -1,0 +1,108 @@
+"""The fit: it finds a stack that was made slower, stays within bounds, and writes what it found."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuyard.calibrate.training import calibration_text, refit
+from gpuyard.errors import external_error_from
+from gpuyard.perf.calibration import PATH, TrainingCalibration, read_calibration, scalar
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.perf.profiles import find_profile
+from gpuyard.perf.runs import PublishedRuns, read_runs
+from gpuyard.perf.score import errors, predict, scored_rows
+
+from ..perf.cases import CATALOG
+
+CURATED = Path(__file__).parent.parent / "accuracy" / "training_runs.csv"
+SHIPPED = read_calibration()
+SLOWED, BY = "nemo-25", 0.2
+
+
+@pytest.fixture(scope="module")
+def runs() -> PublishedRuns:
+    """The curated table, with steps as the model predicts them; one stack is slower than the calibration says."""
+    with CURATED.open(newline="", encoding="utf-8") as file:
+        found = read_runs(csv.DictReader(file), CATALOG)
+    rows, key = scored_rows(found), f"profile|{SLOWED}"
+    truth = replace(SHIPPED, effects=dict(SHIPPED.effects) | {key: SHIPPED.effects[key] + BY})
+    reference = np.full(len(found.rows), np.nan)
+    reference[rows] = predict(found, truth, rows)
+    return replace(found, reference_s=reference)
+
+
+@pytest.fixture(scope="module")
+def fitted(runs: PublishedRuns) -> TrainingCalibration:
+    """What a quick fit to those steps finds."""
+    if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
+        pytest.importorskip("scipy")
+    return refit(runs, scored_rows(runs), SHIPPED)
+
+
+def change(found: TrainingCalibration, name: str) -> float:
+    """By how much the logarithm of a stack's scalar moved."""
+    profile = find_profile(name)
+    return math.log(scalar(found, profile, False) / scalar(SHIPPED, profile, False))
+
+
+def test_a_slower_stack_is_found(fitted: TrainingCalibration) -> None:
+    assert change(fitted, SLOWED) == pytest.approx(BY, abs=0.06)
+    for other in ("composer-fsdp-2023", "megatron-deepspeed-2023", "maxtext-tpu-2023"):
+        assert abs(change(fitted, other)) < 0.08, other
+
+
+def test_the_fit_is_better_than_its_start(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
+    rows = scored_rows(runs)
+    before, after = (
+        errors(predict(runs, found, rows), runs.reference_s[rows]) for found in (SHIPPED, fitted)
+    )
+    assert after.mean_abs_error is not None
+    assert before.mean_abs_error is not None
+    assert after.mean_abs_error < before.mean_abs_error
+
+
+def test_what_is_fitted_stays_within_its_bounds(fitted: TrainingCalibration) -> None:
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    values = {
+        field.name: getattr(fitted.constants, field.name) for field in fields(TrainingConstants)
+    } | dict(fitted.ratios)
+    for name, value in values.items():
+        cell = table["constant"].get(name) or table["ratio"][name]
+        assert cell["low"] - 1e-12 <= value <= cell["high"] + 1e-12, name
+
+
+def test_what_is_written_reads_back(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
+    table = tomllib.loads(calibration_text(fitted, runs, scored_rows(runs)))
+    shipped = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    for kind in ("constant", "ratio"):
+        assert list(table[kind]) == list(shipped[kind])
+        for name, cell in table[kind].items():
+            assert set(cell) == set(shipped[kind][name]), name
+            assert {key: cell[key] for key in ("low", "high", "unit", "meaning")} == {
+                key: shipped[kind][name][key] for key in ("low", "high", "unit", "meaning")
+            }
+    for field in fields(TrainingConstants):
+        assert table["constant"][field.name]["value"] == pytest.approx(
+            getattr(fitted.constants, field.name), rel=1e-5
+        )
+    assert table["effect"][f"profile|{SLOWED}"] == pytest.approx(
+        fitted.effects[f"profile|{SLOWED}"], abs=1e-5
+    )
+
+
+def test_a_missing_scipy_is_said(runs: PublishedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ImportError) as caught:
+        refit(runs, scored_rows(runs), SHIPPED)
+    error = external_error_from(caught.value, "gpuyard calibrate")
+    assert error is not None
+    assert "gpuyard[fit]" in error.problem.fix
