@@ -1,4 +1,4 @@
-"""Bills: which ways of paying a machine has, what they add up to, and what stays unknown."""
+"""Bills: consumption options of a machine, their cost, and unknown prices."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.catalog import Catalog, Price, load_catalog
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.catalog.prices import Price
 from gpuyard.plan.cost import bills, energy_joules, no_price_reason
-from gpuyard.plan.exposure import Resilience
+from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.option import Bill
-from gpuyard.workload import Where
+from gpuyard.workload.where import Where
 
 CATALOG = load_catalog()
 DAY_S = 86400.0
-ANYWHERE = Where()
+ANYWHERE = Where(region="us-central1")
 PRICED = [
     machine.name
     for machine in CATALOG.machines
@@ -25,17 +26,19 @@ PRICED = [
 ]
 
 
-def billed(name: str, machine_count: int = 4, useful_s: float | None = DAY_S, **where: object) -> tuple[Bill, ...]:
+def billed(
+    name: str, machine_count: int = 4, useful_s: float | None = DAY_S, **where: object
+) -> tuple[Bill, ...]:
     limits = replace(ANYWHERE, **where)  # type: ignore[arg-type]
     return bills(CATALOG.machine(name), machine_count, useful_s, Resilience(), limits, CATALOG)
 
 
 def by_way(found: tuple[Bill, ...]) -> dict[str, Bill]:
-    return {bill.way: bill for bill in reversed(found)}
+    return {bill.consumption: bill for bill in reversed(found)}
 
 
 @pytest.mark.parametrize("name", PRICED)
-def test_a_bill_is_rate_times_time(name: str) -> None:
+def test_bill_is_rate_times_time(name: str) -> None:
     found = billed(name)
     assert found
     for bill in found:
@@ -46,11 +49,17 @@ def test_a_bill_is_rate_times_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("machine", CATALOG.machines, ids=lambda machine: machine.name)
-def test_what_cannot_be_had_is_never_billed(machine: object) -> None:
+def test_unavailable_option_is_never_billed(machine: object) -> None:
     row = CATALOG.machine(machine.name)  # type: ignore[attr-defined]
-    ways = {bill.way for bill in bills(row, 1, DAY_S, Resilience(), ANYWHERE, CATALOG)}
-    prices = [price for price in CATALOG.prices if price.machine == row.name and price.provider == row.provider]
-    if row.consumption.on_demand == "no" or not any(price.on_demand_can_be_created for price in prices):
+    ways = {bill.consumption for bill in bills(row, 1, DAY_S, Resilience(), ANYWHERE, CATALOG)}
+    prices = [
+        price
+        for price in CATALOG.prices
+        if price.machine == row.name and price.provider == row.provider
+    ]
+    if row.consumption.on_demand == "no" or not any(
+        price.on_demand_can_be_created for price in prices
+    ):
         assert "on-demand" not in ways
     if row.consumption.spot == "no":
         assert "spot" not in ways
@@ -59,56 +68,64 @@ def test_what_cannot_be_had_is_never_billed(machine: object) -> None:
     assert bool(ways) == (no_price_reason(row, ANYWHERE, CATALOG) is None)
 
 
-def test_a4_has_no_on_demand_bill_although_a_price_is_listed() -> None:
+def test_a4_has_no_on_demand_bill_despite_listed_price() -> None:
     assert CATALOG.machine("a4-highgpu-8g").consumption.on_demand == "no"
     assert set(by_way(billed("a4-highgpu-8g"))) == {"spot", "flex-start", "reservation"}
 
 
-def test_spot_pays_for_preemptions() -> None:
+def test_spot_bill_includes_preemptions() -> None:
     found = by_way(billed("a3-highgpu-8g", machine_count=16))
     assert found["spot"].expected_s > found["on-demand"].expected_s
     assert found["spot"].usd_per_hour < found["on-demand"].usd_per_hour
 
 
-def test_n1_is_accelerators_and_a_host() -> None:
+def test_n1_bill_includes_accelerators_and_host() -> None:
     bill = by_way(billed("n1-2xt4", machine_count=3))["on-demand"]
-    assert bill.host_price == "google/us-central1/n1-standard-8"  # four vCPUs a GPU
+    assert bill.host_price == "google/us-central1/n1-standard-8"  # four vCPUs per GPU
     assert bill.usd_per_hour == pytest.approx(3 * (2 * 0.35 + 0.38))
     assert "n1-standard-8" in bill.note
 
 
-def test_attached_disks_are_paid_where_their_price_is_known() -> None:
-    assert by_way(billed("a3-highgpu-8g", 1))["on-demand"].usd_per_hour == pytest.approx(87.8325 + 0.6575)
+def test_attached_disks_are_billed_when_priced() -> None:
+    assert by_way(billed("a3-highgpu-8g", 1))["on-demand"].usd_per_hour == pytest.approx(
+        87.8325 + 0.6575
+    )
     committed = [bill for bill in billed("a3-highgpu-8g", 1) if "commitment" in bill.note]
-    assert min(bill.usd_per_hour for bill in committed) == pytest.approx(38.864384)  # that price includes them
-    assert "not in the price" in by_way(billed("a4-highgpu-8g", 1))["spot"].note
+    assert min(bill.usd_per_hour for bill in committed) == pytest.approx(
+        38.864384
+    )  # that price includes them
+    assert "excludes the attached Local SSD" in by_way(billed("a4-highgpu-8g", 1))["spot"].note
 
 
-def test_flex_start_is_bounded_by_the_list_price_and_by_seven_days() -> None:
+def test_flex_start_is_limited_to_list_price_and_seven_days() -> None:
     bill = by_way(billed("a4-highgpu-8g"))["flex-start"]
     assert bill.usd_per_hour == pytest.approx(4 * 90.216)
     assert "upper bound" in bill.note
     assert "flex-start" not in by_way(billed("a4-highgpu-8g", useful_s=8 * DAY_S))
 
 
-def test_nobody_commits_to_years_for_an_hour_of_a_service() -> None:
+def test_service_bill_excludes_commitments() -> None:
     found = billed("g2-standard-48", 2, None)
     assert found
     assert not any(bill.term_s for bill in found)
-    assert all("/h with a commitment of three years" in bill.note for bill in found if bill.way == "on-demand")
+    assert all(
+        "/h with a commitment of three years" in bill.note
+        for bill in found
+        if bill.consumption == "on-demand"
+    )
     named = billed("g2-standard-48", 2, None, consumption=("reservation",))
     assert {bill.term_s for bill in named} >= {8760 * 3600.0, 3 * 8760 * 3600.0}
     assert named[0].term_s == 3 * 8760 * 3600.0
 
 
-def test_a_commitment_is_paid_in_full() -> None:
+def test_commitment_is_billed_in_full() -> None:
     committed = [bill for bill in billed("g2-standard-48", 2) if "commitment" in bill.note]
     assert {bill.billed_s for bill in committed} == {8760 * 3600.0, 3 * 8760 * 3600.0}
     assert all(bill.expected_s < 2 * DAY_S for bill in committed)
-    assert billed("g2-standard-48", 2)[0].way == "spot"  # a day's run never pays for a year
+    assert billed("g2-standard-48", 2)[0].consumption == "spot"  # a day's run never pays for a year
 
 
-def test_calendar_mode_has_its_own_limits() -> None:
+def test_calendar_mode_has_limits() -> None:
     machine = CATALOG.machine("ct6e-standard-8t")
     where = replace(ANYWHERE, consumption=("reservation",))
     assert bills(machine, 80, DAY_S, Resilience(), where, CATALOG)
@@ -116,34 +133,54 @@ def test_calendar_mode_has_its_own_limits() -> None:
     assert not bills(machine, 80, 91 * DAY_S, Resilience(), where, CATALOG)
 
 
-def test_only_the_ways_and_the_region_that_are_allowed() -> None:
-    assert {bill.way for bill in billed("a3-highgpu-8g", consumption=("spot",))} == {"spot"}
+def test_bills_honour_consumption_and_region() -> None:
+    assert {bill.consumption for bill in billed("a3-highgpu-8g", consumption=("spot",))} == {"spot"}
     assert billed("a3-highgpu-8g", region="us-central1")
-    assert billed("a3-highgpu-8g", region="europe-west4") == ()
+    european = by_way(billed("a3-highgpu-8g", region="europe-west4"))["on-demand"]
+    assert european.region == "europe-west4"
+    assert european.usd_per_hour > by_way(billed("a3-highgpu-8g"))["on-demand"].usd_per_hour
+    assert billed("a3-highgpu-8g", region="africa-south1") == ()
+
+
+def test_bill_is_of_the_cheapest_region_without_a_region() -> None:
+    anywhere = by_way(billed("g2-standard-4", region=None))["on-demand"]
+    assert anywhere.usd <= by_way(billed("g2-standard-4"))["on-demand"].usd
+    options = [bill.consumption for bill in billed("g2-standard-4", region=None)]
+    assert options.count("on-demand") == 1
 
 
 @pytest.mark.parametrize(
     ("name", "where", "words"),
     [
-        ("a4x-highgpu-4g", ANYWHERE, "no public price was found"),
-        ("dgx-h100", Where(provider="onprem"), "a machine of your own"),
-        ("g4-standard-6", ANYWHERE, "no price for g4-standard-6"),
-        ("a3-highgpu-8g", Where(region="europe-west4"), "in europe-west4; it has one in us-central1"),
-        ("a3-highgpu-1g", Where(consumption=("on-demand",)), "no price by on-demand"),
+        ("a4x-highgpu-4g", ANYWHERE, "no public price"),
+        ("dgx-h100", Where(provider="onprem"), "on-premises machine"),
+        ("g4-standard-6", ANYWHERE, "no public price"),
+        (
+            "c3-standard-176",
+            Where(region="europe-west4"),
+            "in europe-west4, only in us-central1",
+        ),
+        ("a3-highgpu-1g", Where(consumption=("on-demand",)), "no on-demand price"),
     ],
 )
-def test_why_there_is_no_bill(name: str, where: Where, words: str) -> None:
+def test_no_price_reason(name: str, where: Where, words: str) -> None:
     machine = CATALOG.machine(name)
     assert words in (no_price_reason(machine, where, CATALOG) or "")
     assert bills(machine, 1, DAY_S, Resilience(), where, CATALOG) == ()
 
 
-def test_a_service_is_billed_by_the_hour() -> None:
+def test_service_is_billed_per_hour() -> None:
     bill = by_way(billed("g2-standard-4", machine_count=10, useful_s=None))["on-demand"]
     assert bill.billed_s == 3600.0
     assert bill.usd == bill.usd_per_hour == pytest.approx(7.068)
     licensed = bills(
-        CATALOG.machine("g2-standard-4"), 10, None, Resilience(), ANYWHERE, CATALOG, licence_usd_per_hour=0.2
+        CATALOG.machine("g2-standard-4"),
+        10,
+        None,
+        Resilience(),
+        ANYWHERE,
+        CATALOG,
+        licence_usd_per_hour=0.2,
     )
     assert by_way(licensed)["on-demand"].usd == pytest.approx(9.068)
 
@@ -151,14 +188,21 @@ def test_a_service_is_billed_by_the_hour() -> None:
 def priced(usd_per_hour: float) -> Catalog:
     """The catalog with this price of one's own for a machine of one's own."""
     row = Price(
-        name="onprem/hall/dgx-h100", provider="onprem", region="hall", machine="dgx-h100",
-        date=datetime.date(2026, 8, 1), source=("own",), on_demand_usd_per_hour=usd_per_hour,
-    )  # fmt: skip
+        name="onprem/hall/dgx-h100",
+        provider="onprem",
+        region="hall",
+        machine="dgx-h100",
+        date=datetime.date(2026, 8, 1),
+        source=("own",),
+        on_demand_usd_per_hour=usd_per_hour,
+    )
     return replace(CATALOG, prices=(*CATALOG.prices, row))
 
 
 @given(st.floats(0.01, 100.0), st.floats(1.0, 10.0), st.floats(60.0, 1e7), st.integers(1, 500))
-def test_a_cheaper_price_is_never_dearer(usd: float, times: float, useful_s: float, machine_count: int) -> None:
+def test_bill_never_grows_with_lower_price(
+    usd: float, times: float, useful_s: float, machine_count: int
+) -> None:
     machine, where = CATALOG.machine("dgx-h100"), Where(provider="onprem")
     cheap = bills(machine, machine_count, useful_s, Resilience(), where, priced(usd))
     dear = bills(machine, machine_count, useful_s, Resilience(), where, priced(usd * times))
@@ -166,8 +210,14 @@ def test_a_cheaper_price_is_never_dearer(usd: float, times: float, useful_s: flo
     assert cheap[0].expected_s == dear[0].expected_s
 
 
-def test_energy() -> None:
-    dgx, a3, c3 = (CATALOG.machine(name) for name in ("dgx-h100", "a3-megagpu-8g", "c3-standard-176"))
-    assert energy_joules(dgx, 2, 3600.0, CATALOG) == pytest.approx(2 * 10_200 * 3600)  # the whole server
-    assert energy_joules(a3, 2, 3600.0, CATALOG) == pytest.approx(2 * 8 * 700 * 3600)  # the chips alone
+def test_energy_of_servers_or_chips() -> None:
+    dgx, a3, c3 = (
+        CATALOG.machine(name) for name in ("dgx-h100", "a3-megagpu-8g", "c3-standard-176")
+    )
+    assert energy_joules(dgx, 2, 3600.0, CATALOG) == pytest.approx(
+        2 * 10_200 * 3600
+    )  # the whole server
+    assert energy_joules(a3, 2, 3600.0, CATALOG) == pytest.approx(
+        2 * 8 * 700 * 3600
+    )  # the chips alone
     assert energy_joules(c3, 2, 3600.0, CATALOG) is None

@@ -1,4 +1,4 @@
-"""The first options of a plan, timed again by a slower network model."""
+"""The first options of a plan, timed again with a slower network model."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.catalog import Machine, load_catalog
+from gpuyard.catalog.load import load_catalog
+from gpuyard.catalog.machines import Machine
 from gpuyard.errors import Infeasible
-from gpuyard.perf import ClosedForm, Collective, Constants, Group, NetworkModel, step_time
+from gpuyard.perf.collectives import ClosedForm, Collective, NetworkModel, RankGroup
+from gpuyard.perf.constants import TrainingConstants
 from gpuyard.perf.layout import Array
-from gpuyard.plan import Option, Plan
-from gpuyard.plan.limits import Miss
-from gpuyard.plan.shortlist import SHORTLIST, timed_again
+from gpuyard.perf.training import step_time
+from gpuyard.plan.limits import LimitViolation
+from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.shortlist import SHORTLIST, retime_shortlist
 from gpuyard.plan.training import option_case, plan_training
-from gpuyard.workload import Workload, read_workload
+from gpuyard.workload.read import read_workload
+from gpuyard.workload.workload import Workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CATALOG = load_catalog()
@@ -28,7 +32,13 @@ class Late:
 
     seconds: float
 
-    def time_s(self, collective: Collective, size_bytes: Array, ranks: Array, group: Group = Group()) -> Array:  # noqa: B008
+    def time_s(
+        self,
+        collective: Collective,
+        size_bytes: Array,
+        ranks: Array,
+        group: RankGroup = RankGroup(),
+    ) -> Array:
         assert collective
         return np.where(ranks * group.stride > 0, self.seconds, 0.0) + 0.0 * size_bytes
 
@@ -38,7 +48,9 @@ def workload() -> Workload:
 
 
 def planned(network: NetworkModel | None = None) -> Plan:
-    def networks(machine: Machine, count: int, switch: str | None, constants: Constants) -> NetworkModel | None:
+    def networks(
+        machine: Machine, count: int, switch: str | None, constants: TrainingConstants
+    ) -> NetworkModel | None:
         assert (machine.name, switch) == ("dgx-h100", "sn5600")
         assert count >= 1
         assert constants.nic_ratio > 0
@@ -49,17 +61,19 @@ def planned(network: NetworkModel | None = None) -> Plan:
     return found
 
 
-def test_a_slow_network_makes_steps_longer() -> None:
-    quick, slow = planned(), planned(Late(seconds=0.5))
-    before = {(option.cluster.machine_count, option.precision): option.step_s for option in quick.options}
+def test_slow_network_lengthens_steps() -> None:
+    quick, slow = planned(), planned(Late(seconds=0.01))
+    before = {
+        (option.cluster.machine_count, option.precision): option.step_s for option in quick.options
+    }
     for option in slow.options[:SHORTLIST]:
         if option.cluster.machine_count > 1:
             assert option.step_s > before[option.cluster.machine_count, option.precision]
             assert option.step_s == pytest.approx(sum(part.value for part in option.step_parts))
-    assert any("as flows over their network" in note for note in slow.notes)
+    assert any("simulated as flows" in note for note in slow.notes)
 
 
-def test_an_option_gives_its_inputs_back() -> None:
+def test_option_case_reproduces_step_time() -> None:
     option = planned().options[0]
     case, layout = option_case(workload(), CATALOG, option)
     assert layout.tp.shape == ()
@@ -68,17 +82,19 @@ def test_an_option_gives_its_inputs_back() -> None:
     assert float(step.total_s) == pytest.approx(option.step_s)
 
 
-def test_what_rises_is_timed_again_too_and_misses_are_told() -> None:
+def test_options_that_move_up_are_timed_again() -> None:
     options = planned().options
     seen: list[Option] = []
 
-    def again(option: Option) -> Option | Miss:
+    def again(option: Option) -> Option | LimitViolation:
         seen.append(option)
         if len(seen) == 1:
-            return Miss(family="f", binding="deadline", ratio=2.0, what="too late", fix="wait")
+            return LimitViolation(
+                family="f", binding="deadline", ratio=2.0, what="too late", fix="wait"
+            )
         return replace(option, expected_s=option.expected_s * 100)
 
-    kept, misses = timed_again(options, again, count=2)
+    kept, misses = retime_shortlist(options, again, count=2)
     assert len(seen) == len(set(map(id, seen))) >= 3
     assert len(kept) == len(options) - 1
     assert [miss.what for miss in misses] == ["too late"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
-from gpuyard.plan.speedup import Bench, RunTime, bench_of, run_times
-from gpuyard.workload import Hpc
+from gpuyard.plan.speedup import HpcMachine, RunTime, hpc_machine, run_times
+from gpuyard.workload.sections import Hpc
 
 CATALOG = load_catalog()
 BASE = Hpc(
@@ -23,12 +23,19 @@ BASE = Hpc(
     memory_bytes=2e12,
     mpi=True,
 )
-MACHINES = ["a3-ultragpu-8g", "a4-highgpu-8g", "a2-ultragpu-8g", "g2-standard-96", "n1-4xt4", "h4d-standard-192"]
+MACHINES = [
+    "a3-ultragpu-8g",
+    "a4-highgpu-8g",
+    "a2-ultragpu-8g",
+    "g2-standard-96",
+    "n1-4xt4",
+    "h4d-standard-192",
+]
 
 
-def bench(hpc: Hpc, name: str) -> Bench:
-    found = bench_of(hpc, CATALOG.machine(name), CATALOG)
-    assert isinstance(found, Bench), found
+def bench(hpc: Hpc, name: str) -> HpcMachine:
+    found = hpc_machine(hpc, CATALOG.machine(name), CATALOG)
+    assert isinstance(found, HpcMachine), found
     return found
 
 
@@ -36,12 +43,12 @@ def times(hpc: Hpc, name: str, *counts: int) -> RunTime:
     return run_times(hpc, bench(hpc, name), np.array(counts or (1,), dtype=np.int64))
 
 
-def test_the_reference_takes_its_own_core_hours() -> None:
+def test_reference_cpu_takes_its_core_hours() -> None:
     alone = replace(BASE, mpi=False, offload_ratio=0.0)
     assert times(alone, "c3-standard-176").total_s[0] == pytest.approx(200e3 * 3600 / 88)
 
 
-def test_amdahl() -> None:
+def test_run_time_follows_amdahls_law() -> None:
     hpc = replace(BASE, mpi=False)
     found = bench(hpc, "a3-ultragpu-8g")
     cores = 112 * 358.4e9 / 56  # Emerald Rapids: bandwidth of 112 cores
@@ -51,13 +58,15 @@ def test_amdahl() -> None:
     assert times(hpc, "a3-ultragpu-8g").total_s[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("bound", "gpu", "cpu"), [("fp64", 34e12, 5.197e12 / 56), ("fp32", 67e12, 10.394e12 / 56)])
-def test_the_bound_chooses_the_rate(bound: str, gpu: float, cpu: float) -> None:
+@pytest.mark.parametrize(
+    ("bound", "gpu", "cpu"), [("fp64", 34e12, 5.197e12 / 56), ("fp32", 67e12, 10.394e12 / 56)]
+)
+def test_bound_selects_rate(bound: str, gpu: float, cpu: float) -> None:
     hpc = replace(BASE, bound=bound, mpi=False)  # type: ignore[arg-type]
     assert bench(hpc, "a3-ultragpu-8g").speedup_ratio == pytest.approx(8 * gpu / (112 * cpu))
 
 
-def test_slow_accelerators_stay_idle() -> None:
+def test_slow_accelerators_are_not_used() -> None:
     fp64 = replace(BASE, bound="fp64")
     found = bench(fp64, "n1-4xt4")  # four T4 have 1 TFLOPS of FP64, the 48 cores four
     assert not found.offloads
@@ -72,7 +81,9 @@ def test_slow_accelerators_stay_idle() -> None:
     st.floats(0, 1),
     st.integers(1, 256),
 )
-def test_more_offload_is_never_slower(name: str, bound: str, one: float, two: float, count: int) -> None:
+def test_run_time_never_grows_with_offload(
+    name: str, bound: str, one: float, two: float, count: int
+) -> None:
     low, high = sorted((one, two))
     less = times(replace(BASE, bound=bound, offload_ratio=low), name, count)  # type: ignore[arg-type]
     more = times(replace(BASE, bound=bound, offload_ratio=high), name, count)  # type: ignore[arg-type]
@@ -80,7 +91,7 @@ def test_more_offload_is_never_slower(name: str, bound: str, one: float, two: fl
 
 
 @given(st.sampled_from(MACHINES), st.integers(1, 1000))
-def test_parts_add_up_and_machines_share_the_work(name: str, count: int) -> None:
+def test_terms_add_up_and_machines_share_work(name: str, count: int) -> None:
     found = times(BASE, name, 1, count)
     assert np.allclose(found.total_s, found.host_s + found.offloaded_s + found.message_s)
     assert found.host_s[1] * count == pytest.approx(found.host_s[0])
@@ -88,35 +99,41 @@ def test_parts_add_up_and_machines_share_the_work(name: str, count: int) -> None
     assert count == 1 or found.message_s[1] > 0.0
 
 
-def test_messages_are_faces_and_latency() -> None:
+def test_mpi_time_is_halo_transfer_plus_latency() -> None:
     found = times(BASE, "h4d-standard-192", 64)
     sweeps = 200e3 * 3600 * (307.2e9 / 56) / 2e12
     faces = 6 * (2e12 / 64 / 8) ** (2 / 3) * 8
-    once = 47e-6 * (6 + 6) + faces / 25e9
+    once = 4.7e-6 * (6 + 6) + faces / 25e9  # Cloud RDMA
     assert found.message_s[0] == pytest.approx(sweeps * once)
 
 
-def test_a_faster_network_is_never_slower() -> None:
+def test_faster_network_is_never_slower() -> None:
     machine = CATALOG.machine("h4d-standard-192")
     quick = replace(machine, network=replace(machine.network, host_bits_per_s=400e9))
     slow = run_times(BASE, bench(BASE, machine.name), np.array([64]))
-    found = bench_of(BASE, quick, CATALOG)
-    assert isinstance(found, Bench)
+    found = hpc_machine(BASE, quick, CATALOG)
+    assert isinstance(found, HpcMachine)
     assert run_times(BASE, found, np.array([64])).total_s[0] < slow.total_s[0]
 
 
-def test_what_is_not_known_is_said() -> None:
-    assert "processor of g4-standard-48" in str(bench_of(BASE, CATALOG.machine("g4-standard-48"), CATALOG))
+def test_unknown_rates_are_reported() -> None:
+    assert "CPU of g4-standard-48" in str(
+        hpc_machine(BASE, CATALOG.machine("g4-standard-48"), CATALOG)
+    )
     fp32 = replace(BASE, bound="fp32")
-    assert "no fp32 rate of AMD EPYC" in str(bench_of(fp32, CATALOG.machine("h4d-standard-192"), CATALOG))
+    assert "no fp32 rate is known for AMD EPYC" in str(
+        hpc_machine(fp32, CATALOG.machine("h4d-standard-192"), CATALOG)
+    )
 
 
-def test_core_hours_are_of_a_processor() -> None:
-    with pytest.raises(InputError, match="core-hours cannot be of"):
-        bench_of(replace(BASE, measured_on="h100-sxm"), CATALOG.machine("a3-megagpu-8g"), CATALOG)
+def test_core_hours_on_gpu_raise_input_error() -> None:
+    with pytest.raises(InputError, match="core-hours cannot be measured on"):
+        hpc_machine(
+            replace(BASE, measured_on="h100-sxm"), CATALOG.machine("a3-megagpu-8g"), CATALOG
+        )
 
 
-def test_operations_in_place_of_core_hours() -> None:
+def test_flop_count_replaces_core_hours() -> None:
     flop = Hpc(offload_ratio=1.0, bound="fp64", flop_count=34e12 * 8 * 1000)
     assert times(flop, "a3-ultragpu-8g").total_s[0] == pytest.approx(1000.0)
     streamed = Hpc(offload_ratio=1.0, bound="bandwidth", flop_count=1e18, bytes_per_flop=6.0)

@@ -1,4 +1,4 @@
-"""The decision: an option of a plan with its workload, its machine, its fabric, and what was proven of it."""
+"""Blueprint: the chosen option of a plan with its workload, machine, fabric and evidence."""
 
 from __future__ import annotations
 
@@ -7,102 +7,117 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gpuyard.catalog import Chip, Machine
-from gpuyard.document import Doc, Settings
-from gpuyard.fabric import Fabric
-from gpuyard.plan import Bill, Option
-from gpuyard.workload import ConsumptionName, Workload
+from gpuyard.catalog.chips import Chip
+from gpuyard.catalog.machines import Machine
+from gpuyard.document.field_types import Doc
+from gpuyard.document.frozen_json import FrozenJson
+from gpuyard.errors import Severity
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.plan.option import Bill, Option
+from gpuyard.workload.where import ConsumptionName
+from gpuyard.workload.workload import Workload
 
-__all__ = ["Blueprint", "Proof", "Shape"]
-
-Shape = Literal["multi-node", "single-node", "service", "desks"]
-_NONE = Settings()
+Shape = Literal["multi-node", "single-node", "service", "workstations"]
+_NONE = FrozenJson()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """What a check or a simulation said of the decision: a sentence, and the numbers behind it."""
+class Evidence:
+    """What a check or a simulation reported about the option: a sentence and its numbers."""
 
-    kind: Annotated[Literal["finding", "simulation"], Doc("a finding of a check, or the summary of a simulation")]
+    kind: Annotated[
+        Literal["finding", "simulation"],
+        Doc("a finding of a check, or the summary of a simulation"),
+    ]
     name: Annotated[str, Doc("the check, or what was simulated")]
     what: str
-    severity: Literal["error", "warning", "note"] = "note"
-    numbers: Annotated[Settings, Doc("as the check or the simulation gave them")] = _NONE
+    severity: Severity = "note"
+    numbers: Annotated[FrozenJson, Doc("as reported by the check or the simulation")] = _NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """What will be deployed. The rows of the catalog are in it: a later catalog does not change what it says."""
+    """What will be deployed; holds its catalog rows, so a later catalog does not change it."""
 
     workload: Workload
     option: Option
     machine: Machine
     chip: Chip | None = None
-    way: Annotated[ConsumptionName | None, Doc("how the machines are paid for; none: they are bought")] = None
+    consumption: Annotated[
+        ConsumptionName | None, Doc("consumption option of rented machines; none: on-premises")
+    ] = None
     number: Annotated[int, Doc("of the option in its plan, from 1")] = 1
-    profile: Annotated[str, Doc("the software that the times are of")] = ""
-    priced: Annotated[datetime.date | None, Doc("the oldest of the dates of its prices")] = None
-    fabric: Annotated[Fabric | None, Doc("the network of bought machines; rented ones come with theirs")] = None
-    proofs: tuple[Proof, ...] = ()
+    profile: Annotated[str, Doc("software profile that the times are predicted for")] = ""
+    priced: Annotated[datetime.date | None, Doc("date of the oldest price used")] = None
+    fabric: Annotated[
+        Fabric | None, Doc("of on-premises machines; rented machines come with theirs")
+    ] = None
+    evidence: tuple[Evidence, ...] = ()
+    mean_time_between_interruptions_s: Annotated[
+        float, Doc("of the whole job, as in the plan's expected time; 0: no record, or a service")
+    ] = 0.0
 
     @property
     def name(self) -> str:
-        """What the workload is called."""
+        """Name of the workload."""
         return self.workload.name
 
     @property
     def machine_count(self) -> int:
-        """Machines of the option."""
+        """Number of machines."""
         return self.option.cluster.machine_count
 
     @property
     def shape(self) -> Shape:
-        """A service, desks that people sit at, a job on one machine, or one on several that work together."""
+        """A service, virtual workstations, or a job on one or several machines."""
         graphics = self.workload.graphics
         if self.workload.task == "inference":
             return "service"
         if graphics is not None and graphics.use == "virtual-workstation":
-            return "desks"
+            return "workstations"
         return "multi-node" if self.machine_count > 1 else "single-node"
 
     @property
-    def has_end(self) -> bool:
-        """True of work that is done at some time; a service, desks and streams of video go on until they are ended."""
+    def is_batch(self) -> bool:
+        """True for a batch job; services, workstations and video streams run until stopped."""
         graphics = self.workload.graphics
-        return self.shape not in ("service", "desks") and (graphics is None or graphics.use != "video")
+        is_video = graphics is not None and graphics.use == "video"
+        return self.shape not in ("service", "workstations") and not is_video
 
     @property
     def is_independent(self) -> bool:
-        """True where a machine neither waits for the others nor ends with them: frames and streams."""
+        """True if the machines do not wait for each other, as with frames and video streams."""
         return self.workload.graphics is not None
 
     @property
-    def seats_per_machine(self) -> int:
-        """People who sit at one machine: the sessions, shared out over the machines."""
+    def sessions_per_machine(self) -> int:
+        """Workstation sessions per machine, rounded up; 0 if there are none."""
         graphics = self.workload.graphics
-        if graphics is None or self.shape != "desks":
+        if graphics is None or self.shape != "workstations":
             return 0
         return math.ceil((graphics.sessions_count or 1) / self.machine_count)
 
     @property
     def is_tpu(self) -> bool:
-        """True of TPU machines."""
+        """True for TPU machines."""
         return self.chip is not None and self.chip.kind == "tpu"
 
     @property
     def bill(self) -> Bill | None:
-        """The least bill of the chosen way of paying; None where no price is known."""
+        """Lowest cost estimate with the chosen consumption option; None if no price is known."""
         return min(
-            (bill for bill in self.option.bills if bill.way == self.way), key=lambda bill: bill.usd, default=None
+            (bill for bill in self.option.bills if bill.consumption == self.consumption),
+            key=lambda bill: bill.usd,
+            default=None,
         )
 
     @property
     def expected_s(self) -> float:
-        """How long the work is expected to take; a service has no end and gives an hour."""
+        """Expected duration of the work; one hour for a service."""
         bill = self.bill
         return bill.expected_s if bill and bill.expected_s else self.option.expected_s
 
     @property
     def usd_per_hour(self) -> float | None:
-        """What the whole cluster costs in an hour."""
+        """Hourly cost of the whole cluster."""
         return self.bill.usd_per_hour if self.bill else None

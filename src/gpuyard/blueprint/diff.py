@@ -1,4 +1,4 @@
-"""What changed between two blueprints, in words: the headlines first, then every other value."""
+"""Diff two blueprints: the headline values first, then every other value."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.blueprint.saved import blueprint_hash, blueprint_tree
-from gpuyard.document import Plain
-from gpuyard.units import DIMENSIONS, DURATION, MONEY, PRICE_PER_HOUR, show
+from gpuyard.document.frozen_json import Plain
+from gpuyard.units import DIMENSIONS, DURATION, MONEY, PRICE_PER_HOUR, Dimension, show
 
-__all__ = ["Change", "diff_blueprints"]
-
-MOST_CHANGES = 40  # beyond that, people look at the files
+MAX_CHANGES = 40  # beyond that, a diff of the files is easier to read
+UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value that is not the same."""
+    """One value that differs."""
 
     what: str
     before: str
@@ -31,118 +30,129 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Headline:
-    """A value that people ask for first: its name, its text, and the number by which it grew."""
-
     what: str
     text: Callable[[Blueprint], str]
-    number: Callable[[Blueprint], float | None] = lambda _: None
+    number: Callable[[Blueprint], float | None] = lambda _: None  # for the relative change
 
 
 def diff_blueprints(before: Blueprint, after: Blueprint) -> tuple[Change, ...]:
-    """The changes from one to the other; none where their hashes are the same."""
+    """Return the changes from one blueprint to the other; none if their hashes are equal."""
     if blueprint_hash(before) == blueprint_hash(after):
         return ()
     changes = [change for headline in HEADLINES for change in _changed(headline, before, after)]
+    before_tree = blueprint_tree(before)
+    after_tree = blueprint_tree(after)
     for key in ("workload", "machine", "chip", "option"):
-        changes += _leaves(key, blueprint_tree(before).get(key), blueprint_tree(after).get(key))
-    told = tuple(dict.fromkeys(changes))
-    if len(told) <= MOST_CHANGES:
-        return told
-    rest = Change(what="and more", before=f"{len(told) - MOST_CHANGES} other values", after="changed")
-    return (*told[:MOST_CHANGES], rest)
+        changes += _leaf_changes(key, before_tree.get(key), after_tree.get(key))
+    unique = tuple(dict.fromkeys(changes))
+    if len(unique) <= MAX_CHANGES:
+        return unique
+    rest = len(unique) - MAX_CHANGES
+    more = Change(what="and more", before=f"{rest} other values", after="changed")
+    return (*unique[:MAX_CHANGES], more)
 
 
 def _changed(headline: _Headline, before: Blueprint, after: Blueprint) -> Iterator[Change]:
-    """A headline that is not the same, with how much it grew."""
-    one, two = headline.text(before), headline.text(after)
-    if one == two:
+    old_text = headline.text(before)
+    new_text = headline.text(after)
+    if old_text == new_text:
         return
-    was, now = headline.number(before), headline.number(after)
-    note = f"{now / was - 1:+.0%}" if was and now is not None else ""
-    yield Change(what=headline.what, before=one or "none", after=two or "none", note=note)
+    old = headline.number(before)
+    new = headline.number(after)
+    note = f"{new / old - 1:+.0%}" if old and new is not None else ""
+    yield Change(what=headline.what, before=old_text or "none", after=new_text or "none", note=note)
 
 
 def _layout(blueprint: Blueprint) -> str:
-    """The degrees of parallelism as engineers write them."""
-    spread = blueprint.option.arrangement
-    if spread is None:
+    layout = blueprint.option.arrangement
+    if layout is None:
         return ""
-    degrees = (("TP", spread.tp), ("PP", spread.pp), ("CP", spread.cp), ("DP", spread.dp), ("EP", spread.ep))
-    return " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1) or "one chip"
+    sizes = {
+        "TP": layout.tp,
+        "PP": layout.pp,
+        "CP": layout.cp,
+        "DP": layout.dp,
+        "EP": layout.ep,
+    }
+    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "one chip"
 
 
 def _usd(blueprint: Blueprint) -> float | None:
-    """What the run costs."""
     return blueprint.bill.usd if blueprint.bill else None
 
 
+def _shown(value: float | None, dimension: Dimension) -> str:
+    return UNKNOWN if value is None else show(value, dimension)
+
+
 def _fabric(blueprint: Blueprint) -> str:
-    """The fabric in a few words."""
     fabric = blueprint.fabric
     if fabric is None:
         return ""
-    return f"{fabric.size.leaves} leaves, {fabric.size.spines} spines, {fabric.size.cores} cores ({fabric.demand.leaf})"
+    size = fabric.size
+    switches = f"{size.leaves} leaves, {size.spines} spines, {size.cores} cores"
+    return f"{switches} ({fabric.demand.leaf})"
 
 
-def _proofs(kind: str, *severities: str) -> Callable[[Blueprint], str]:
-    """The proofs of a kind as a text."""
+def _evidence(kind: str, *severities: str) -> Callable[[Blueprint], str]:
     return lambda blueprint: "; ".join(
-        f"{proof.name}: {proof.what}"
-        for proof in blueprint.proofs
-        if proof.kind == kind and (not severities or proof.severity in severities)
+        f"{row.name}: {row.what}"
+        for row in blueprint.evidence
+        if row.kind == kind and (not severities or row.severity in severities)
     )
-
-
-def _money(value: float | None) -> str:
-    """An amount, or that it is not known."""
-    return "not known" if value is None else show(value, MONEY)
 
 
 HEADLINES: tuple[_Headline, ...] = (
     _Headline(what="task", text=lambda it: it.workload.task),
     _Headline(what="machine type", text=lambda it: it.machine.name),
-    _Headline(what="machines", text=lambda it: f"{it.machine_count:,}", number=lambda it: float(it.machine_count)),
+    _Headline(
+        what="machines",
+        text=lambda it: f"{it.machine_count:,}",
+        number=lambda it: float(it.machine_count),
+    ),
     _Headline(what="layout", text=_layout),
     _Headline(what="precision", text=lambda it: it.option.precision),
-    _Headline(what="way of paying", text=lambda it: it.way or "bought"),
-    _Headline(what="time", text=lambda it: show(it.expected_s, DURATION), number=lambda it: it.expected_s),
+    _Headline(what="consumption", text=lambda it: it.consumption or "on-premises"),
+    _Headline(
+        what="time", text=lambda it: show(it.expected_s, DURATION), number=lambda it: it.expected_s
+    ),
     _Headline(
         what="rate",
-        text=lambda it: "not known" if it.usd_per_hour is None else show(it.usd_per_hour, PRICE_PER_HOUR),
+        text=lambda it: _shown(it.usd_per_hour, PRICE_PER_HOUR),
         number=lambda it: it.usd_per_hour,
     ),
-    _Headline(what="cost", text=lambda it: _money(_usd(it)), number=_usd),
-    _Headline(what="prices of", text=lambda it: it.priced.isoformat() if it.priced else ""),
+    _Headline(what="cost", text=lambda it: _shown(_usd(it), MONEY), number=_usd),
+    _Headline(what="price date", text=lambda it: it.priced.isoformat() if it.priced else ""),
     _Headline(what="fabric", text=_fabric),
-    _Headline(what="findings", text=_proofs("finding", "error", "warning")),
-    _Headline(what="simulations", text=_proofs("simulation")),
+    _Headline(what="findings", text=_evidence("finding", "error", "warning")),
+    _Headline(what="simulations", text=_evidence("simulation")),
 )
 
 
-def _leaves(path: str, before: Plain, after: Plain) -> Iterator[Change]:
-    """Every scalar that is not the same, by its path."""
+def _leaf_changes(path: str, before: Plain, after: Plain) -> Iterator[Change]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys((*before, *after)):
-            yield from _leaves(f"{path}.{key}", before.get(key), after.get(key))
+            yield from _leaf_changes(f"{path}.{key}", before.get(key), after.get(key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, (one, two) in enumerate(zip(before, after, strict=True)):
-            yield from _leaves(f"{path}[{index}]", one, two)
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _leaf_changes(f"{path}[{index}]", old, new)
     else:
-        yield Change(what=path, before=_said(path, before), after=_said(path, after))
+        yield Change(what=path, before=_value_text(path, before), after=_value_text(path, after))
 
 
-def _said(path: str, value: Plain) -> str:
-    """A value as people write it, by the unit in its name."""
+def _value_text(path: str, value: Plain) -> str:
+    # The suffix of a key names its unit; the longest suffix wins.
     if value is None:
         return "none"
-    if isinstance(value, dict | list):
-        return f"{len(value)} {'keys' if isinstance(value, dict) else 'items'}"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        suffixes = sorted((item for item in DIMENSIONS if item.suffix), key=lambda item: -len(item.suffix))
-        for dimension in suffixes:
-            if path.endswith(dimension.suffix):
-                return show(value, dimension)
+    if isinstance(value, dict):
+        return f"{len(value)} keys"
+    if isinstance(value, list):
+        return f"{len(value)} items"
+    if isinstance(value, str | bool):
+        return str(value)
+    matching = [row for row in DIMENSIONS if row.suffix and path.endswith(row.suffix)]
+    if not matching:
         return f"{value:,}"
-    return str(value)
+    return show(value, max(matching, key=lambda row: len(row.suffix)))

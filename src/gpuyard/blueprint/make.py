@@ -1,21 +1,23 @@
-"""A blueprint from an option of a plan: the rows it rests on, and the way its machines are paid for."""
+"""Make a blueprint from an option of a plan, and choose its consumption option."""
 
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
-from gpuyard.blueprint.blueprint import Blueprint, Proof
-from gpuyard.catalog import Catalog, Consumption, Machine
-from gpuyard.errors import InputError, one_of
-from gpuyard.fabric import Fabric
-from gpuyard.plan import Option, Plan
-from gpuyard.workload import ConsumptionName, Workload
+from gpuyard.blueprint.blueprint import Blueprint, Evidence
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Consumption, Machine
+from gpuyard.errors import InputError, choices_text
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.plan.interruptions import interruption_risk
+from gpuyard.plan.option import Option, Plan
+from gpuyard.workload.where import ConsumptionName
+from gpuyard.workload.workload import Workload
 
-__all__ = ["make_blueprint", "ways_of"]
-
-RESERVATIONS = ("on_demand_reservation", "calendar_reservation", "future_reservation")
-OFFERED = ("yes", "price-only")
+AVAILABLE = ("yes", "price-only")
 
 
 def make_blueprint(
@@ -24,65 +26,94 @@ def make_blueprint(
     number: int,
     catalog: Catalog,
     *,
-    way: ConsumptionName | None = None,
+    consumption: ConsumptionName | None = None,
     fabric: Fabric | None = None,
-    proofs: tuple[Proof, ...] = (),
+    evidence: tuple[Evidence, ...] = (),
 ) -> Blueprint:
-    """Option `number` of the plan (from 1) as a decision; InputError where there is no such option or way."""
+    """Make a blueprint of option `number` of the plan (from 1).
+
+    Raises:
+        InputError: the plan has no such option, or its machines no such consumption option.
+    """
     if not 1 <= number <= len(plan.options):
-        raise InputError.one("--option", f"there is no option {number}", f"use 1 to {len(plan.options)}")
+        raise InputError.one(
+            "--option", f"the plan has no option {number}", f"use 1 to {len(plan.options)}"
+        )
     option = plan.options[number - 1]
     machine = next(row for row in catalog.machines if row.name == option.cluster.machine)
     chip = next((row for row in catalog.chips if row.name == machine.chip), None)
-    return Blueprint(
+    blueprint = Blueprint(
         workload=workload,
         option=option,
         machine=machine,
         chip=chip,
-        way=_chosen(option, machine, workload, way),
+        consumption=_chosen(option, machine, workload, consumption),
         number=number,
         profile=plan.profile,
-        priced=_priced(option, catalog),
+        priced=_oldest_price(option, catalog),
         fabric=fabric,
-        proofs=proofs,
+        evidence=evidence,
+    )
+    return replace(
+        blueprint, mean_time_between_interruptions_s=_interruption_gap_s(blueprint, catalog)
     )
 
 
-def ways_of(machine: Machine, workload: Workload) -> tuple[ConsumptionName, ...]:
-    """The ways to have a machine that its documentation allows and the workload does not exclude."""
+def _interruption_gap_s(blueprint: Blueprint, catalog: Catalog) -> float:
+    """Mean time between interruptions of the job; 0 if there is no record, or for a service."""
+    if blueprint.shape in ("service", "workstations"):
+        return 0.0
+    risk = interruption_risk(
+        blueprint.machine,
+        blueprint.machine_count,
+        blueprint.consumption or "on-demand",
+        catalog,
+        together=not blueprint.is_independent,
+    )
+    gap_s = risk.mean_time_between_s
+    return gap_s if math.isfinite(gap_s) else 0.0
+
+
+def consumption_options(machine: Machine, workload: Workload) -> tuple[ConsumptionName, ...]:
+    """Return the consumption options of a machine type that the workload allows."""
     allowed = workload.where.consumption
-    return tuple(way for way in _offered(machine.consumption) if not allowed or way in allowed)
+    available = _available(machine.consumption)
+    return tuple(name for name in available if not allowed or name in allowed)
 
 
-def _offered(offers: Consumption) -> Iterator[ConsumptionName]:
-    """The ways that the documentation allows."""
-    if offers.on_demand in OFFERED:
+def _available(consumption: Consumption) -> Iterator[ConsumptionName]:
+    if consumption.on_demand in AVAILABLE:
         yield "on-demand"
-    if offers.spot in OFFERED:
+    if consumption.spot in AVAILABLE:
         yield "spot"
-    if offers.flex_start in OFFERED:
+    if consumption.flex_start in AVAILABLE:
         yield "flex-start"
-    if any(getattr(offers, name) in OFFERED for name in RESERVATIONS):
+    reservations = (
+        consumption.on_demand_reservation,
+        consumption.calendar_reservation,
+        consumption.future_reservation,
+    )
+    if any(reservation in AVAILABLE for reservation in reservations):
         yield "reservation"
 
 
 def _chosen(
-    option: Option, machine: Machine, workload: Workload, way: ConsumptionName | None
+    option: Option, machine: Machine, workload: Workload, requested: ConsumptionName | None
 ) -> ConsumptionName | None:
-    """The way that was asked for, the one of the least bill, or the first that is offered."""
+    # The requested one, the recommended, or the first that is available.
     if machine.provider == "onprem":
         return None
-    ways = ways_of(machine, workload)
-    billed = sorted(option.bills, key=lambda bill: bill.usd)
-    if way is None:
-        return next((bill.way for bill in billed), next(iter(ways), None))
-    if way not in ways and way not in {bill.way for bill in billed}:
-        what = f"{machine.name} cannot be had by {way}"
-        raise InputError.one("--way", what, f"use {one_of(ways)}" if ways else "choose another option")
-    return way
+    available = consumption_options(machine, workload)
+    billed = [bill.consumption for bill in option.bills]
+    if requested is None:
+        return next(iter((*billed, *available)), None)
+    if requested not in (*available, *billed):
+        fix = f"use {choices_text(available)}" if available else "choose another option"
+        what = f"{machine.name} is not available as {requested}"
+        raise InputError.one("--consumption", what, fix)
+    return requested
 
 
-def _priced(option: Option, catalog: Catalog) -> datetime.date | None:
-    """The oldest date among the option's prices."""
-    wanted = {name for bill in option.bills for name in (bill.price, bill.host_price) if name}
-    return min((price.date for price in catalog.prices if price.name in wanted), default=None)
+def _oldest_price(option: Option, catalog: Catalog) -> datetime.date | None:
+    names = {name for bill in option.bills for name in (bill.price, bill.host_price) if name}
+    return min((price.date for price in catalog.prices if price.name in names), default=None)

@@ -1,23 +1,28 @@
-"""What a training workload asks of a cluster, with the defaults filled in and said."""
+"""Requirements of a training workload, with defaults filled in and noted."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from gpuyard.catalog import Model, Transformer
+from gpuyard.catalog.models import Model, Transformer
 from gpuyard.errors import InputError
-from gpuyard.workload import Precision, Workload
+from gpuyard.plan.training_software import Method
+from gpuyard.workload.requirements import PrecisionName
+from gpuyard.workload.workload import Workload
 
-__all__ = ["TrainingDemand", "training_demand"]
-
-FINETUNING_BATCH = 128  # samples; the default of the Llama 2 fine-tuning recipes (arXiv 2307.09288, sect. 3.1: 64)
-TRAINING_PRECISIONS: tuple[Precision, ...] = ("bf16", "fp8")
+# Samples; the Llama 2 fine-tuning recipes use 64 (arXiv 2307.09288, sect. 3.1).
+FINETUNING_BATCH = 128
+# 4-bit NormalFloat and 0.127 bits of scales per weight (QLoRA, arXiv 2305.14314, sect. 3).
+QLORA_WEIGHT_BYTES = 0.52
+# The numerics are the choice of the model's owner: fp8 only on request. Its speed is a reason.
+TRAINING_PRECISION: PrecisionName = "bf16"
+FASTER_PRECISION: PrecisionName = "fp8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingDemand:
-    """The numbers that the search needs."""
+    """Inputs of the search over clusters and layouts."""
 
     model: Model
     shape: Transformer
@@ -25,32 +30,33 @@ class TrainingDemand:
     sequence_tokens: int
     global_batch_count: int
     adapters: bool  # LoRA or QLoRA: the base weights are frozen
-    frozen_bytes: float  # of one frozen weight: 4-bit NormalFloat and its scales for QLoRA; 0: at the run's precision
-    precisions: tuple[Precision, ...]
+    frozen_bytes: float  # per frozen weight; 0: at the compute dtype
+    method: Method
+    precision: PrecisionName
+    faster_precision: PrecisionName | None  # what it would gain is shown; None: nothing
     notes: tuple[str, ...] = ()
 
     @property
     def steps_count(self) -> float:
-        """Optimizer steps of the run."""
         return self.tokens / (self.global_batch_count * self.sequence_tokens)
 
 
 def training_demand(workload: Workload) -> TrainingDemand:
-    """The demand of a pre-training or fine-tuning workload."""
+    """Return the demand of a pretraining or fine-tuning workload."""
     model, data, training = workload.model, workload.data, workload.training
-    assert model is not None, "the checks of a training workload ask for a model"
-    assert data is not None, "and for data"
+    assert model is not None, "the workload checks require a model"
+    assert data is not None, "the workload checks require data"
     if model.transformer is None:
         raise InputError.one(
             "model",
-            f'"{model.name}" has no transformer shape to plan training with',
-            "name a transformer, or write its shape",
+            f'"{model.name}" is not a transformer',
+            "use a transformer, or describe its shape under model:",
         )
     sequence = data.sequence_tokens or model.transformer.max_context_tokens or 2048
     tokens = (data.tokens or (data.samples_count or 0) * sequence) * data.epochs
     batch, note = _batch(workload, model, tokens, sequence)
     method = training.method if training else "full"
-    precision = workload.requirements.precision
+    requested = workload.requirements.precision
     return TrainingDemand(
         model=model,
         shape=model.transformer,
@@ -58,20 +64,29 @@ def training_demand(workload: Workload) -> TrainingDemand:
         sequence_tokens=sequence,
         global_batch_count=batch,
         adapters=method != "full",
-        frozen_bytes=0.52 if method == "qlora" else 0.0,  # 4 bits and 0.127 of scales (arXiv 2305.14314, sect. 3)
-        precisions=(precision,) if precision else ("bf16",) if method == "qlora" else TRAINING_PRECISIONS,
+        frozen_bytes=QLORA_WEIGHT_BYTES if method == "qlora" else 0.0,
+        method=method,
+        precision=requested or TRAINING_PRECISION,
+        faster_precision=FASTER_PRECISION if requested is None and method != "qlora" else None,
         notes=note,
     )
 
 
-def _batch(workload: Workload, model: Model, tokens: float, sequence: int) -> tuple[int, tuple[str, ...]]:
-    """Samples of a step: as asked, or by the rule that published runs follow."""
-    asked = workload.training.global_batch_count if workload.training else None
-    if asked:
-        return asked, ()
+def _batch(
+    workload: Workload, model: Model, tokens: float, sequence: int
+) -> tuple[int, tuple[str, ...]]:
+    """The global batch of the file, or a default by published rules."""
+    requested = workload.training.global_batch_count if workload.training else None
+    if requested:
+        return requested, ()
     if workload.task == "finetuning":
-        return FINETUNING_BATCH, (f"global_batch: {FINETUNING_BATCH} samples, a common choice for fine-tuning",)
+        return FINETUNING_BATCH, (
+            f"global_batch: {FINETUNING_BATCH} samples, a common choice for fine-tuning",
+        )
     flop = 6.0 * (model.active_parameters_count or model.parameters_count) * tokens
-    best_tokens = 0.2920 * flop**0.3271  # batch of the least loss for a budget (DeepSeek LLM, arXiv 2401.02954, eq. 1)
+    # Batch size of the lowest loss for a compute budget (DeepSeek LLM, arXiv 2401.02954, eq. 1).
+    best_tokens = 0.2920 * flop**0.3271
     samples = 2 ** max(0, round(math.log2(best_tokens / sequence)))
-    return samples, (f"global_batch: {samples} samples, by the scaling law of DeepSeek LLM (arXiv 2401.02954)",)
+    return samples, (
+        f"global_batch: {samples} samples, by the scaling law of DeepSeek LLM (arXiv 2401.02954)",
+    )

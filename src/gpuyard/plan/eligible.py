@@ -1,76 +1,145 @@
-"""Which machines a workload file leaves in, and the first condition that rules out each of the others."""
+"""Machines that a workload file allows, and the first constraint that excludes the others."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import get_args
 
-from gpuyard.catalog import Catalog, Chip, Machine
-from gpuyard.workload import ConsumptionName, Workload, may_be_had, may_be_placed, may_run
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Machine
+from gpuyard.errors import choices_text
+from gpuyard.plan.limits import LimitViolation
+from gpuyard.plan.option import RejectedFamily
+from gpuyard.workload.eligibility import can_be_placed, chip_of, is_available, may_run
+from gpuyard.workload.where import ConsumptionName
+from gpuyard.workload.workload import Workload
 
-__all__ = ["RULES", "Rule", "chip_of", "ruled_out"]
-
-Rule = Callable[[Workload, Machine, Catalog], str | None]
-
-
-def _where(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    return None if workload.where.allows(machine) else "where: not among the machines that the file allows"
+NO_ACCELERATOR = "no accelerator"
+MAX_REGIONS = 6  # named in a reason
 
 
-def _accelerator(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Why a machine is not a candidate."""
+
+    binding: str  # the key of the workload file or the table of the catalog
+    what: str
+
+    def rejected(self, family: str) -> RejectedFamily:
+        """Return the exclusion as a rejected family of a plan."""
+        return RejectedFamily(
+            family=family, binding=self.binding, what=self.what, fix=f"relax {self.binding}"
+        )
+
+    def violation(self, family: str) -> LimitViolation:
+        """Return the exclusion as a violation that no number would fix."""
+        return LimitViolation(
+            family=family,
+            binding=self.binding,
+            ratio=math.inf,
+            what=self.what,
+            fix=f"relax {self.binding}, or choose another machine",
+        )
+
+
+Rule = Callable[[Workload, Machine, Catalog], Exclusion | None]
+
+
+def _where(workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:
+    if workload.where.allows(machine):
+        return None
+    return Exclusion(binding="where", what="not allowed by the workload file")
+
+
+def _accelerator(workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:
     if machine.is_accelerated or workload.task in ("hpc", "inference"):
         return None
-    return f"{workload.task}: no accelerator"
+    return Exclusion(binding=workload.task, what=NO_ACCELERATOR)
 
 
-def _framework(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
+def _framework(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
     framework = workload.requirements.framework
     if framework is None or may_run(machine, framework, catalog):
         return None
-    return f"requirements.framework: its chip does not run {framework}"
+    return Exclusion(binding="requirements.framework", what=f"its chip does not run {framework}")
 
 
-def _precision(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    precision, chip = workload.requirements.precision, chip_of(machine, catalog)
+def _precision(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
+    precision = workload.requirements.precision
+    chip = chip_of(machine, catalog)
     if precision is None or chip is None:
         return None
-    known = getattr(chip.dense, f"{precision}_flop_per_s") is not None
-    return None if known else f"requirements.precision: no {precision} rate is known for its chip"
-
-
-def _consumption(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    ways = workload.where.consumption
-    if not ways or any(may_be_had(machine, way) for way in ways):
+    if getattr(chip.dense, f"{precision}_flop_per_s") is not None:
         return None
-    return f"where.consumption: cannot be had by {' or '.join(ways)}"
+    return Exclusion(
+        binding="requirements.precision", what=f"no {precision} rate is known for its chip"
+    )
 
 
-def _offered(_workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
-    ways: tuple[ConsumptionName, ...] = get_args(ConsumptionName)
-    if machine.provider == "onprem" or any(may_be_had(machine, way) for way in ways):
+def _consumption(workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:
+    options = workload.where.consumption
+    if not options or any(is_available(machine, option) for option in options):
         return None
-    return "machines: it cannot be created any more"
+    return Exclusion(binding="where.consumption", what=f"not available as {' or '.join(options)}")
 
 
-def _platform(workload: Workload, machine: Machine, _catalog: Catalog) -> str | None:
+def _offered(_workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:
+    options: tuple[ConsumptionName, ...] = get_args(ConsumptionName)
+    if machine.provider == "onprem" or any(is_available(machine, option) for option in options):
+        return None
+    return Exclusion(binding="machines", what="no longer offered")
+
+
+def _region(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
+    """A machine whose zones are known is offered only there."""
+    where = workload.where
+    rows = [
+        row
+        for row in catalog.prices
+        if row.provider == machine.provider and row.machine == machine.name and row.zones
+    ]
+    if where.region is None or not rows:
+        return None
+    here = [zone for row in rows if row.region == where.region for zone in row.zones]
+    if not here:
+        regions = choices_text(sorted({row.region for row in rows}), limit=MAX_REGIONS)
+        what = f"not offered in {where.region}, only in {regions}"
+        return Exclusion(binding="where.region", what=what)
+    if where.zone is not None and where.zone not in here:
+        return Exclusion(
+            binding="where.zone",
+            what=f"not offered in {where.zone}, only in {' and '.join(sorted(here))}",
+        )
+    return None
+
+
+def _platform(workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:
     platform = workload.where.platform
-    if platform is None or may_be_placed(machine, platform):
+    if platform is None or can_be_placed(machine, platform):
         return None
-    return f"where.platform: not on {platform}"
+    return Exclusion(binding="where.platform", what=f"not on {platform}")
 
 
-def _graphics(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
+def _graphics(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
     if workload.task != "graphics" or not machine.is_accelerated:
         return None
     chip = chip_of(machine, catalog)
-    return None if chip is None or chip.kind == "gpu" else "graphics: draws no pixels"
-
-
-def _quantised(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    chip = chip_of(machine, catalog)
-    if workload.training is None or workload.training.method != "qlora" or chip is None or "cuda" in chip.frameworks:
+    if chip is None or chip.kind == "gpu":
         return None
-    return "training.method: the 4-bit kernels of QLoRA are written for CUDA"  # bitsandbytes, arXiv 2305.14314
+    return Exclusion(binding="graphics", what="no graphics support")
+
+
+def _quantised(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
+    chip = chip_of(machine, catalog)
+    training = workload.training
+    if training is None or training.method != "qlora":
+        return None
+    if chip is None or "cuda" in chip.frameworks:
+        return None
+    # bitsandbytes, arXiv 2305.14314
+    return Exclusion(binding="training.method", what="QLoRA's 4-bit kernels need CUDA")
 
 
 RULES: tuple[Rule, ...] = (
@@ -82,16 +151,12 @@ RULES: tuple[Rule, ...] = (
     _quantised,
     _precision,
     _consumption,
+    _region,
     _platform,
 )
 
 
-def ruled_out(workload: Workload, machine: Machine, catalog: Catalog) -> str | None:
-    """The first condition that rules the machine out, as `key: why`; None if nothing does."""
-    found = (rule(workload, machine, catalog) for rule in RULES)
-    return next((reason for reason in found if reason is not None), None)
-
-
-def chip_of(machine: Machine, catalog: Catalog) -> Chip | None:
-    """The machine's accelerator."""
-    return catalog.chip(machine.chip) if machine.chip else None
+def exclusion_of(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
+    """Return the first constraint that excludes the machine, or None."""
+    results = (rule(workload, machine, catalog) for rule in RULES)
+    return next((exclusion for exclusion in results if exclusion is not None), None)

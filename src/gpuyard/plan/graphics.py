@@ -1,150 +1,205 @@
-"""Plans for pixels: people at virtual workstations, frames to render, video to transcode."""
+"""Plan graphics workloads: virtual workstations, rendering and video transcoding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
-from gpuyard.catalog import Catalog, Machine
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Machine
 from gpuyard.errors import Infeasible
-from gpuyard.plan.conclude import concluded
-from gpuyard.plan.cost import HOUR_S, bills, energy_joules
-from gpuyard.plan.eligible import chip_of, ruled_out
-from gpuyard.plan.exposure import Resilience
+from gpuyard.plan.chances import with_chances
+from gpuyard.plan.cost import SERVICE_PERIOD_S, bills, energy_joules
+from gpuyard.plan.eligible import exclusion_of
+from gpuyard.plan.graphics_sizing import GraphicsCase, GraphicsSizing, size_graphics
 from gpuyard.plan.guidance import guidance_reason
-from gpuyard.plan.limits import Miss, Verdict, judged, ladder, most_machines, spread
-from gpuyard.plan.option import Bill, Cluster, Option, Part, Plan
-from gpuyard.plan.pixels import Fit, Scene, fit
+from gpuyard.plan.interruptions import Resilience
+from gpuyard.plan.limits import (
+    LimitCheck,
+    LimitViolation,
+    check_limits,
+    machine_counts_to_show,
+    machine_counts_to_try,
+    max_machines,
+)
+from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option, Plan
 from gpuyard.plan.platforms import suitability
+from gpuyard.plan.ranking import SearchOutcome, conclude_plan
+from gpuyard.plan.spot_advice import by_preference
 from gpuyard.plan.storage import storage_need, storage_picks
-from gpuyard.workload import Graphics, Workload
+from gpuyard.workload.eligibility import chip_of
+from gpuyard.workload.sections import Graphics
+from gpuyard.workload.workload import Workload
 
-__all__ = ["plan_graphics"]
-
-UNPROVEN_RATIO = 1.0  # no published runs were compared with ratios of peaks: within a factor of two
+LICENCE_EXCLUDED = "the cost excludes the virtual workstation licence"
+UNVALIDATED_RATIO = 1.0  # not validated against published runs: a factor of two
 NOTES = {
     "rendering": (
-        "frame times scale with FP32 rate or memory bandwidth, whichever gives less; no runs were compared with this",
+        (
+            "frame times scale with the slower of FP32 rate and memory bandwidth; "
+            "not validated against measured runs"
+        ),
         "frames are independent: an interruption costs the frames of one machine",
     ),
     "virtual-workstation": (
-        "a service has no end: time and cost are those of one hour",
-        "pictures are sent at NVIDIA's encoding rates for the architecture's fastest board: an upper bound",
+        "time and cost are for one hour of the service",
+        (
+            "displays are streamed at NVIDIA's encoding rates for the architecture's fastest "
+            "board: an upper bound"
+        ),
         "Compute Engine rents whole GPUs as workstations: sessions of one GPU share a machine",
     ),
     "video": (
-        "a service has no end: time and cost are those of one hour",
-        "H.264 with preset P5 at NVIDIA's rates for the architecture's fastest board: an upper bound",
+        "time and cost are for one hour of the service",
+        (
+            "H.264 with preset P5 at NVIDIA's rates for the architecture's fastest board: "
+            "an upper bound"
+        ),
     ),
 }
 
 
 def plan_graphics(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
-    """The clusters that do the graphics, the cheapest first; Infeasible with what to relax if none does."""
+    """Return the clusters that do the graphics work, cheapest first, or Infeasible."""
     graphics = workload.graphics
-    assert graphics is not None, "the checks of a graphics workload ask for it"
+    assert graphics is not None, "the workload checks require the graphics section"
     options: list[Option] = []
-    misses: list[Miss] = []
+    misses: list[LimitViolation] = []
     searched = 0
     for machine in catalog.machines:
-        scene = _scene(workload, graphics, machine, catalog)
-        found = fit(scene) if isinstance(scene, Scene) else scene
-        if isinstance(found, Miss):
-            misses.append(found)
-        if not isinstance(scene, Scene) or not isinstance(found, Fit):
+        case = _case(workload, graphics, machine, catalog)
+        sizing = size_graphics(case) if isinstance(case, GraphicsCase) else case
+        if isinstance(sizing, LimitViolation):
+            misses.append(sizing)
+        if not isinstance(case, GraphicsCase) or not isinstance(sizing, GraphicsSizing):
             continue
-        verdicts = {count: _verdict(scene, found, count) for count in _counts(found, scene)}
-        searched += len(verdicts)
-        misses += [verdict.miss for verdict in verdicts.values() if verdict.miss]
-        options += [_option(scene, found, count, verdicts[count]) for count in spread(verdicts)]
-    return concluded(
-        workload,
-        catalog,
-        options,
-        misses,
+        checks = {count: _check(case, sizing, count) for count in _counts(sizing, case)}
+        searched += len(checks)
+        misses += [check.miss for check in checks.values() if check.miss]
+        options += [
+            _option(case, sizing, count, checks[count]) for count in machine_counts_to_show(checks)
+        ]
+    outcome = SearchOutcome(
+        options=options,
+        violations=misses,
         searched_count=searched,
-        nothing=_nothing(misses),
+        otherwise=_first_violation(misses),
         notes=NOTES[graphics.use],
     )
+    return conclude_plan(workload, catalog, outcome)
 
 
-def _nothing(misses: Sequence[Miss]) -> Infeasible:
-    """What is said where no number would release a machine: why the first of them cannot."""
+def _first_violation(misses: Sequence[LimitViolation]) -> Infeasible:
     if not misses:
-        return Infeasible(binding="where.machines", what="no machine here draws pixels", fix="allow G2, G4 or N1+T4")
+        return Infeasible(
+            binding="where.machines",
+            what="no allowed machine supports graphics",
+            fix="allow G2, G4 or N1+T4",
+        )
     first = misses[0]
     return Infeasible(binding=first.binding, what=f"{first.family}: {first.what}", fix=first.fix)
 
 
-def _scene(workload: Workload, graphics: Graphics, machine: Machine, catalog: Catalog) -> Scene | Miss | None:
-    """The machine with its chip's graphics; a miss where it cannot serve, None where the file leaves it out."""
+def _case(
+    workload: Workload, graphics: Graphics, machine: Machine, catalog: Catalog
+) -> GraphicsCase | LimitViolation | None:
+    """None for a machine that the file does not allow."""
     chip = chip_of(machine, catalog)
     if not workload.where.allows(machine) or chip is None or chip.kind != "gpu":
         return None
-    against = ruled_out(workload, machine, catalog)
+    exclusion = exclusion_of(workload, machine, catalog)
+    if exclusion is not None:
+        return exclusion.violation(machine.series)
     engine = next((row for row in catalog.graphics if row.name == chip.name), None)
-    if against is not None:
-        binding, _, what = against.partition(": ")
-        fix = "relax it, or choose another machine"
-        return Miss(family=machine.series, binding=binding, ratio=math.inf, what=what, fix=fix)
     if engine is None:
-        what = f"nothing is known of {chip.label}'s graphics"
-        fix = f"add [graphics.{chip.name}] to a catalog file of your own"
-        return Miss(family=machine.series, binding="catalog.graphics", ratio=math.inf, what=what, fix=fix)
-    return Scene(workload=workload, graphics=graphics, machine=machine, chip=chip, engine=engine, catalog=catalog)
+        what = f"the graphics capabilities of {chip.label} are unknown"
+        fix = f"add [graphics.{chip.name}] to your own catalog file"
+        return LimitViolation(
+            family=machine.series, binding="catalog.graphics", ratio=math.inf, what=what, fix=fix
+        )
+    return GraphicsCase(
+        workload=workload,
+        graphics=graphics,
+        machine=machine,
+        chip=chip,
+        engine=engine,
+        catalog=catalog,
+    )
 
 
-def _counts(found: Fit, scene: Scene) -> list[int]:
-    """The numbers of machines to try: of a service the fewest that do, of frames up to one a GPU."""
-    most = most_machines(scene.workload.where, scene.machine)
-    if found.frame_s is None or most < 1:
-        return [found.machine_count]
-    return ladder(1, min(most, math.ceil((scene.graphics.frames_count or 1) / scene.gpu_count)))
+def _counts(sizing: GraphicsSizing, case: GraphicsCase) -> list[int]:
+    """Numbers of machines to try: the fewest for a service; for rendering up to one per frame."""
+    most = max_machines(case.workload.where, case.machine)
+    if sizing.frame_s is None or most < 1:
+        return [sizing.machine_count]
+    return machine_counts_to_try(
+        1, min(most, math.ceil((case.graphics.frames_count or 1) / case.gpu_count))
+    )
 
 
-def _verdict(scene: Scene, found: Fit, machine_count: int) -> Verdict:
-    """What the cluster costs and takes, against the limits of the file."""
-    most = most_machines(scene.workload.where, scene.machine)
+def _check(case: GraphicsCase, sizing: GraphicsSizing, machine_count: int) -> LimitCheck:
+    most = max_machines(case.workload.where, case.machine)
     if machine_count > most:
-        what = f"{machine_count} machines are needed, {most} are allowed"
-        fix = f"allow {machine_count * scene.machine.chip_count:g} GPUs of this kind"
-        binding = "where.inventory" if scene.workload.where.inventory else "where.max_chips"
+        what = f"{machine_count} machines are needed; {most} are allowed"
+        fix = f"allow {machine_count * case.machine.chip_count:g} GPUs of this kind"
+        binding = "where.inventory" if case.workload.where.inventory else "where.max_chips"
         ratio = machine_count / most if most else math.inf
-        miss = Miss(family=scene.machine.series, binding=binding, ratio=ratio, what=what, fix=fix)
-        return Verdict(bills=(), expected_s=0.0, miss=miss)
-    useful_s = _useful_s(scene, found, machine_count)
-    where, catalog = scene.workload.where, scene.catalog
+        miss = LimitViolation(
+            family=case.machine.series, binding=binding, ratio=ratio, what=what, fix=fix
+        )
+        return LimitCheck(bills=(), expected_s=0.0, miss=miss)
+    useful_s = _useful_s(case, sizing, machine_count)
+    where, catalog = case.workload.where, case.catalog
     offered = bills(
-        scene.machine, machine_count, useful_s, _resilience(found), where, catalog,
-        licence_usd_per_hour=found.licence_usd_per_hour,
-    )  # fmt: skip
-    kept = tuple(bill for bill in offered if _bearable(bill, scene))
-    return judged(scene.machine, machine_count, useful_s, _resilience(found), scene.workload, catalog, kept)
+        case.machine,
+        machine_count,
+        useful_s,
+        _resilience(sizing),
+        where,
+        catalog,
+        host_vcpu_count=sizing.host_vcpu_count,
+        licence_usd_per_hour=sizing.licence_usd_per_hour,
+    )
+    acceptable = by_preference(
+        [bill for bill in offered if _is_acceptable(bill, case)],
+        where,
+        machine_count,
+        synchronous=False,
+    )
+    return check_limits(
+        case.machine,
+        machine_count,
+        useful_s,
+        _resilience(sizing),
+        case.workload,
+        catalog,
+        acceptable,
+    )
 
 
-def _bearable(bill: Bill, scene: Scene) -> bool:
-    """False of a workstation that may vanish under its user, unless the file asks for it."""
-    vanishing = bill.way == "spot" and scene.graphics.use == "virtual-workstation"
-    return not vanishing or "spot" in scene.workload.where.consumption
+def _is_acceptable(bill: Bill, case: GraphicsCase) -> bool:
+    """A workstation must not be preempted under its user, unless the file asks for spot."""
+    preemptible = bill.consumption == "spot" and case.graphics.use == "virtual-workstation"
+    return not preemptible or "spot" in case.workload.where.consumption
 
 
-def _resilience(found: Fit) -> Resilience:
-    """A finished frame is a checkpoint that costs nothing; machines do not wait for each other."""
-    return Resilience(write_s=0.0, interval_s=found.frame_s, together=False)
+def _resilience(sizing: GraphicsSizing) -> Resilience:
+    """A finished frame is a free checkpoint; machines do not wait for each other."""
+    return Resilience(write_s=0.0, interval_s=sizing.frame_s, together=False)
 
 
-def _useful_s(scene: Scene, found: Fit, machine_count: int) -> float | None:
-    """Rendering time without an interruption; None of a service."""
-    return found.useful_s(scene.graphics.frames_count or 1, machine_count * scene.gpu_count)
+def _useful_s(case: GraphicsCase, sizing: GraphicsSizing, machine_count: int) -> float | None:
+    return sizing.useful_s(case.graphics.frames_count or 1, machine_count * case.gpu_count)
 
 
-def _option(scene: Scene, found: Fit, machine_count: int, verdict: Verdict) -> Option:
-    """The cluster as an option."""
-    workload, machine, catalog = scene.workload, scene.machine, scene.catalog
-    useful_s = _useful_s(scene, found, machine_count)
-    step_s = found.frame_s or HOUR_S
-    need = storage_need(workload, run_s=useful_s or HOUR_S)
-    return Option(
+def _option(
+    case: GraphicsCase, sizing: GraphicsSizing, machine_count: int, check: LimitCheck
+) -> Option:
+    workload, machine, catalog = case.workload, case.machine, case.catalog
+    useful_s = _useful_s(case, sizing, machine_count)
+    step_s = sizing.frame_s or SERVICE_PERIOD_S
+    need = storage_need(workload, run_s=useful_s or SERVICE_PERIOD_S)
+    option = Option(
         cluster=Cluster(
             machine=machine.name,
             machine_count=machine_count,
@@ -153,30 +208,36 @@ def _option(scene: Scene, found: Fit, machine_count: int, verdict: Verdict) -> O
         ),
         precision="fp32",
         step_s=step_s,
-        step_parts=(Part(name="frame" if found.frame_s else "hour of the service", value=step_s),),
-        memory_bytes=found.memory_bytes,
-        memory_parts=(Part(name="sessions" if found.frame_s is None else "frame", value=found.memory_bytes),),
-        memory_capacity_bytes=scene.memory_bytes,
-        ideal_s=useful_s or HOUR_S,
-        expected_s=verdict.expected_s,
-        error_ratio=UNPROVEN_RATIO,
-        bills=verdict.bills,
+        step_parts=(
+            BreakdownTerm(name="frame" if sizing.frame_s else "one hour of service", value=step_s),
+        ),
+        memory_bytes=sizing.memory_bytes,
+        memory_parts=(
+            BreakdownTerm(
+                name="sessions" if sizing.frame_s is None else "frame", value=sizing.memory_bytes
+            ),
+        ),
+        memory_capacity_bytes=case.memory_bytes,
+        ideal_s=useful_s or SERVICE_PERIOD_S,
+        expected_s=check.expected_s,
+        error_ratio=UNVALIDATED_RATIO,
+        bills=check.bills,
         platforms=suitability(workload, machine, machine_count, catalog),
         network=machine.network.technology,
-        steps_count=(useful_s or HOUR_S) / step_s,
-        energy_joules=energy_joules(machine, machine_count, verdict.expected_s, catalog),
+        steps_count=(useful_s or SERVICE_PERIOD_S) / step_s,
+        energy_joules=energy_joules(machine, machine_count, check.expected_s, catalog),
         storage_need=need,
         storage=storage_picks(need, machine, catalog, workload.task),
-        reasons=tuple(_reasons(scene, found)),
+        reasons=tuple(_reasons(case, sizing)),
     )
+    return with_chances(option, workload.requirements, timed=sizing.frame_s is not None)
 
 
-def _reasons(scene: Scene, found: Fit) -> Iterator[str]:
-    """Why this many machines, and what to know about the chip."""
-    yield found.reason
-    yield guidance_reason(scene.workload, scene.machine, scene.catalog)
-    if scene.engine.note:
-        yield scene.engine.note
-    licensed = scene.graphics.use == "virtual-workstation" and scene.machine.provider == "google"
-    if licensed and scene.engine.vws_usd_per_hour is None:
-        yield "The licence for virtual workstations is not in the cost."
+def _reasons(case: GraphicsCase, sizing: GraphicsSizing) -> Iterator[str]:
+    yield sizing.reason
+    yield guidance_reason(case.workload, case.machine, case.catalog)
+    if case.engine.note:
+        yield case.engine.note
+    licensed = case.graphics.use == "virtual-workstation" and case.machine.provider == "google"
+    if licensed and case.engine.vws_usd_per_hour is None:
+        yield LICENCE_EXCLUDED

@@ -1,32 +1,20 @@
-"""What a plan is made of: clusters with their time, memory, cost and reasons, and the ones that did not make it."""
+"""The plan as a value: options with time, memory and cost, and rejected machine families."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from gpuyard.catalog import Task
-from gpuyard.document import Doc
+from gpuyard.catalog.platforms import TaskName
+from gpuyard.document.field_types import BY_NAME, Doc, FormerName
+from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.plan.service import FrontierPoint, Service
-from gpuyard.workload import ConsumptionName, PlatformChoice
-
-__all__ = [
-    "Arrangement",
-    "Bill",
-    "Cluster",
-    "Option",
-    "Part",
-    "Plan",
-    "Rejected",
-    "StorageNeed",
-    "StoragePick",
-    "Suitability",
-]
+from gpuyard.workload.where import ConsumptionName, PlatformChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One term of a sum: seconds of a step, or bytes on a chip."""
+class BreakdownTerm:
+    """One term of a sum: seconds of a step, or bytes per chip."""
 
     name: str
     value: float
@@ -43,8 +31,8 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
-    """How a model is spread over the chips; the product tp × pp × cp × dp is their number."""
+class ParallelLayout:
+    """Parallelism layout of a model; tp × pp × cp × dp is the number of chips."""
 
     tp: int = 1
     pp: int = 1
@@ -54,25 +42,37 @@ class Arrangement:
     micro_batch: int = 1
     gradient_accumulation: int = 1
     virtual_stages: int = 1
-    sharding: Annotated[str, Doc("none, optimizer (ZeRO-1), parameters (ZeRO-3, FSDP) or hybrid (HSDP)")] = "none"
+    sharding: Annotated[
+        str, Doc("none, optimizer (ZeRO-1), parameters (ZeRO-3, FSDP) or hybrid (HSDP)")
+    ] = "none"
     recompute: Annotated[str, Doc("none, selective or full")] = "none"
-    offload: Annotated[str, Doc("none, optimizer or activations: kept in the host's memory")] = "none"
+    offload: Annotated[str, Doc("none, optimizer or activations: moved to host memory")] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What the run costs by one way of paying."""
+    """Cost of the run with one consumption option."""
 
-    way: ConsumptionName
+    consumption: Annotated[ConsumptionName, FormerName("way")]
     region: str
     price: Annotated[str, Doc("the row under prices")]
-    usd_per_hour: Annotated[float, Doc("of the whole cluster")]
-    billed_s: Annotated[float, Doc("time paid for, interruptions and restarts counted")]
+    usd_per_hour: Annotated[float, Doc("for the whole cluster")]
+    billed_s: Annotated[float, Doc("billed time, including interruptions and restarts")]
     usd: float
     note: str = ""
-    expected_s: Annotated[float, Doc("time to finish by this way; a commitment is paid for longer")] = 0.0
-    host_price: Annotated[str, Doc("the row of the host, where accelerators are priced apart")] = ""
-    term_s: Annotated[float, Doc("a commitment is paid for at least this long; 0 where there is none")] = 0.0
+    expected_s: Annotated[
+        float, Doc("time to finish with this consumption option; a commitment is billed for longer")
+    ] = 0.0
+    host_price: Annotated[
+        str, Doc("the host's row under prices, if accelerators are priced separately")
+    ] = ""
+    term_s: Annotated[float, Doc("minimum billed time of a commitment; 0 without one")] = 0.0
+    low_s: Annotated[float, Doc("expected time at the low end of the interruption rate")] = 0.0
+    high_s: Annotated[float, Doc("expected time at the high end of the interruption rate")] = 0.0
+    interruptions_count: Annotated[float, Doc("interruptions expected in the run")] = 0.0
+    advised: Annotated[
+        bool, Doc("false: preemptible machines that the file does not name, and a poor choice")
+    ] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,70 +85,98 @@ class Suitability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageNeed:
-    """What the work asks of storage."""
+class StorageRequirement:
+    """Storage capacity and throughput that the work needs."""
 
-    read_bytes_per_s: Annotated[float, Doc("to keep every chip fed")]
+    read_bytes_per_s: Annotated[float, Doc("to keep every chip busy")]
     checkpoint_bytes: float
     checkpoint_write_bytes_per_s: Annotated[float, Doc("to write a checkpoint in the time allowed")]
     dataset_bytes: float | None = None
-    note: Annotated[str, Doc("what is not known, and what was assumed")] = ""
+    note: Annotated[str, Doc("unknowns and assumptions")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoragePick:
-    """A storage service in the size that meets the need."""
+class StorageOption:
+    """A storage service in the size that meets the requirement."""
 
     storage: Annotated[str, Doc("a name under storage")]
     size_bytes: float
     read_bytes_per_s: float
     why: str
     write_bytes_per_s: float | None = None
-    meets: Annotated[bool, Doc("false: listed to say why it does not do")] = True
+    meets: Annotated[bool, Doc("false: listed with the reason against it")] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One way to do the work, with everything that decides between ways."""
+    """One candidate that meets every limit, with everything needed to compare candidates."""
 
     cluster: Cluster
     precision: str
     step_s: float
-    step_parts: tuple[Part, ...]
-    memory_bytes: Annotated[float, Doc("on the fullest chip")]
-    memory_parts: tuple[Part, ...]
+    step_parts: tuple[BreakdownTerm, ...]
+    memory_bytes: Annotated[float, Doc("peak memory per chip")]
+    memory_parts: tuple[BreakdownTerm, ...]
     memory_capacity_bytes: float
-    ideal_s: Annotated[float, Doc("without a single interruption")]
+    ideal_s: Annotated[float, Doc("without interruptions")]
     expected_s: Annotated[float, Doc("with failures, restarts and checkpoints")]
-    error_ratio: Annotated[float, Doc("nine of ten published runs are predicted to within this")]
+    error_ratio: Annotated[float, Doc("90 % of published runs are predicted to within this")]
     bills: tuple[Bill, ...]
     platforms: tuple[Suitability, ...]
     network: str
-    arrangement: Arrangement | None = None
+    arrangement: ParallelLayout | None = None
     steps_count: float = 1.0
-    mfu_ratio: Annotated[float | None, Doc("model FLOPs utilisation: useful operations over the dense peak")] = None
+    mfu_ratio: Annotated[float | None, Doc("model FLOPs utilisation (MFU) of the dense peak")] = (
+        None
+    )
     tokens_per_s: float | None = None
     energy_joules: float | None = None
-    storage_need: StorageNeed | None = None
-    storage: tuple[StoragePick, ...] = ()
-    service: Annotated[Service | None, Doc("what it serves, of inference")] = None
-    on_front: Annotated[bool, Doc("nothing is better in time, cost and number of chips at once")] = False
+    storage_need: StorageRequirement | None = None
+    storage: tuple[StorageOption, ...] = ()
+    service: Annotated[Service | None, Doc("for inference")] = None
+    on_pareto_front: Annotated[
+        bool,
+        FormerName("on_front"),
+        Doc("on the Pareto front of time, cost and chips"),
+    ] = False
     reasons: tuple[str, ...] = ()
+    software: Annotated[str, Doc("training software that runs this layout; empty: none")] = ""
+    measured: Annotated[bool, Doc("false: no published run of this chip and software")] = True
+    predictions: Annotated[tuple[Prediction, ...], Doc("figures with their 90 % interval")] = field(
+        default=(), metadata=BY_NAME
+    )
+    limits: Annotated[tuple[LimitChance, ...], Doc("chance of meeting each limit")] = field(
+        default=(), metadata=BY_NAME
+    )
 
     @property
     def usd(self) -> float | None:
-        """The least that it costs."""
+        """Cost of the recommended bill."""
         return self.bill.usd if self.bill else None
 
     @property
     def bill(self) -> Bill | None:
-        """The bill of the least cost."""
-        return min(self.bills, key=lambda bill: bill.usd, default=None)
+        """The recommended bill: the first one."""
+        return self.bills[0] if self.bills else None
+
+    @property
+    def chance(self) -> float:
+        """The chance of meeting the limit that is most at risk; 1 without limits."""
+        return min((limit.chance for limit in self.limits), default=1.0)
+
+    @property
+    def meets_limits(self) -> bool:
+        """True if every limit is met with the confidence of the file."""
+        return all(limit.met for limit in self.limits)
+
+    def prediction(self, name: str) -> Prediction | None:
+        """Return the prediction with this name, or None."""
+        return next((item for item in self.predictions if item.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """A family of candidates that is out, and the constraint that rules it out."""
+class RejectedFamily:
+    """A machine family without an option, and the constraint that binds."""
 
     family: str
     binding: str
@@ -158,13 +186,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The options, best first, and what was rejected."""
+    """The options, best first, and the rejected families."""
 
     workload: str
-    task: Task
+    task: TaskName
     options: tuple[Option, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedFamily, ...]
     searched_count: int
-    profile: Annotated[str, Doc("the software that the times are of")] = ""
+    profile: Annotated[str, Doc("software of the predictions")] = ""
     notes: tuple[str, ...] = ()
-    frontier: Annotated[tuple[FrontierPoint, ...], Doc("speed for one user against yield of a chip, of inference")] = ()
+    frontier: Annotated[
+        tuple[FrontierPoint, ...], Doc("interactivity against throughput per chip, for inference")
+    ] = ()

@@ -1,4 +1,4 @@
-"""The first options of a plan, timed once more by a network model that is too slow for every candidate."""
+"""Time the first options of a plan again with a slower, more accurate network model."""
 
 from __future__ import annotations
 
@@ -6,62 +6,69 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpuyard.catalog import Machine
-from gpuyard.perf import Constants, NetworkModel
-from gpuyard.plan.front import pareto_front, ranked
-from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, Ways
-from gpuyard.plan.limits import Miss
-from gpuyard.plan.option import Arrangement, Option
-
-__all__ = ["SHORTLIST", "Networks", "one_way", "timed_again"]
+from gpuyard.catalog.machines import Machine
+from gpuyard.perf.collectives import NetworkModel
+from gpuyard.perf.constants import TrainingConstants
+from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, LayoutTable
+from gpuyard.plan.limits import LimitViolation
+from gpuyard.plan.option import Option, ParallelLayout
+from gpuyard.plan.pareto import pareto_front, ranked
 
 SHORTLIST = 12
-# The network of so many machines of a kind, with the switch that the file names; None where it cannot say more than
-# the closed forms.
-Networks = Callable[[Machine, int, str | None, Constants], NetworkModel | None]
+# The network of N machines of a type with the given switch; None where it adds nothing to the
+# closed form.
+Networks = Callable[[Machine, int, str | None, TrainingConstants], NetworkModel | None]
 
 
-def timed_again(
-    options: Sequence[Option], again: Callable[[Option], Option | Miss | None], count: int = SHORTLIST
-) -> tuple[list[Option], list[Miss]]:
-    """The options, of which the first `count` in rank are timed again, and those that then miss a limit.
+def retime_shortlist(
+    options: Sequence[Option],
+    retime: Callable[[Option], Option | LimitViolation | None],
+    count: int = SHORTLIST,
+    owned: bool = False,
+) -> tuple[list[Option], list[LimitViolation]]:
+    """Time the first `count` options again; return all options, and those that now miss a limit.
 
-    What rises into the first ranks when others fall is timed again as well.
+    Options that move up into the first ranks are timed again as well.
     """
-    kept = {_key(option): option for option in options}
+    current = {_key(option): option for option in options}
     done: set[tuple[str, int, str]] = set()
-    misses: list[Miss] = []
-    while todo := [option for option in ranked(pareto_front(list(kept.values())))[:count] if _key(option) not in done]:
+    misses: list[LimitViolation] = []
+    while todo := [
+        option
+        for option in ranked(pareto_front(list(current.values())), owned)[:count]
+        if _key(option) not in done
+    ]:
         for option in todo:
-            found = again(option)
+            result = retime(option)
             done.add(_key(option))
-            if isinstance(found, Option):
-                kept[_key(option)] = found
-            elif found is not None:
-                misses.append(found)
-                del kept[_key(option)]
-    return list(kept.values()), misses
+            if isinstance(result, Option):
+                current[_key(option)] = result
+            elif result is not None:
+                misses.append(result)
+                del current[_key(option)]
+    return list(current.values()), misses
 
 
 def _key(option: Option) -> tuple[str, int, str]:
-    """What tells options apart."""
     return option.cluster.machine, option.cluster.machine_count, option.precision
 
 
-def one_way(arrangement: Arrangement, chips: int) -> Ways:
-    """An arrangement as the only layout of a search."""
+def single_layout(layout: ParallelLayout, chips: int) -> LayoutTable:
+    """Return a table with one layout."""
     numbers = {
         "chips": chips,
-        "tp": arrangement.tp,
-        "pp": arrangement.pp,
-        "cp": arrangement.cp,
-        "dp": arrangement.dp,
-        "ep": arrangement.ep,
-        "micro_batch": arrangement.micro_batch,
-        "gradient_accumulation": arrangement.gradient_accumulation,
-        "virtual_stages": arrangement.virtual_stages,
-        "sharding": SHARDING.index(arrangement.sharding),
-        "recompute": RECOMPUTE.index(arrangement.recompute),
-        "offload": OFFLOAD.index(arrangement.offload),
+        "tp": layout.tp,
+        "pp": layout.pp,
+        "cp": layout.cp,
+        "dp": layout.dp,
+        "ep": layout.ep,
+        "micro_batch": layout.micro_batch,
+        "gradient_accumulation": layout.gradient_accumulation,
+        "virtual_stages": layout.virtual_stages,
+        "sharding": SHARDING.index(layout.sharding),
+        "recompute": RECOMPUTE.index(layout.recompute),
+        "offload": OFFLOAD.index(layout.offload),
     }
-    return Ways(**{name: np.array([value], dtype=np.int64) for name, value in numbers.items()})
+    return LayoutTable(
+        **{name: np.array([value], dtype=np.int64) for name, value in numbers.items()}
+    )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import steady_state, step_time_s
-from gpuyard.plan import Option, Plan
-from gpuyard.plan.inference import Latencies, Load, PromptPool, Quantiles, Replica, load_of
-from gpuyard.plan.inference.pools import prompt_s
+from gpuyard.perf.inference.closed_form import steady_state
+from gpuyard.perf.inference.quantiles import LatencyQuantiles
+from gpuyard.perf.inference.step import step_time_s
+from gpuyard.plan.inference.disaggregated import prefill_s
+from gpuyard.plan.inference.load import ServingLoad, load_of
+from gpuyard.plan.inference.replica import PrefillReplicas, Replica, ReplicaLatencies
 from gpuyard.plan.inference.search import plan_inference
-from gpuyard.workload import Workload, parse_workload
+from gpuyard.plan.option import Option, Plan
+from gpuyard.workload.read import parse_workload
+from gpuyard.workload.workload import Workload
 
 CATALOG = load_catalog()
 
@@ -41,19 +45,27 @@ class Steady:
         self.asked: list[tuple[str, int]] = []
 
     def serve(
-        self, replica: Replica, replicas: int, load: Load, prompts: PromptPool | None = None
-    ) -> Latencies | Infeasible:
+        self,
+        replica: Replica,
+        replicas: int,
+        load: ServingLoad,
+        prefill: PrefillReplicas | None = None,
+    ) -> ReplicaLatencies | Infeasible:
         """What the closed form says where the load is shared out evenly."""
-        if prompts is not None:
-            return _apart(replica, replicas, load, prompts)
+        if prefill is not None:
+            return _apart(replica, replicas, load, prefill)
         self.asked.append((replica.chip.name, replicas))
         ranks = replicas * replica.ranks
         rate = (load.requests_per_s or 0.0) / ranks
-        grid = np.arange(1.0, replica.held(load.total_tokens) + 1.0)
+        grid = np.arange(1.0, replica.max_sequences(load.total_tokens) + 1.0)
         found = steady_state(
-            replica.row[None, :], np.zeros(len(grid), dtype=np.int64), grid, np.full(len(grid), grid[-1]),
-            np.full(len(grid), load.new_tokens), np.full(len(grid), load.output_tokens),
-        )  # fmt: skip
+            replica.row[None, :],
+            np.zeros(len(grid), dtype=np.int64),
+            grid,
+            np.full(len(grid), grid[-1]),
+            np.full(len(grid), load.new_tokens),
+            np.full(len(grid), load.output_tokens),
+        )
         if load.users is None:
             enough = np.flatnonzero(found.output_tokens_per_s / load.output_tokens >= rate)
             at = int(enough[0]) if len(enough) else len(grid) - 1
@@ -62,9 +74,11 @@ class Steady:
             at, keeps_up = int(min(load.users / ranks, grid[-1])) - 1, True
         ttft, tpot = float(found.ttft_s[at]), float(found.tpot_s[at])
         served = (
-            rate * ranks if load.users is None else float(found.output_tokens_per_s[at]) * ranks / load.output_tokens
+            rate * ranks
+            if load.users is None
+            else float(found.output_tokens_per_s[at]) * ranks / load.output_tokens
         )
-        return Latencies(
+        return ReplicaLatencies(
             ttft=_flat(ttft),
             tpot=_flat(tpot),
             e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
@@ -75,17 +89,22 @@ class Steady:
         )
 
 
-def _apart(writer: Replica, writers: int, load: Load, prompts: PromptPool) -> Latencies:
+def _apart(
+    writer: Replica, writers: int, load: ServingLoad, prompts: PrefillReplicas
+) -> ReplicaLatencies:
     """Pools apart by the closed form: nobody waits, as long as both take what comes."""
     rate = load.requests_per_s or 1.0
-    read_s = prompt_s(prompts.replica, load)
-    ttft, context = read_s + prompts.hand_over_s(load.input_tokens), load.input_tokens + 0.5 * load.output_tokens
-    for count in range(1, int(writer.held(load.total_tokens)) + 1):
+    read_s = prefill_s(prompts.replica, load)
+    ttft, context = (
+        read_s + prompts.kv_transfer_s(load.input_tokens),
+        load.input_tokens + 0.5 * load.output_tokens,
+    )
+    for count in range(1, int(writer.max_sequences(load.total_tokens)) + 1):
         tpot = step_time_s(writer.row, 0.0, 0.0, float(count), count * context, float(count))
         if count * writers * writer.ranks / (tpot * load.output_tokens) >= rate:
             break
     enough = count * writers * writer.ranks / (tpot * load.output_tokens) >= rate
-    return Latencies(
+    return ReplicaLatencies(
         ttft=_flat(ttft),
         tpot=_flat(tpot),
         e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
@@ -97,8 +116,8 @@ def _apart(writer: Replica, writers: int, load: Load, prompts: PromptPool) -> La
     )
 
 
-def _flat(value: float) -> Quantiles:
-    return Quantiles(mean_s=value, p50_s=value, p90_s=value, p99_s=value)
+def _flat(value: float) -> LatencyQuantiles:
+    return LatencyQuantiles(mean_s=value, p50_s=value, p90_s=value, p99_s=value)
 
 
 def plan(wanted: Workload) -> Plan:

@@ -1,7 +1,6 @@
-"""The wording of refusals: every file in tests/golden/inference, and exactly what `gpuyard plan` says of it.
+"""Messages of infeasible and wrong inputs: every file in tests/golden/inference.
 
-To write the texts anew after a change of wording: GPUYARD_GOLDEN=write pytest tests/plan/inference/test_golden.py,
-and read the difference. Numbers that come from fitted constants are tested in test_search.py, not here.
+To update: GPUYARD_GOLDEN=write pytest tests/plan/inference/test_golden.py, then read the diff.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.app.plan import plan_file
+from gpuyard.app.plan import plan_workload
+from gpuyard.app.workspace import open_workspace
 from gpuyard.errors import Infeasible, InputError
 
 FOLDER = Path(__file__).parents[2] / "golden" / "inference"
@@ -19,10 +19,10 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_matches_golden_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
     try:
-        found = plan_file(Path(f"{name}.yaml"))
+        found = plan_workload(open_workspace(Path(f"{name}.yaml")))
     except InputError as error:
         text = f"{error}\n"
     else:
@@ -35,6 +35,6 @@ def test_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n  fix: " in text
 
 
-def test_the_golden_files_are_whole() -> None:
+def test_every_golden_file_has_message() -> None:
     assert len(NAMES) >= 8
     assert sorted(path.stem for path in FOLDER.glob("*.txt")) == NAMES

@@ -1,16 +1,15 @@
-"""Number formats to serve a model in on a chip: those it is published in, sixteen and eight bits, four where asked."""
+"""Weight and KV-cache dtypes to serve a model with on a chip."""
 
 from __future__ import annotations
 
-from gpuyard.catalog import Chip, Model
+from gpuyard.catalog.chips import Chip
+from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
-from gpuyard.perf.inference import KvFormat, Precision, ServingChip
-from gpuyard.perf.inference.precision import FORMATS
-from gpuyard.workload import Precision as Asked
+from gpuyard.perf.inference.chip import ServingChip
+from gpuyard.perf.inference.precision import FORMATS, KvFormat, Precision, WeightFormat
+from gpuyard.workload.requirements import PrecisionName
 
-__all__ = ["formats", "four_bits", "native"]
-
-# Checkpoints that are published quantised (their model cards): the format that needs no step of one's own.
+# Checkpoints that are published quantised, by their model cards.
 NATIVE: tuple[tuple[str, Precision], ...] = (
     ("gpt-oss", Precision(weights="mxfp4", attention="bf16")),
     ("deepseek-v3", Precision(weights="fp8-block")),
@@ -20,53 +19,85 @@ NATIVE: tuple[tuple[str, Precision], ...] = (
 
 
 def native(model: Model) -> Precision | None:
-    """The format of the published checkpoint, where it is not sixteen bits."""
+    """Return the dtype of the published checkpoint if it is not 16 bits."""
     return next((precision for prefix, precision in NATIVE if model.name.startswith(prefix)), None)
 
 
-def formats(model: Model, chip: Chip, serving: ServingChip, asked: Asked | None) -> tuple[Precision, ...]:
-    """The formats worth trying on the chip; KV in eight bits only beside weights of eight bits or fewer."""
+def formats(
+    model: Model,
+    chip: Chip,
+    serving: ServingChip,
+    requested: PrecisionName | None,
+    published: frozenset[str] = frozenset(),
+) -> tuple[Precision, ...]:
+    """Return the dtypes to try; an fp8 KV cache only with weights of 8 bits or fewer."""
     own = native(model)
-    kvs: tuple[KvFormat, ...] = ("bf16", "fp8") if chip.dense.fp8_flop_per_s or chip.kind == "tpu" else ("bf16",)
-    if asked is not None:
-        wanted = _asked(asked, own)
+    # The maker publishes 4 bits for Blackwell next to the 8-bit format (DeepSeek-R1-FP4).
+    kvs: tuple[KvFormat, ...] = (
+        ("bf16", "fp8") if chip.dense.fp8_flop_per_s or chip.kind == "tpu" else ("bf16",)
+    )
+    if requested is not None:
+        candidates = _requested(requested, own, published)
     elif own is not None:
-        wanted = (own,)
+        candidates = (own,)
+        if "nvfp4" in published and chip.dense.fp4_flop_per_s:
+            candidates = (own, Precision(weights="nvfp4", attention="bf16"))
     else:
-        eight = "fp8" if chip.dense.fp8_flop_per_s else "int8"
-        wanted = (Precision(), Precision(weights=eight))  # type: ignore[arg-type]
-    found = []
-    for item in wanted:
+        eight = _eight_bits(published) if _has_fp8(chip) else "int8"
+        candidates = (Precision(), Precision(weights=eight))
+    results = []
+    for item in candidates:
         narrow = item.weights != "bf16"
         for kv in kvs if narrow else ("bf16",):
-            found.append(Precision(weights=item.weights, attention=item.attention, kv=kv))
-    return tuple(item for item in found if _runs(item, serving))
+            results.append(Precision(weights=item.weights, attention=item.attention, kv=kv))
+    return tuple(item for item in results if _runs(item, serving))
 
 
 def four_bits(model: Model, chip: Chip, serving: ServingChip) -> tuple[Precision, ...]:
-    """Weights in four bits, for machines that hold the model in nothing wider."""
+    """Return 4-bit weights, for machines that hold no wider dtype."""
     if chip.kind != "gpu" or native(model) is not None:
         return ()
-    wanted = Precision(weights="nvfp4", kv="fp8") if chip.dense.fp4_flop_per_s else Precision(weights="int4-weights")
-    return (wanted,) if _runs(wanted, serving) else ()
+    candidate = (
+        Precision(weights="nvfp4", kv="fp8")
+        if chip.dense.fp4_flop_per_s
+        else Precision(weights="int4-weights")
+    )
+    return (candidate,) if _runs(candidate, serving) else ()
 
 
-def _asked(asked: Asked, own: Precision | None) -> tuple[Precision, ...]:
-    """What the file's precision means for serving."""
-    if asked in ("bf16", "fp16"):
+def _has_fp8(chip: Chip) -> bool:
+    """True if fp8 units are faster than bf16 ones; TPU v6e counts fp8 at the rate of bf16."""
+    fp8 = chip.dense.fp8_flop_per_s
+    return fp8 is not None and fp8 != chip.dense.bf16_flop_per_s
+
+
+def _eight_bits(published: frozenset[str]) -> WeightFormat:
+    return "fp8-block" if "fp8-block" in published and "fp8" not in published else "fp8"
+
+
+def _requested(
+    requested: PrecisionName, own: Precision | None, published: frozenset[str]
+) -> tuple[Precision, ...]:
+    if requested in ("bf16", "fp16"):
         return (Precision(),)
-    if asked == "fp8":
-        return (own if own and own.weights == "fp8-block" else Precision(weights="fp8"),)
-    if asked == "int8":
+    if requested == "fp8":
+        return (
+            own
+            if own and own.weights == "fp8-block"
+            else Precision(weights=_eight_bits(published)),
+        )
+    if requested == "int8":
         return (Precision(weights="int8"),)
-    if asked == "fp4":
+    if requested == "fp4":
         return (own if own and own.weights == "mxfp4" else Precision(weights="nvfp4"),)
     raise InputError.one(
-        "requirements.precision", f"serving engines do not run {asked}", "use bf16, fp8, int8 or fp4, or leave it out"
+        "requirements.precision",
+        f"serving engines do not support {requested}",
+        "use bf16, fp8, int8 or fp4, or remove it",
     )
 
 
 def _runs(precision: Precision, serving: ServingChip) -> bool:
-    """True when the chip has cores for each of the formats."""
+    """True if the chip has matrix units for every dtype."""
     names = {precision.weights, precision.projections, "bf16"}
     return all(any(serving.peak_flop_per_s(peak) for peak in FORMATS[name].peaks) for name in names)

@@ -1,4 +1,4 @@
-"""The shortlist under load: replicas are added until the simulated latencies keep every target, or taken away."""
+"""Size the shortlist under simulated load: add or remove replicas until every target is met."""
 
 from __future__ import annotations
 
@@ -7,187 +7,233 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import interval
-from gpuyard.perf.inference.interval import Metric
-from gpuyard.plan.inference.load import Load, Targets
-from gpuyard.plan.inference.pools import Pair, machines_for_pair, prompt_s
-from gpuyard.plan.inference.replica import Latencies, PromptPool, Replica, ServingModel
-from gpuyard.plan.inference.sizing import Sized, machines_for, replicas_on
+from gpuyard.perf.inference.error_bars import Metric, interval
+from gpuyard.plan.inference.disaggregated import PrefillDecodePair, machines_for_pair, prefill_s
+from gpuyard.plan.inference.load import ServingLoad, Targets
+from gpuyard.plan.inference.replica import PrefillReplicas, Replica, ReplicaLatencies, ServingModel
+from gpuyard.plan.inference.sizing import ReplicaSizing, machines_for, replicas_on
+from gpuyard.plan.predictions import error_factor
 
-__all__ = ["Proven", "Simulated", "broken", "doubts", "refined", "refined_pair"]
+MAX_TRIES = 7
+GROWTH = 1.12
+MAX_PAIR_TRIES = 12  # a try changes one of two pools
+TOLERANCE = 0.03  # of the machines: below the resolution of the simulation
+P99_MARGIN = 0.95  # the p99 of a thousand requests has this uncertainty
 
-MOST_TRIES = 7
-GROW = 1.12
-PAIR_TRIES = 12  # a step adds to one of two pools
-CLOSE = 0.03  # of the machines: nearer to the fewest than the simulation can tell
-DOUBT_RATIO = 0.5  # an error bar no wider than this is taken as known
-SURE = 0.95  # a 99th percentile of a thousand requests is not known better than this
+
+TargetName = Literal["ttft", "tpot", "p99", "queue"]  # queue: arrivals exceed the throughput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedTarget:
+    """A latency target and the value that missed it."""
+
+    name: TargetName
+    limit_s: float
+    value_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Value over limit."""
+        return self.value_s / self.limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Proven:
-    """A number of machines and what the simulation says of it."""
+class SimulatedSizing:
+    """A number of machines and its simulated latencies."""
 
     machine_count: int
     replicas: int
-    latencies: Latencies
-    missed: tuple[tuple[str, float, float], ...]  # target, its limit, what was reached
-    prompts: PromptPool | None = None  # replicas that read for these, where they only write
+    latencies: ReplicaLatencies
+    missed: tuple[MissedTarget, ...]
+    prefill: PrefillReplicas | None = None  # with it, the replicas only decode
 
 
-def broken(latencies: Latencies, targets: Targets) -> tuple[tuple[str, float, float], ...]:
-    """The targets that are not kept."""
-    limits = (
+def missed_targets(latencies: ReplicaLatencies, targets: Targets) -> tuple[MissedTarget, ...]:
+    """Return the targets that the latencies miss."""
+    limits: tuple[tuple[TargetName, float | None, float], ...] = (
         ("ttft", targets.ttft_s, latencies.ttft.mean_s),
         ("tpot", targets.tpot_s, latencies.tpot.mean_s),
         ("p99", targets.p99_s, latencies.e2e.p99_s),
     )
-    late = tuple(
-        (name, limit, value)
+    missed = tuple(
+        MissedTarget(name=name, limit_s=limit, value_s=value)
         for name, limit, value in limits
-        if limit is not None and value > limit * (SURE if name == "p99" else 1.0)
+        if limit is not None and value > limit * (P99_MARGIN if name == "p99" else 1.0)
     )
-    if not late and not latencies.keeps_up:
-        return (("queue", latencies.tpot.mean_s, latencies.ttft.mean_s),)
-    return late
+    if not missed and not latencies.keeps_up:
+        return (
+            MissedTarget(
+                name="queue", limit_s=latencies.tpot.mean_s, value_s=latencies.ttft.mean_s
+            ),
+        )
+    return missed
 
 
-def doubts(
-    ttft_s: float,
-    tpot_s: float,
-    p99_s: float,
-    replica: Replica,
-    targets: Targets,
-    apart: bool = False,
-) -> tuple[str, ...]:
-    """The targets that are kept, and may be missed all the same at the far end of a wide error bar.
+def confident_targets(
+    targets: Targets, replica: Replica, confidence: float, disaggregated: bool = False
+) -> Targets:
+    """Return the nominal latencies that meet the targets with the confidence."""
 
-    apart: prompts are read by a pool of their own.
-    """
-    metrics: tuple[tuple[str, Metric, float, float | None], ...] = (
-        ("ttft", "ttft", ttft_s, targets.ttft_s),
-        ("tpot", "tpot", tpot_s, targets.tpot_s),
-        ("p99", "e2e", p99_s, targets.p99_s),
+    def nominal(metric: Metric, limit_s: float | None) -> float | None:
+        if limit_s is None:
+            return None
+        known = interval(metric, replica.chip, replica.engine, disaggregated)
+        return limit_s / error_factor(known.ratio, confidence)
+
+    return Targets(
+        ttft_s=nominal("ttft", targets.ttft_s),
+        tpot_s=nominal("tpot", targets.tpot_s),
+        p99_s=nominal("e2e", targets.p99_s),
     )
-    found = []
-    for name, metric, value_s, limit_s in metrics:
-        ratio = interval(metric, replica.chip, replica.engine, apart).ratio
-        if limit_s is not None and ratio > DOUBT_RATIO and value_s * (1.0 + ratio) > limit_s:
-            found.append(name)
-    return tuple(found)
 
 
-class Simulated:
-    """The seam with a memory: equal replicas on machines of several sizes are simulated once."""
+class CachedServingModel:
+    """A serving model that simulates equal replicas once."""
 
-    def __init__(self, model: ServingModel, load: Load) -> None:
-        self.model, self.load = model, load
-        self.known: dict[tuple[object, ...], Latencies | Infeasible] = {}
+    def __init__(self, model: ServingModel, load: ServingLoad) -> None:
+        self.model = model
+        self.load = load
+        self.cache: dict[tuple[object, ...], ReplicaLatencies | Infeasible] = {}
 
-    def serve(self, replica: Replica, replicas: int, prompts: PromptPool | None = None) -> Latencies | Infeasible:
-        """Latencies of so many replicas, with a pool that reads for them where there is one."""
+    def serve(
+        self, replica: Replica, replicas: int, prefill: PrefillReplicas | None = None
+    ) -> ReplicaLatencies | Infeasible:
+        """Return the latencies of the replicas, optionally with a prefill pool."""
         key: tuple[object, ...] = (
-            replica.chip.name, replica.engine.name, replica.precision, replica.layout, replica.limits, replicas,
-        )  # fmt: skip
-        if prompts is not None:
-            key += (prompts.replica.layout, prompts.replica.limits, prompts.replicas, prompts.token_s)
-        if key not in self.known:
-            self.known[key] = self.model.serve(replica, replicas, self.load, prompts)
-        return self.known[key]
+            replica.chip.name,
+            replica.engine.name,
+            replica.precision,
+            replica.layout,
+            replica.limits,
+            replicas,
+        )
+        if prefill is not None:
+            key += (
+                prefill.replica.layout,
+                prefill.replica.limits,
+                prefill.replicas,
+                prefill.token_s,
+            )
+        if key not in self.cache:
+            self.cache[key] = self.model.serve(replica, replicas, self.load, prefill)
+        return self.cache[key]
 
 
-def refined(sized: Sized, model: Simulated, targets: Targets, most_machines: int) -> Proven | Infeasible:
-    """The fewest machines at which the simulation keeps every target; else the last tried, with what it misses."""
-    step = machines_for(sized.replica, sized.machine, 1)  # machines of one replica that spans several
+def size_under_load(
+    sized: ReplicaSizing, model: CachedServingModel, most_machines: int
+) -> SimulatedSizing | Infeasible:
+    """Return the fewest machines that meet every target in simulation, or the last tried."""
+    # Grow by 12 % until the targets are met, then shrink by 12 % until they are not.
+    step = machines_for(sized.replica, sized.machine, 1)  # machines that one replica spans
     count = min(sized.machine_count, max(step, most_machines - most_machines % step))
-    best: Proven | None = None
-    last: Proven | None = None
-    for _ in range(MOST_TRIES):
+    best: SimulatedSizing | None = None
+    last: SimulatedSizing | None = None
+    for _ in range(MAX_TRIES):
         replicas = replicas_on(sized.replica, sized.machine, count)
-        found = model.serve(sized.replica, replicas)
-        if isinstance(found, Infeasible):
-            return found
-        last = Proven(
-            machine_count=count, replicas=replicas, latencies=found, missed=broken(found, targets)
-        )  # fmt: skip
+        latencies = model.serve(sized.replica, replicas)
+        if isinstance(latencies, Infeasible):
+            return latencies
+        last = SimulatedSizing(
+            machine_count=count,
+            replicas=replicas,
+            latencies=latencies,
+            missed=missed_targets(latencies, sized.targets),
+        )
         lower = best.machine_count if best else math.inf
         if last.missed:
             if best:
                 return best
-            count = max(count + step, step * math.ceil(count * GROW / step))
+            count = max(count + step, step * math.ceil(count * GROWTH / step))
             if count > most_machines:
                 return last
         else:
             best = last if last.machine_count < lower else best
-            fewer = step * math.floor(count / GROW / step)
+            fewer = step * math.floor(count / GROWTH / step)
             count = fewer if fewer < count else count - step
             if count < step:
                 return last
-    assert last is not None, "at least one try"
+    assert last is not None, "MAX_TRIES is positive"
     return best or last
 
 
-def refined_pair(pair: Pair, model: Simulated, targets: Targets, most_machines: int) -> Proven | None:
-    """The fewest machines at which the simulation keeps every target with pools apart; None where none does.
-
-    Grows the pool that is behind until it holds, then halves the way down to what does not.
-    """
-    readers, writers = pair.prompts.replicas, pair.writers
-    best: Proven | None = None
+def size_pair_under_load(
+    pair: PrefillDecodePair, model: CachedServingModel, targets: Targets, most_machines: int
+) -> SimulatedSizing | None:
+    """Return the fewest machines that meet every target with disaggregated pools, or None."""
+    # Grow the bottleneck pool until the targets are met, then bisect down to the last failure.
+    prefill_replicas = pair.prefill.replicas
+    decode_replicas = pair.decode_replicas
+    best: SimulatedSizing | None = None
     failed = 0
-    for _ in range(PAIR_TRIES):
-        count = machines_for_pair(pair.machine, pair.prompts.replica, readers, pair.writer, writers)
+    for _ in range(MAX_PAIR_TRIES):
+        count = machines_for_pair(
+            pair.machine, pair.prefill.replica, prefill_replicas, pair.decode, decode_replicas
+        )
         if count > most_machines:
             return best
-        prompts = replace(pair.prompts, replicas=readers)
-        found = model.serve(pair.writer, writers, prompts)
-        if isinstance(found, Infeasible):
+        prefill = replace(pair.prefill, replicas=prefill_replicas)
+        latencies = model.serve(pair.decode, decode_replicas, prefill)
+        if isinstance(latencies, Infeasible):
             return None
-        missed = broken(found, targets)
+        missed = missed_targets(latencies, targets)
         if missed and best is None:
-            more = _behind(pair, found, missed, model.load)
-            readers += max(1, round(readers * (GROW - 1.0))) if more == "readers" else 0
-            writers += max(1, round(writers * (GROW - 1.0))) if more == "writers" else 0
+            if _bottleneck(pair, latencies, missed, model.load) == "prefill":
+                prefill_replicas += max(1, round(prefill_replicas * (GROWTH - 1.0)))
+            else:
+                decode_replicas += max(1, round(decode_replicas * (GROWTH - 1.0)))
             continue
         if missed:
             failed = count
         else:
-            best = Proven(machine_count=count, replicas=writers, latencies=found, missed=(), prompts=prompts)
-        assert best is not None, "kept just now, or before"
+            best = SimulatedSizing(
+                machine_count=count,
+                replicas=decode_replicas,
+                latencies=latencies,
+                missed=(),
+                prefill=prefill,
+            )
+        assert best is not None, "a failure after growing has a best before it"
         fewer = _fewer(pair, best, failed)
         if fewer is None:
             return best
-        readers, writers = fewer
+        prefill_replicas, decode_replicas = fewer
     return best
 
 
-def _behind(
-    pair: Pair, found: Latencies, missed: tuple[tuple[str, float, float], ...], load: Load
-) -> Literal["readers", "writers"]:
-    """Which pool is too small: the writers where tokens are late or first tokens wait for them, else the readers."""
-    names = {name for name, _, _ in missed}
+def _bottleneck(
+    pair: PrefillDecodePair,
+    latencies: ReplicaLatencies,
+    missed: tuple[MissedTarget, ...],
+    load: ServingLoad,
+) -> Literal["prefill", "decode"]:
+    """The pool that is too small: decode if TPOT is missed or prompts wait for a decode slot."""
+    names = {target.name for target in missed}
     if "tpot" in names:
-        return "writers"
-    alone_s = prompt_s(pair.prompts.replica, load) + pair.prompts.hand_over_s(load.input_tokens)
-    waited_s = max(found.ttft.mean_s - alone_s, 0.0)
-    if names == {"p99"} and waited_s < found.tpot.mean_s * load.output_tokens:
-        return "writers"
-    return "readers" if found.queued_s >= 0.5 * waited_s else "writers"
+        return "decode"
+    transfer_s = pair.prefill.kv_transfer_s(load.input_tokens)
+    unloaded_s = prefill_s(pair.prefill.replica, load) + transfer_s
+    waited_s = max(latencies.ttft.mean_s - unloaded_s, 0.0)
+    if names == {"p99"} and waited_s < latencies.tpot.mean_s * load.output_tokens:
+        return "decode"
+    return "prefill" if latencies.queued_s >= 0.5 * waited_s else "decode"
 
 
-def _fewer(pair: Pair, best: Proven, failed: int) -> tuple[int, int] | None:
-    """Replicas on fewer machines than the best, half-way to those that failed; taken from the larger pool."""
-    assert best.prompts is not None, "of a pair"
-    readers, writers = best.prompts.replicas, best.replicas
-    aim = (best.machine_count + failed) // 2 if failed else math.floor(best.machine_count / GROW)
+def _fewer(pair: PrefillDecodePair, best: SimulatedSizing, failed: int) -> tuple[int, int] | None:
+    """Replicas halfway between the best and the last failure, removed from the larger pool."""
+    assert best.prefill is not None, "best is the sizing of a pair"
+    prefill = best.prefill.replicas
+    decode = best.replicas
+    aim = (best.machine_count + failed) // 2 if failed else math.floor(best.machine_count / GROWTH)
     aim = min(aim, best.machine_count - 1)
-    if aim <= failed or best.machine_count - failed < CLOSE * best.machine_count:
+    if aim <= failed or best.machine_count - failed < TOLERANCE * best.machine_count:
         return None
-    while readers + writers > 2:
-        if readers >= writers and readers > 1:
-            readers -= 1
-        elif writers > 1:
-            writers -= 1
-        if machines_for_pair(pair.machine, pair.prompts.replica, readers, pair.writer, writers) <= aim:
-            return readers, writers
+    while prefill + decode > 2:
+        if prefill >= decode and prefill > 1:
+            prefill -= 1
+        elif decode > 1:
+            decode -= 1
+        count = machines_for_pair(pair.machine, pair.prefill.replica, prefill, pair.decode, decode)
+        if count <= aim:
+            return prefill, decode
     return None

@@ -1,4 +1,4 @@
-"""One replica as the search sees it, and the seam to whoever simulates it under load."""
+"""A serving replica, and the interface to the simulation that runs it under load."""
 
 from __future__ import annotations
 
@@ -6,72 +6,79 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import Engine, Limits, Precision, ReplicaLayout, Room, Row, ServingChip
-from gpuyard.perf.inference.quantiles import Quantiles
-from gpuyard.plan.inference.load import Load
-
-__all__ = ["Latencies", "PromptPool", "Quantiles", "Replica", "ServingModel"]
+from gpuyard.perf.inference.chip import ServingChip
+from gpuyard.perf.inference.columns import Row
+from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits
+from gpuyard.perf.inference.precision import Precision
+from gpuyard.perf.inference.quantiles import LatencyQuantiles
+from gpuyard.perf.inference.serving_engine import ServingEngine
+from gpuyard.plan.inference.load import ServingLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replica:
-    """A model on some chips with an engine: what a step costs and what the cache holds."""
+    """A model on some chips with an engine: step cost and KV-cache capacity."""
 
     chip: ServingChip
-    engine: Engine
+    engine: ServingEngine
     precision: Precision
     layout: ReplicaLayout
-    room: Room
-    limits: Limits
+    room: KvCacheCapacity
+    limits: StepLimits
     row: Row
 
     @property
     def ranks(self) -> int:
-        """Schedulers of the replica: attention data parallel ranks each have their own sequences."""
+        """Schedulers per replica: each attention data-parallel rank has its own sequences."""
         return self.layout.attention_dp
 
-    def held(self, tokens: float) -> float:
-        """Sequences of that length that one rank runs at once."""
+    def max_sequences(self, tokens: float) -> float:
+        """Concurrent sequences of that length per rank."""
         return float(min(self.room.sequences(tokens), self.limits.sequences))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PromptPool:
-    """Replicas that read prompts, and how long a cache takes to those that write."""
+class PrefillReplicas:
+    """Prefill replicas, and the KV-cache transfer time to the decode replicas."""
 
     replica: Replica
     replicas: int
-    handover_s: float  # of one prompt, whatever its length
-    token_s: float  # and of each of its tokens
+    transfer_setup_s: float  # per prompt
+    token_s: float  # per token of the prompt
 
-    def hand_over_s(self, tokens: float) -> float:
-        """From the last prompt token read to the cache of all of them there."""
-        return self.handover_s + self.token_s * tokens
+    def kv_transfer_s(self, tokens: float) -> float:
+        """Return the KV-cache transfer time of a prompt."""
+        return self.transfer_setup_s + self.token_s * tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Latencies:
-    """What replicas did under a load."""
+class ReplicaLatencies:
+    """Latencies and rates of replicas under a load."""
 
-    ttft: Quantiles
-    tpot: Quantiles
-    e2e: Quantiles
+    ttft: LatencyQuantiles
+    tpot: LatencyQuantiles
+    e2e: LatencyQuantiles
     requests_per_s: float
     output_tokens_per_s: float
-    batch_count: float  # sequences in a step of one rank, on average
+    batch_count: float  # mean sequences per step and rank
     preemptions: int = 0
-    queued_s: float = 0.0  # from arrival to the first step, on average
-    keeps_up: bool = True  # false: requests come faster than they are answered
+    queued_s: float = 0.0  # mean, from arrival to the first step
+    keeps_up: bool = True  # false: the queue grows without bound
 
 
 class ServingModel(Protocol):
-    """Whoever knows what a load does to replicas: the event simulation."""
+    """Predicts latencies under load; implemented by the event simulation."""
 
     def serve(
-        self, replica: Replica, replicas: int, load: Load, prompts: PromptPool | None = None
-    ) -> Latencies | Infeasible:
-        """Latencies and rates of so many replicas under the load; Infeasible if a request can never run.
+        self,
+        replica: Replica,
+        replicas: int,
+        load: ServingLoad,
+        prefill: PrefillReplicas | None = None,
+    ) -> ReplicaLatencies | Infeasible:
+        """Return latencies and rates of the replicas, or Infeasible if a request can never run.
 
-        With `prompts`, that pool reads and the replicas only write.
+        With `prefill`, that pool runs prefill and the replicas only decode.
         """
         ...

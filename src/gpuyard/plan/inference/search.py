@@ -1,4 +1,4 @@
-"""Plans for serving a language model: every machine, layout, number format and batch, timed, simulated and priced."""
+"""Plan LLM serving: screen all candidates in closed form, simulate a shortlist, price it."""
 
 from __future__ import annotations
 
@@ -6,238 +6,244 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuyard.catalog import Catalog, Chip, Machine, Model
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Machine
+from gpuyard.catalog.models import Model
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import Engine, Precision, ReplicaLayout, Shape, shape_of
-from gpuyard.plan.conclude import concluded
-from gpuyard.plan.eligible import chip_of, ruled_out
-from gpuyard.plan.engines import read_servers, servers_for
-from gpuyard.plan.exposure import Resilience
-from gpuyard.plan.inference.bids import bid, cheapest_alike
-from gpuyard.plan.inference.describe import Deployed, option
-from gpuyard.plan.inference.formats import formats, four_bits
+from gpuyard.perf.inference.shape import DecoderShape, shape_of
+from gpuyard.plan.eligible import exclusion_of
+from gpuyard.plan.engine_commands import read_servers, servers_for
+from gpuyard.plan.inference.candidates import ChipGrid
+from gpuyard.plan.inference.disaggregated import PrefillDecodePair, pairs
 from gpuyard.plan.inference.frontier import frontier
-from gpuyard.plan.inference.grid import ChipGrid, grid_of, replicas_of
-from gpuyard.plan.inference.layouts import layouts, machines_of
-from gpuyard.plan.inference.load import Load, Targets, targets_of
-from gpuyard.plan.inference.pools import Pair, pairs
-from gpuyard.plan.inference.processors import calibration, engine_named, processor_of, serving_on
-from gpuyard.plan.inference.refine import Proven, Simulated, doubts, refined, refined_pair
-from gpuyard.plan.inference.replica import ServingModel
-from gpuyard.plan.inference.serverless import instance_for
-from gpuyard.plan.inference.sizing import Sized, sized
-from gpuyard.plan.inference.why_not import first_reason, missed_under_load, too_big, too_slow
-from gpuyard.plan.limits import Miss, judged, most_machines
-from gpuyard.plan.option import Option, Plan, Rejected
-from gpuyard.workload import Where, Workload
+from gpuyard.plan.inference.grids import chip_grid, placed_on
+from gpuyard.plan.inference.layouts import machines_of
+from gpuyard.plan.inference.load import ServingLoad, Targets, targets_of
+from gpuyard.plan.inference.refine import (
+    CachedServingModel,
+    SimulatedSizing,
+    confident_targets,
+    size_pair_under_load,
+    size_under_load,
+)
+from gpuyard.plan.inference.rejection_reasons import (
+    first_reason,
+    missed_under_load,
+    too_big,
+    too_slow,
+)
+from gpuyard.plan.inference.replica import Replica, ServingModel
+from gpuyard.plan.inference.service_cost import (
+    cheapest_equivalents,
+    preemptible_only,
+    service_cost,
+)
+from gpuyard.plan.inference.service_option import ServiceCandidate, service_option
+from gpuyard.plan.inference.serving_support import compute_chip, unsupported
+from gpuyard.plan.inference.sizing import ReplicaSizing, replica_sizings
+from gpuyard.plan.interruptions import Resilience
+from gpuyard.plan.limits import LimitViolation, check_limits, max_machines
+from gpuyard.plan.option import Option, Plan, RejectedFamily
+from gpuyard.plan.ranking import SearchOutcome, conclude_plan
+from gpuyard.workload.workload import Workload
 
-__all__ = ["plan_inference"]
+SHORTLIST = 4  # replicas per machine type that are simulated
+PAIRS = 2  # prefill/decode pairs per machine type that are simulated
+EQUAL_RATIO = 0.1  # latencies closer than this are equal: then the preferred engine decides
+MAX_SERVICE_CHIPS = 4096  # if the file sets no limit
 
-SHORTLIST = 4  # replicas of a machine type that are simulated
-PAIRS = 2  # pairs of pools of a machine type that are simulated
-ALIKE = 0.1  # latencies closer than this are the same, as predictions go: then the server to prefer decides
-NARROW = ("int4-weights", "nvfp4")  # mxfp4 is how some models are published
-LARGEST_CHIPS = 4096  # of one service, where the file sets no limit
-
-
-NOTHING = Infeasible(
-    binding="where", what="no machine type is left to serve on", fix="allow more machines, or another precision"
+NOTHING_LEFT = Infeasible(
+    binding="where",
+    what="no machine type is left to serve on",
+    fix="allow more machines, or another precision",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Search:
-    """What is asked, and what was found on the way."""
+    """Inputs of the search, and the reasons against candidates collected on the way."""
 
     workload: Workload
     model: Model
-    load: Load
+    load: ServingLoad
     targets: Targets
     catalog: Catalog
-    simulated: Simulated
-    misses: list[Miss] = field(default_factory=list)
-    out: list[Rejected] = field(default_factory=list)
+    simulated: CachedServingModel
+    misses: list[LimitViolation] = field(default_factory=list)
+    excluded: list[RejectedFamily] = field(default_factory=list)
 
     @property
-    def shape(self) -> Shape:
-        """The model as the costs see it."""
-        assert self.model.transformer is not None, "callers ask for a transformer"
+    def shape(self) -> DecoderShape:
+        assert self.model.transformer is not None, "checked by the caller"
         return shape_of(self.model.transformer)
 
 
-def plan_inference(workload: Workload, catalog: Catalog, load: Load, model: ServingModel) -> Plan | Infeasible:
-    """The services that keep every target at the load, the cheapest first; Infeasible with what to relax."""
+def plan_inference(
+    workload: Workload, catalog: Catalog, load: ServingLoad, model: ServingModel
+) -> Plan | Infeasible:
+    """Return the services that meet every target at the load, cheapest first, or Infeasible."""
     served = workload.model
-    assert served is not None, "the checks of an inference workload ask for it"
+    assert served is not None, "the workload checks require a model"
     search = _Search(
         workload=workload,
         model=served,
         load=load,
         targets=targets_of(workload.requirements),
         catalog=catalog,
-        simulated=Simulated(model, load),
+        simulated=CachedServingModel(model, load),
     )
-    machines = cheapest_alike(tuple(_machines(search)), workload, catalog)
+    machines = cheapest_equivalents(tuple(_machines(search)), workload, catalog)
     grids = _grids(search, machines)
     options: list[Option] = []
     for machine in machines:
-        options += [option(found, catalog) for found in _ways(search, machine, grids[_key(machine)])]
-    known = list(grids.values())
-    return concluded(
-        workload,
-        catalog,
-        options,
-        search.misses,
-        searched_count=sum(grid.tpot_s.size for grid in known),
-        nothing=first_reason(search.misses, search.out, NOTHING),
+        options += [
+            service_option(candidate, catalog)
+            for candidate in _candidates(search, machine, grids[_grid_key(machine)])
+        ]
+    chip_grids = list(grids.values())
+    engines = {server.label for grid in chip_grids for server in servers_for(grid.chip)}
+    outcome = SearchOutcome(
+        options=options,
+        violations=search.misses,
+        searched_count=sum(grid.tpot_s.size for grid in chip_grids),
+        otherwise=first_reason(search.misses, search.excluded, NOTHING_LEFT),
         notes=load.notes,
-        profile=", ".join(sorted({server.label for grid in known for server in servers_for(grid.chip)})),
-        excluded=search.out,
-        frontier=frontier(known),
+        profile=", ".join(sorted(engines)),
+        excluded=search.excluded,
+        frontier=frontier(chip_grids),
     )
+    return conclude_plan(workload, catalog, outcome)
 
 
 def _machines(search: _Search) -> Iterator[Machine]:
-    """The machine types that the file and the model leave in; the others go to `out`."""
+    """Machine types that can be candidates; reasons against others go to `excluded`."""
     for machine in search.catalog.machines:
         if machine.provider != search.workload.where.provider:
             continue
-        reason = ruled_out(search.workload, machine, search.catalog) or _unknown(
+        exclusion = exclusion_of(search.workload, machine, search.catalog) or unsupported(
             machine, search.catalog, search.workload.where
         )
-        if reason is None:
+        if exclusion is None:
             yield machine
         else:
-            binding, _, what = reason.partition(": ")
-            search.out.append(Rejected(family=machine.series, binding=binding, what=what, fix=f"relax {binding}"))
+            search.excluded.append(exclusion.rejected(machine.series))
 
 
-def _unknown(machine: Machine, catalog: Catalog, where: Where) -> str | None:
-    """Why nothing can be said of a machine."""
-    chip = _chip(machine, catalog)
-    if chip is None:
-        return "machines: no accelerator, and its processor has no matrix units"
-    if machine.chip is not None and machine.chip_count < 1:
-        return "machines: a share of a chip"
-    if serving_on(machine, chip) is None or not servers_for(chip):
-        return f"chips: nothing is known of serving on {chip.label}"
-    if where.platform == "cloud-run" and instance_for(machine, where) is None:
-        return "where.platform: an instance of Cloud Run has one L4 or one RTX PRO 6000"
-    return None
-
-
-def _chip(machine: Machine, catalog: Catalog) -> Chip | None:
-    """What computes: the accelerator, or the processor where there is none."""
-    return chip_of(machine, catalog) or processor_of(machine, catalog)
-
-
-def _key(machine: Machine) -> str:
-    """Machines of one key have the same grid: those with the same accelerator; processors differ in cores."""
+def _grid_key(machine: Machine) -> str:
+    """Machines with the same accelerator share a grid; CPU machines differ in cores."""
     return machine.chip or machine.name
 
 
 def _grids(search: _Search, machines: Iterable[Machine]) -> dict[str, ChipGrid]:
-    """The closed form of each chip, over every replica that one of the machines could hold."""
-    alike: dict[str, list[Machine]] = {}
+    by_chip: dict[str, list[Machine]] = {}
     for machine in machines:
-        alike.setdefault(_key(machine), []).append(machine)
-    found = {}
-    for key, own in alike.items():
-        chip = _chip(own[0], search.catalog)
-        assert chip is not None, "ruled out before"
-        found[key] = _grid(search, chip, own)
-    return found
+        by_chip.setdefault(_grid_key(machine), []).append(machine)
+    grids = {}
+    for key, group in by_chip.items():
+        chip = compute_chip(group[0], search.catalog)
+        assert chip is not None, "excluded before"
+        grids[key] = chip_grid(
+            search.workload, search.model, search.load, search.catalog, chip, group
+        )
+    return grids
 
 
-def _grid(search: _Search, chip: Chip, machines: Sequence[Machine]) -> ChipGrid:
-    """One chip's grid; four bits are tried where nothing wider fits."""
-    serving, shape = serving_on(machines[0], chip), search.model.transformer
-    assert serving is not None, "ruled out before"
-    assert shape is not None, "callers ask for a transformer"
-    placed = [layout for layout in layouts(shape) if any(machines_of(layout, machine) for machine in machines)]
-    asked = search.workload.requirements.precision
-
-    def ways(forms: Iterable[Precision]) -> list[tuple[Engine, Precision, ReplicaLayout]]:
-        """Every server, format and layout that go together."""
-        return [
-            (engine_named(server.models), form, layout)
-            for form in forms
-            for server in servers_for(chip)
-            if server.serves(search.model, form.weights)
-            for layout in placed
-        ]
-
-    wide = ways(formats(search.model, chip, serving, asked))
-    kept, big = replicas_of(serving, search.shape, search.load, wide, calibration())
-    homes = {machine.name for machine in machines for item in kept if machines_of(item.layout, machine)}
-    if asked is None and any(machine.name not in homes for machine in machines):
-        narrow = ways(four_bits(search.model, chip, serving))
-        more, still = replicas_of(serving, search.shape, search.load, narrow, calibration())
-        kept, big = kept + more, big + still
-    return grid_of(chip, kept, big, search.load)
-
-
-def _ways(search: _Search, machine: Machine, grid: ChipGrid) -> Iterator[Deployed]:
-    """The cheapest service on a machine type, and one with prompts read apart where that is cheaper or alone keeps
-    the targets; what stands in the way goes to `misses`."""
-    most, own = _most(search, machine), _placed(grid, machine)
-    big = too_big(own, machine)
+def _candidates(search: _Search, machine: Machine, grid: ChipGrid) -> Iterator[ServiceCandidate]:
+    """The cheapest service on a machine type, and a disaggregated one where that is cheaper or
+    meets targets that the other does not; reasons against go to `misses`."""
+    most = _max_machines(search, machine)
+    grid = placed_on(grid, machine)
+    big = too_big(grid, machine)
     if big is not None:
         search.misses.append(big)
         return
-    best = _together(search, machine, own, most)
-    if best is not None:
-        yield best
-    apart = _apart(search, machine, own, most, best)
-    if apart is not None:
-        yield apart
+    aggregated = _aggregated(search, machine, grid, most)
+    if aggregated is not None:
+        yield aggregated
+    disaggregated = _disaggregated(search, machine, grid, most, aggregated)
+    if disaggregated is not None:
+        yield disaggregated
 
 
-def _together(search: _Search, machine: Machine, own: ChipGrid, most: int) -> Deployed | None:
-    """The cheapest service whose replicas read and write."""
-    against = too_slow(own, machine, search.load, search.targets, search.shape, most)
-    if against is not None:
-        search.misses.append(against)
+def _aggregated(
+    search: _Search, machine: Machine, grid: ChipGrid, most: int
+) -> ServiceCandidate | None:
+    """The cheapest service whose replicas run both prefill and decode."""
+    slow = too_slow(grid, machine, search.load, search.targets, search.shape, most)
+    if slow is not None:
+        search.misses.append(slow)
         return None
-    best: Deployed | None = None
-    for candidate in _shortlist(search, list(sized(own, machine, search.load, search.targets)))[:SHORTLIST]:
-        if best is not None and not best.doubts and candidate.machine_count >= best.proven.machine_count:
-            break  # its closed form, an optimist, already asks for as many
-        found = _deployed(search, candidate, most)
-        if isinstance(found, Miss):
-            search.misses.append(found)
+    sure = [_confident(search, replica) for replica in grid.replicas]
+    best = _cheapest(search, machine, grid, most, sure)
+    if best is not None and not best.risks:
+        return best
+    nominal = _cheapest(search, machine, grid, most, [search.targets] * len(grid))
+    return min((item for item in (best, nominal) if item), key=lambda item: item.rank, default=None)
+
+
+def _confident(search: _Search, replica: Replica, disaggregated: bool = False) -> Targets:
+    confidence = search.workload.requirements.confidence_ratio
+    return confident_targets(search.targets, replica, confidence, disaggregated)
+
+
+def _cheapest(
+    search: _Search, machine: Machine, grid: ChipGrid, most: int, targets: Sequence[Targets]
+) -> ServiceCandidate | None:
+    """The cheapest simulated service that meets the targets given for each replica."""
+    best: ServiceCandidate | None = None
+    sizings = _ordered(replica_sizings(grid, machine, search.load, targets))
+    for sizing in sizings[:SHORTLIST]:
+        if best and not best.risks and sizing.machine_count >= best.simulated.machine_count:
+            break  # the closed form is optimistic and already needs as many machines
+        candidate = _simulated(search, sizing, most)
+        if isinstance(candidate, LimitViolation):
+            search.misses.append(candidate)
             continue
-        if best is None or found.rank < best.rank:
-            best = found
+        if best is None or candidate.rank < best.rank:
+            best = candidate
     return best
 
 
-def _apart(search: _Search, machine: Machine, own: ChipGrid, most: int, best: Deployed | None) -> Deployed | None:
-    """The service of two pools that takes fewer machines than the best without, or keeps targets where none does."""
-    fewest = most if best is None else min(most, best.proven.machine_count - 1)
+def _disaggregated(
+    search: _Search,
+    machine: Machine,
+    grid: ChipGrid,
+    most: int,
+    aggregated: ServiceCandidate | None,
+) -> ServiceCandidate | None:
+    """The disaggregated service with fewer machines than the aggregated one, if any."""
+    fewest = most
+    if aggregated is not None:
+        fewest = min(most, aggregated.simulated.machine_count - 1)
     if fewest < 1:
         return None
-    found: Deployed | None = None
-    for pair in pairs(own, machine, search.load, search.targets)[:PAIRS]:
+    best: ServiceCandidate | None = None
+    for pair in pairs(grid, machine, search.load, search.targets)[:PAIRS]:
         if pair.machine_count > fewest:
             break
-        proven = refined_pair(pair, search.simulated, search.targets, fewest)
-        if proven is None:
+        targets = _confident(search, pair.decode, disaggregated=True)
+        simulated = size_pair_under_load(pair, search.simulated, targets, fewest)
+        if simulated is None and aggregated is None:
+            simulated = size_pair_under_load(pair, search.simulated, search.targets, fewest)
+        if simulated is None:
             continue
-        billed = _billed(search, _written(pair), proven, most)
-        if isinstance(billed, Deployed) and (found is None or billed.rank[1:] < found.rank[1:]):
-            found = billed
-            fewest = proven.machine_count - 1
-    if found is None or (best is not None and found.rank[1:] >= best.rank[1:]):
+        priced = _priced(search, _decode_sizing(pair), simulated, most)
+        if isinstance(priced, ServiceCandidate) and (best is None or priced.rank < best.rank):
+            best = priced
+            fewest = simulated.machine_count - 1
+    if best is None:
         return None
-    return replace(found, instead_of=f"{best.machine_count} × {machine.name}" if best else "")
+    if aggregated is None:
+        return best
+    if best.rank >= aggregated.rank:
+        return None
+    return replace(best, instead_of=f"{aggregated.machine_count} × {machine.name}")
 
 
-def _written(pair: Pair) -> Sized:
-    """The pool that writes, as the one of the service."""
-    return Sized(
+def _decode_sizing(pair: PrefillDecodePair) -> ReplicaSizing:
+    return ReplicaSizing(
         machine=pair.machine,
-        replica=pair.writer,
+        replica=pair.decode,
         sequences=pair.sequences,
         tpot_s=pair.tpot_s,
         ttft_s=pair.ttft_s,
@@ -247,104 +253,104 @@ def _written(pair: Pair) -> Sized:
     )
 
 
-def _placed(grid: ChipGrid, machine: Machine) -> ChipGrid:
-    """The candidates that the machine can hold; four bits only where it holds nothing wider."""
-    here = [index for index, replica in enumerate(grid.replicas) if machines_of(replica.layout, machine)]
-    wide = [index for index in here if grid.replicas[index].precision.weights not in NARROW]
-    return grid.only(wide or here)
+def _max_machines(search: _Search, machine: Machine) -> int:
+    most = max_machines(search.workload.where, machine)
+    return min(most, max(1, int(MAX_SERVICE_CHIPS // (machine.chip_count or 1))))
 
 
-def _most(search: _Search, machine: Machine) -> int:
-    """The most machines of a type that may serve."""
-    most = most_machines(search.workload.where, machine)
-    return min(most, max(1, int(LARGEST_CHIPS // (machine.chip_count or 1))))
+def _ordered(sizings: Iterable[ReplicaSizing]) -> list[ReplicaSizing]:
+    """By machines, latency, and preference of the engine."""
+    preference = {server.models: rank for rank, server in enumerate(read_servers())}
 
-
-def _shortlist(search: _Search, found: list[Sized]) -> list[Sized]:
-    """By machines, then those that surely keep the targets, by the time of an answer, then by the server to prefer."""
-    order = {server.models: rank for rank, server in enumerate(read_servers())}
-    return sorted(
-        found,
-        key=lambda item: (
+    def order(item: ReplicaSizing) -> tuple[int, int, int, float]:
+        return (
             item.machine_count,
-            bool(doubts(item.ttft_s, item.tpot_s, item.e2e_s, item.replica, search.targets)),
-            round(math.log(item.e2e_s) / ALIKE),
-            order[item.replica.engine.name],
+            round(math.log(item.e2e_s) / EQUAL_RATIO),
+            preference[item.replica.engine.name],
             item.e2e_s,
-        ),
+        )
+
+    return sorted(sizings, key=order)
+
+
+def _simulated(
+    search: _Search, sizing: ReplicaSizing, most: int
+) -> ServiceCandidate | LimitViolation:
+    machine = sizing.machine
+    if sizing.machine_count > most:
+        return _too_many(search, machine, sizing.machine_count, most)
+    simulated = size_under_load(sizing, search.simulated, most)
+    if isinstance(simulated, Infeasible):
+        return LimitViolation(
+            family=machine.series,
+            binding=simulated.binding,
+            ratio=math.inf,
+            what=simulated.what,
+            fix=simulated.fix,
+            fits=True,
+        )
+    if simulated.missed:
+        return missed_under_load(machine, sizing.replica, simulated)
+    return _priced(search, sizing, simulated, most)
+
+
+def _priced(
+    search: _Search, sizing: ReplicaSizing, simulated: SimulatedSizing, most: int
+) -> ServiceCandidate | LimitViolation:
+    """Add redundancy and bills, and check them against the file's limits."""
+    machine = sizing.machine
+    span = machines_of(sizing.replica.layout, machine)
+    single_chip = sizing.replica.layout.chips == 1 and simulated.prefill is None
+    if simulated.prefill is not None:
+        span = max(span, machines_of(simulated.prefill.replica.layout, machine))
+    chip = compute_chip(machine, search.catalog)
+    assert chip is not None, "excluded before"
+    rate = search.load.requests_per_s or simulated.latencies.requests_per_s
+    offer = service_cost(
+        search.workload,
+        machine,
+        simulated.machine_count,
+        span,
+        rate,
+        search.catalog,
+        serverless_replicas=simulated.replicas if single_chip else 0,
     )
-
-
-def _deployed(search: _Search, candidate: Sized, most: int) -> Deployed | Miss:
-    """The candidate simulated, with spares and bills; or the limit that it misses."""
-    machine = candidate.machine
-    if candidate.machine_count > most:
-        return _too_many(search, machine, candidate.machine_count, most)
-    proven = refined(candidate, search.simulated, search.targets, most)
-    if isinstance(proven, Infeasible):
-        return Miss(
-            family=machine.series, binding=proven.binding, ratio=math.inf, what=proven.what, fix=proven.fix, fits=True
-        )  # fmt: skip
-    if proven.missed:
-        return missed_under_load(machine, candidate.replica, proven)
-    return _billed(search, candidate, proven, most)
-
-
-def _billed(search: _Search, candidate: Sized, proven: Proven, most: int) -> Deployed | Miss:
-    """Spares and bills of a proven number of machines, against the file's limits."""
-    machine, span = candidate.machine, machines_of(candidate.replica.layout, candidate.machine)
-    alone = candidate.replica.layout.chips == 1 and proven.prompts is None
-    if proven.prompts is not None:
-        span = max(span, machines_of(proven.prompts.replica.layout, machine))
-    chip = _chip(machine, search.catalog)
-    assert chip is not None, "ruled out before"
-    rate = search.load.requests_per_s or proven.latencies.requests_per_s
-    offer = bid(
-        search.workload, machine, proven.machine_count, span, rate, search.catalog,
-        serverless_replicas=proven.replicas if alone else 0,
-    )  # fmt: skip
     if offer is None or offer.machine_count > most:
-        wanted = offer.machine_count if offer else proven.machine_count + 1
-        return _too_many(search, machine, wanted, most)
-    if not offer.bills and offer.passing:
-        return _passing(machine, offer.passing)
-    verdict = judged(
-        machine, offer.machine_count, None, Resilience(), search.workload, search.catalog, offer.bills
-    )  # fmt: skip
-    if verdict.miss is not None:
-        return verdict.miss
-    return Deployed(
+        needed = offer.machine_count if offer else simulated.machine_count + 1
+        return _too_many(search, machine, needed, most)
+    if not offer.bills and offer.preemptible:
+        return preemptible_only(machine, offer.preemptible)
+    check = check_limits(
+        machine,
+        offer.machine_count,
+        None,
+        Resilience(),
+        search.workload,
+        search.catalog,
+        offer.bills,
+    )
+    if check.miss is not None:
+        return check.miss
+    return ServiceCandidate(
         workload=search.workload,
         model=search.model,
         load=search.load,
-        sized=candidate,
-        proven=proven,
+        sizing=sizing,
+        simulated=simulated,
         chip=chip,
         machine_count=offer.machine_count,
-        bills=verdict.bills,
-        most_machines=most,
+        bills=check.bills,
+        max_machines=most,
     )
 
 
-def _passing(machine: Machine, ways: Sequence[str]) -> Miss:
-    """A machine that can only be had by ways that end under a service."""
-    return Miss(
-        family=machine.series,
-        binding="where.consumption",
-        ratio=math.inf,
-        what=f"{machine.name} can be had by {' and '.join(ways)} alone, which end while the service runs",
-        fix=f"name it: consumption: [{', '.join(ways)}]",
-    )
-
-
-def _too_many(search: _Search, machine: Machine, needed: int, most: int) -> Miss:
-    """More machines than there may be."""
+def _too_many(search: _Search, machine: Machine, needed: int, most: int) -> LimitViolation:
     binding = "where.inventory" if search.workload.where.inventory else "where.max_chips"
-    return Miss(
+    return LimitViolation(
         family=machine.series,
         binding=binding,
         ratio=needed / most if most else math.inf,
         what=f"the load needs {needed:,} × {machine.name}; {most:,} are allowed",
-        fix=f"allow {needed * machine.chip_count:,.10g} chips of this kind, or lower the load",
+        fix=f"allow {needed * machine.chip_count:,.10g} chips of this type, or reduce the load",
         fits=True,
     )

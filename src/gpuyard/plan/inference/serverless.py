@@ -1,4 +1,4 @@
-"""Cloud Run: instances with one GPU that come and go with the traffic, and what they cost at a load."""
+"""Cloud Run: GPU instances that scale with the traffic, and their cost at a load."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.catalog import Machine
-from gpuyard.document import Keys, decode, read_file
-from gpuyard.plan.cost import HOUR_S
+from gpuyard.catalog.machines import Machine
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_file
+from gpuyard.plan.cost import SERVICE_PERIOD_S
 from gpuyard.plan.option import Bill
 from gpuyard.units import BYTES, DURATION, PRICE_PER_HOUR
-from gpuyard.workload import Where
-
-__all__ = ["Instance", "alive_ratio", "instance_for", "serverless_bill"]
-
+from gpuyard.workload.where import Where
 
 GIB = 2.0**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One kind of instance with a GPU."""
+    """An instance type with a GPU."""
 
     name: str
     chip: str
@@ -41,10 +40,13 @@ class Instance:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """One instance that is up; None where no public price of its GPU is known."""
+        """Price of a running instance; None if the price of its GPU is unknown."""
         if self.gpu_usd_per_hour is None:
             return None
-        host = self.vcpu_count * self.vcpu_usd_per_hour + self.memory_bytes / GIB * self.gib_usd_per_hour
+        host = (
+            self.vcpu_count * self.vcpu_usd_per_hour
+            + self.memory_bytes / GIB * self.gib_usd_per_hour
+        )
         return self.gpu_usd_per_hour + host
 
 
@@ -57,49 +59,56 @@ class _File:
 
 @functools.cache
 def _read() -> tuple[Instance, ...]:
-    """The instances that are known."""
     path = Path(__file__).parent.parent / "data" / "serverless.toml"
     return decode(read_file(path).root, _File, Keys.SUFFIXED).instances
 
 
 def instance_for(machine: Machine, where: Where) -> Instance | None:
-    """The instance with the machine's one GPU, where the platform and the region offer it."""
-    if machine.platforms.cloud_run != "yes" or machine.chip_count != 1 or where.platform not in (None, "cloud-run"):
+    """Return the instance type with the machine's GPU, if platform and region offer it."""
+    if (
+        machine.platforms.cloud_run != "yes"
+        or machine.chip_count != 1
+        or where.platform not in (None, "cloud-run")
+    ):
         return None
     if where.consumption and "on-demand" not in where.consumption:
         return None
-    found = next((item for item in _read() if item.chip == machine.chip), None)
-    return found if found and (where.region is None or where.region in found.regions) else None
+    instance = next((item for item in _read() if item.chip == machine.chip), None)
+    if instance is None or (where.region is not None and where.region not in instance.regions):
+        return None
+    return instance
 
 
 def alive_ratio(requests_per_s: float, idle_s: float) -> float:
-    """The share of time that an instance is up: a gap between arrivals longer than `idle_s` ends it.
+    """Return the fraction of time that an instance is up; it stops after `idle_s` without requests.
 
-    Gaps of random arrivals are exponential, so a share exp(-rate x idle) of them outlasts the wait; up time a gap is
-    the mean of min(gap, idle) = (1 - exp(-rate x idle)) / rate.
+    Gaps of random arrivals are exponential, so a fraction exp(-rate x idle) of them is longer;
+    the mean up time per gap is that of min(gap, idle), (1 - exp(-rate x idle)) / rate.
     """
     return -math.expm1(-requests_per_s * idle_s)
 
 
-def serverless_bill(instance: Instance, replicas: int, requests_per_s: float, where: Where) -> Bill | None:
-    """An hour at the load on instances that scale to zero; None where no price is known."""
-    each = instance.usd_per_hour
-    if each is None:
+def serverless_bill(
+    instance: Instance, replicas: int, requests_per_s: float, where: Where
+) -> Bill | None:
+    """Return one hour of instances that scale to zero, or None without a price."""
+    usd_per_instance = instance.usd_per_hour
+    if usd_per_instance is None:
         return None
     share = alive_ratio(requests_per_s / replicas, instance.idle_s)
-    usd_per_hour = each * replicas * share
-    up = "always up at this load" if share > 0.999 else f"up {share:.0%} of the time"
+    usd_per_hour = usd_per_instance * replicas * share
+    uptime = "always up at this load" if share > 0.999 else f"up {share:.0%} of the time"
     return Bill(
-        way="on-demand",
+        consumption="on-demand",
         region=where.region or instance.regions[0],
         price=f"serverless/{instance.name}",
         usd_per_hour=usd_per_hour,
-        billed_s=HOUR_S,
+        billed_s=SERVICE_PERIOD_S,
         usd=usd_per_hour,
         note=(
-            f"Cloud Run: {replicas} instance{'s' * (replicas > 1)} with {instance.vcpu_count} vCPU and "
-            f"{instance.memory_bytes / GIB:g} GiB, "
-            f"{up}, none without traffic; GPU without zonal redundancy; prices of {instance.date}"
+            f"Cloud Run: {replicas} instance{'s' * (replicas > 1)} with {instance.vcpu_count} vCPU "
+            f"and {instance.memory_bytes / GIB:g} GiB, {uptime}, scales to zero; "
+            f"GPU without zonal redundancy; prices of {instance.date}"
         ),
-        expected_s=HOUR_S,
+        expected_s=SERVICE_PERIOD_S,
     )

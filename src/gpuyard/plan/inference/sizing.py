@@ -1,83 +1,95 @@
-"""From replicas to machines: how many of a type carry the load, before anything is simulated."""
+"""Number of machines that carry the load, in closed form, before anything is simulated."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuyard.catalog import Machine
-from gpuyard.plan.inference.grid import SEQUENCES, ChipGrid
+from gpuyard.catalog.machines import Machine
+from gpuyard.plan.inference.candidates import SEQUENCES, ChipGrid
 from gpuyard.plan.inference.layouts import machines_of, replicas_in
-from gpuyard.plan.inference.load import Load, Targets
+from gpuyard.plan.inference.load import ServingLoad, Targets
 from gpuyard.plan.inference.replica import Replica
 
-__all__ = ["Sized", "limited", "machines_for", "replicas_on", "sized"]
-
-SPARE_SEQUENCES = 1.5  # what the engine may run at once over what the load needs on average: room for a burst
+NO_TARGETS = Targets()
+BURST_RATIO = 1.5  # concurrent sequences that the engine allows / the mean of the load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sized:
-    """A replica on a machine type, and how many machines the closed form asks for."""
+class ReplicaSizing:
+    """A replica on a machine type, and the number of machines in closed form."""
 
     machine: Machine
     replica: Replica
-    sequences: float  # of one rank, the most at which every target is kept
+    sequences: float  # per rank, the most at which every target is met
     tpot_s: float
     ttft_s: float
     e2e_s: float
-    capacity: float  # of one replica at that point: requests/s, or users in a closed loop
+    capacity: float  # per replica: requests/s, or users in a closed loop
     machine_count: int
+    targets: Targets = NO_TARGETS  # that the nominal latencies must meet
 
     @property
     def replicas(self) -> int:
-        """Replicas that the machines hold."""
         return replicas_on(self.replica, self.machine, self.machine_count)
 
 
 def replicas_on(replica: Replica, machine: Machine, machine_count: int) -> int:
-    """Replicas on so many machines."""
-    inside = replicas_in(replica.layout, machine)
-    return machine_count * inside if inside else machine_count // max(machines_of(replica.layout, machine), 1)
+    """Return the replicas that `machine_count` machines hold."""
+    per_machine = replicas_in(replica.layout, machine)
+    if per_machine:
+        return machine_count * per_machine
+    return machine_count // max(machines_of(replica.layout, machine), 1)
 
 
 def machines_for(replica: Replica, machine: Machine, replicas: int) -> int:
-    """Machines of so many replicas."""
-    inside = replicas_in(replica.layout, machine)
-    return math.ceil(replicas / inside) if inside else replicas * machines_of(replica.layout, machine)
+    """Return the machines that `replicas` replicas need."""
+    per_machine = replicas_in(replica.layout, machine)
+    if per_machine:
+        return math.ceil(replicas / per_machine)
+    return replicas * machines_of(replica.layout, machine)
 
 
-def sized(grid: ChipGrid, machine: Machine, load: Load, targets: Targets) -> Iterator[Sized]:
-    """Each replica of the chip that the machine can hold and that keeps the targets, with its number of machines."""
+def replica_sizings(
+    grid: ChipGrid, machine: Machine, load: ServingLoad, targets: Sequence[Targets]
+) -> Iterator[ReplicaSizing]:
+    """Yield the replicas that fit the machine and meet the targets, with their machine count.
+
+    `targets` are those of each replica of the grid.
+    """
     if not len(grid):
         return
-    keeps = grid.keeps(targets, load)
+    meets = grid.meets(targets, load)
     for index, replica in enumerate(grid.replicas):
-        if not keeps[index].any() or not machines_of(replica.layout, machine):
+        if not meets[index].any() or not machines_of(replica.layout, machine):
             continue
-        at = int(np.flatnonzero(keeps[index])[-1])
+        at = int(np.flatnonzero(meets[index])[-1])
         most = float(SEQUENCES[at])
         tokens_per_s = float(grid.output_tokens_per_s[index, at]) * replica.ranks
         capacity = tokens_per_s / load.output_tokens if load.users is None else most * replica.ranks
-        asked = load.requests_per_s if load.users is None else float(load.users)
-        count = max(1, math.ceil((asked or 0.0) / capacity - 1e-9))
-        tpot_s, ttft_s = float(grid.tpot_s[index, at]), float(grid.ttft_s[index, at])
-        yield Sized(
+        demand = load.requests_per_s if load.users is None else float(load.users)
+        count = max(1, math.ceil((demand or 0.0) / capacity - 1e-9))
+        tpot_s = float(grid.tpot_s[index, at])
+        ttft_s = float(grid.ttft_s[index, at])
+        yield ReplicaSizing(
             machine=machine,
-            replica=limited(replica, most),
+            replica=with_sequence_limit(replica, most),
             sequences=most,
             tpot_s=tpot_s,
             ttft_s=ttft_s,
             e2e_s=ttft_s + tpot_s * max(load.output_tokens - 1.0, 0.0),
             capacity=capacity,
             machine_count=machines_for(replica, machine, count),
+            targets=targets[index],
         )
 
 
-def limited(replica: Replica, sequences: float) -> Replica:
-    """The replica with its engine told how many sequences to run at once: more would break the targets."""
-    most = 8 * math.ceil(SPARE_SEQUENCES * sequences / 8.0)
-    return replace(replica, limits=replace(replica.limits, sequences=min(replica.limits.sequences, most)))
+def with_sequence_limit(replica: Replica, sequences: float) -> Replica:
+    """Limit the engine's concurrent sequences, so that the targets hold."""
+    most = 8 * math.ceil(BURST_RATIO * sequences / 8.0)
+    return replace(
+        replica, limits=replace(replica.limits, sequences=min(replica.limits.sequences, most))
+    )

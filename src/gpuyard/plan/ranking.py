@@ -1,0 +1,90 @@
+"""Turn the outcome of a search into a ranked plan, or into the reason why it is infeasible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuyard.catalog.load import Catalog
+from gpuyard.errors import Infeasible
+from gpuyard.plan.limits import LimitViolation, infeasible, rejected
+from gpuyard.plan.option import Option, Plan, RejectedFamily
+from gpuyard.plan.pareto import pareto_front, ranked
+from gpuyard.plan.service import FrontierPoint
+from gpuyard.units import MONEY, show
+from gpuyard.workload.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOutcome:
+    """Everything a search over candidates produced."""
+
+    options: Sequence[Option]
+    violations: Sequence[LimitViolation]
+    searched_count: int
+    otherwise: Infeasible  # reported when there is neither an option nor a near miss
+    notes: Sequence[str] = ()
+    profile: str = ""
+    excluded: Sequence[RejectedFamily] = ()  # families that were never tried
+    frontier: Sequence[FrontierPoint] = ()
+
+
+def conclude_plan(
+    workload: Workload, catalog: Catalog, outcome: SearchOutcome
+) -> Plan | Infeasible:
+    """Return the ranked plan, or Infeasible with the binding constraint of the nearest miss."""
+    if not outcome.options:
+        return infeasible(outcome.violations, outcome.otherwise)
+    best = ranked(pareto_front(outcome.options), workload.where.provider == "onprem")
+    families = {catalog.machine(option.cluster.machine).series for option in best}
+    missed = rejected(outcome.violations, families)
+    reported = families | {item.family for item in missed}
+    return Plan(
+        workload=workload.name,
+        task=workload.task,
+        options=best,
+        rejected=(*missed, *_first_of_family(outcome.excluded, reported)),
+        searched_count=outcome.searched_count,
+        profile=outcome.profile,
+        notes=(
+            *outcome.notes,
+            *_unpriced(workload, best),
+            *_against_guidance(workload, best, catalog),
+        ),
+        frontier=tuple(outcome.frontier),
+    )
+
+
+def _unpriced(workload: Workload, best: Sequence[Option]) -> Iterator[str]:
+    if workload.where.provider != "onprem" and all(option.usd is None for option in best):
+        where = f" in {workload.where.region}" if workload.where.region else ""
+        yield f"no prices are known{where}: options are ranked by the fewest chips, not by cost"
+
+
+def _first_of_family(
+    excluded: Sequence[RejectedFamily], reported: set[str]
+) -> tuple[RejectedFamily, ...]:
+    first: dict[str, RejectedFamily] = {}
+    for item in excluded:
+        if item.family not in reported:
+            first.setdefault(item.family, item)
+    return tuple(first.values())
+
+
+def _against_guidance(
+    workload: Workload, best: Sequence[Option], catalog: Catalog
+) -> Iterator[str]:
+    """Explain a first place for a machine that the provider does not recommend."""
+    named = {
+        series for row in catalog.guidance if row.task == workload.task for series in row.series
+    }
+    series = [catalog.machine(option.cluster.machine).series for option in best]
+    recommended = next(
+        (option for option, name in zip(best, series, strict=True) if name in named), None
+    )
+    if not named or series[0] in named or recommended is None:
+        return
+    if best[0].usd is None or recommended.usd is None:
+        return
+    costs = f"{show(best[0].usd, MONEY)} instead of {show(recommended.usd, MONEY)}"
+    yield f"{series[0]} ranks first although the provider does not recommend it: it costs {costs}"

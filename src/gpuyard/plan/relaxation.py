@@ -1,0 +1,161 @@
+"""Name the limit that really binds an infeasible workload, and a change that makes it feasible.
+
+A nearest miss is no answer: the candidate that misses one limit least may exceed another far
+more. So each limit is dropped in turn. If the rest is feasible, that limit binds, and the least
+value that an option reaches with the confidence of the file is the fix; it is planned again
+before it is proposed. If no single limit binds, the fix raises several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+from gpuyard.errors import Infeasible
+from gpuyard.perf.interval import COVERAGE
+from gpuyard.plan.limits import rounded_up_text
+from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.predictions import Prediction
+from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, Dimension, parse
+from gpuyard.workload.workload import Workload
+
+Planner = Callable[[Workload], Plan | Infeasible]
+SIZES = ("where.inventory", "where.max_chips")
+ROUNDS = 3  # times that a fix is raised by a tenth until it is feasible
+RAISE = 1.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limit:
+    """A limit of the file and the figure of an option that it bounds."""
+
+    key: str  # as the file spells it
+    field: str  # of the requirements
+    dimension: Dimension
+    figure: str  # a prediction; empty: the hourly price
+    verb: str
+
+
+LIMITS = (
+    _Limit(
+        key="hourly_budget", field="hourly_budget_usd_per_hour", dimension=PRICE_PER_HOUR,
+        figure="", verb="costs",
+    ),
+    _Limit(key="budget", field="budget_usd", dimension=MONEY, figure="cost_usd", verb="costs"),
+    _Limit(key="deadline", field="deadline_s", dimension=DURATION, figure="time_s", verb="takes"),
+    _Limit(key="ttft", field="ttft_s", dimension=DURATION, figure="ttft_s", verb="has a TTFT of"),
+    _Limit(key="tpot", field="tpot_s", dimension=DURATION, figure="tpot_s", verb="has a TPOT of"),
+    _Limit(key="p99", field="p99_s", dimension=DURATION, figure="e2e_p99_s", verb="has a p99 of"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A limit with the value that an option reaches."""
+
+    limit: _Limit
+    text: str  # the new value
+    ratio: float  # new over old
+    option: Option
+
+
+def smallest_change(workload: Workload, infeasible: Infeasible, plan: Planner) -> Infeasible:
+    """Return the reason with the binding limit and a fix that was planned, or the given reason."""
+    given = [limit for limit in LIMITS if getattr(workload.requirements, limit.field) is not None]
+    if not given:
+        return infeasible
+    fixes = [fix for limit in given if (fix := _fix(workload, [limit], plan)) is not None]
+    if not fixes and len(given) > 1:
+        together = _fix(workload, given, plan)
+        fixes = [together] if together is not None else []
+    if not fixes:
+        return infeasible
+    best = min(fixes, key=lambda changes: math.prod(change.ratio for change in changes))
+    reason = _reason(best, alone=len(given) == 1)
+    if infeasible.binding in SIZES:  # more machines are the other way out
+        return replace(infeasible, fix=f"{infeasible.fix}, or {reason.fix}")
+    return reason
+
+
+def _fix(
+    workload: Workload, dropped: Sequence[_Limit], plan: Planner
+) -> tuple[_Change, ...] | None:
+    """The changes of the dropped limits with which the workload is feasible, or None."""
+    relaxed = plan(_changed(workload, {limit.field: None for limit in dropped}))
+    if isinstance(relaxed, Infeasible):
+        return None
+    confidence = workload.requirements.confidence_ratio
+    candidates = [
+        changes
+        for option in relaxed.options
+        if (changes := _changes(workload, dropped, option, confidence))
+    ]
+    if not candidates:
+        return None
+    changes = min(candidates, key=lambda item: math.prod(change.ratio for change in item))
+    for _ in range(ROUNDS):
+        values = {
+            change.limit.field: parse(change.text, change.limit.dimension) for change in changes
+        }
+        if isinstance(plan(_changed(workload, values)), Plan):
+            return changes
+        changes = tuple(_raised(change) for change in changes)
+    return None
+
+
+def _changes(
+    workload: Workload, dropped: Sequence[_Limit], option: Option, confidence: float
+) -> tuple[_Change, ...]:
+    """The limits that the option exceeds, with the values that it reaches; empty if unknown."""
+    changes = []
+    for limit in dropped:
+        old = getattr(workload.requirements, limit.field)
+        value = _figure(option, limit, confidence)
+        if value is None:
+            return ()
+        if value > old:
+            text = rounded_up_text(value, limit.dimension)
+            changes.append(_Change(limit=limit, text=text, ratio=value / old, option=option))
+    return tuple(changes)
+
+
+def _figure(option: Option, limit: _Limit, confidence: float) -> float | None:
+    """The figure that the option stays below with the confidence."""
+    if not limit.figure:
+        return option.bill.usd_per_hour if option.bill is not None else None
+    predicted = option.prediction(limit.figure)
+    return None if predicted is None else _quantile(predicted, confidence)
+
+
+def _quantile(predicted: Prediction, confidence: float) -> float:
+    normal = NormalDist()
+    spread = math.log(predicted.high / predicted.value) / normal.inv_cdf(0.5 + COVERAGE / 2.0)
+    return predicted.value * math.exp(spread * normal.inv_cdf(confidence))
+
+
+def _changed(workload: Workload, values: Mapping[str, float | None]) -> Workload:
+    changes: dict[str, Any] = dict(values)
+    return replace(workload, requirements=replace(workload.requirements, **changes))
+
+
+def _raised(change: _Change) -> _Change:
+    value = RAISE * parse(change.text, change.limit.dimension)
+    text = rounded_up_text(value, change.limit.dimension)
+    return replace(change, text=text, ratio=RAISE * change.ratio)
+
+
+def _reason(changes: Sequence[_Change], *, alone: bool) -> Infeasible:
+    worst = max(changes, key=lambda change: change.ratio)
+    cluster = worst.option.cluster
+    others = "" if alone else " within the other limits"
+    over = f"{worst.ratio:.0f} times" if worst.ratio > 10.0 else f"{worst.ratio - 1.0:.0%} above"
+    figures = " and ".join(f"{change.limit.verb} {change.text}" for change in changes)
+    return Infeasible(
+        binding=f"requirements.{worst.limit.key}",
+        what=f"the nearest option{others}, {cluster.machine_count} × {cluster.machine}, {figures}"
+        f" ({over} the limit)",
+        fix=" and ".join(f"raise {change.limit.key} to {change.text}" for change in changes),
+    )

@@ -1,0 +1,241 @@
+"""Searches of a training plan: one per machine type and framework; exclusions of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from gpuyard.catalog.chips import Chip, Framework
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.machines import Machine
+from gpuyard.perf.calibration import TrainingCalibration, scalar
+from gpuyard.perf.chip_kernels import (
+    ChipKernels,
+    Precision,
+    calibrated,
+    peak_flop_per_s,
+    silicon_of,
+    training_chip,
+)
+from gpuyard.perf.collectives import NetworkModel
+from gpuyard.perf.error_bars import run_kind, training_error_ratio
+from gpuyard.perf.from_catalog import architecture, nic_bytes_per_s
+from gpuyard.perf.operators import model_flop_per_token
+from gpuyard.perf.profiles import SoftwareProfile, find_profile
+from gpuyard.perf.recipes import MoeSettings, choose_settings
+from gpuyard.perf.software import software as software_factors
+from gpuyard.plan.demand import TrainingDemand
+from gpuyard.plan.eligible import NO_ACCELERATOR, exclusion_of
+from gpuyard.plan.evaluate import TrainingCase
+from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, LayoutTable, Space, parallel_layouts
+from gpuyard.plan.option import RejectedFamily
+from gpuyard.plan.training_software import TrainingSoftware, restricted, software_for
+from gpuyard.units import DURATION, show
+from gpuyard.workload.eligibility import allowed_machines, chip_of, may_run
+from gpuyard.workload.requirements import PrecisionName
+from gpuyard.workload.workload import Workload
+
+NVL72_CHIPS = 72
+PROFILES = {"gpu": "megatron-bridge-26.06", "tpu": "maxtext-tpu-2025"}  # the newest of each kind
+GPU_SPACE = Space(sharding=(1, 2, 3))  # the newest profiles always shard the optimizer state
+TPU_SPACE = Space(
+    tp=(1, 2, 4, 8), pp=(1,), cp=(1,), virtual_stages=(1,), sharding=(2,), one_pass=True
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSearch:
+    """One machine type at one precision, with the inputs of the performance model."""
+
+    workload: Workload
+    demand: TrainingDemand
+    row: Machine
+    chip: Chip
+    silicon: ChipKernels
+    precision: Precision
+    profile: SoftwareProfile
+    software: TrainingSoftware
+    calibration: TrainingCalibration
+    network: NetworkModel | None = None
+
+    @property
+    def domain(self) -> int:
+        """Chips per scale-up domain."""
+        return (self.row.scale_up_domain_count or 1) if self.chip.scale_up else 1
+
+    @property
+    def experts(self) -> MoeSettings | None:
+        """MoE settings of the profile's recipes on this chip; None for a dense model."""
+        if self.demand.shape.moe is None:
+            return None
+        model = self.demand.model.label.replace(" ", "-")
+        chip = self.silicon.name.upper()
+        return choose_settings(self.profile.words, "", model, chip, self.precision)
+
+    def case(self) -> TrainingCase:
+        """Return the inputs of the performance model except the layout."""
+        demand = self.demand
+        moe = demand.shape.moe is not None
+        nvl72 = (self.row.scale_up_domain_count or 0) >= NVL72_CHIPS and self.chip.kind == "gpu"
+        uncalibrated = training_chip(
+            self.silicon, self.chip, self.precision, self.domain, nic_bytes_per_s(self.row)
+        )
+        return TrainingCase(
+            arch=architecture(
+                demand.shape, demand.sequence_tokens, demand.adapters, demand.frozen_bytes
+            ),
+            chip=calibrated(uncalibrated, self.silicon, self.precision, self.calibration),
+            soft=software_factors(
+                self.profile,
+                scalar(self.calibration, self.profile, moe),
+                nvl72=nvl72,
+                experts=self.experts,
+            ),
+            constants=self.calibration.constants,
+            network=self.network,
+        )
+
+    def layouts(self, chips: tuple[int, ...], offload: bool = False) -> LayoutTable:
+        """Return the valid layouts for each number of chips; with `offload`, in host memory."""
+        space = TPU_SPACE if self.chip.kind == "tpu" else GPU_SPACE
+        if "flash" in self.profile.flags:
+            # Fused attention keeps no scores, so selective recomputation frees nothing.
+            space = replace(space, recompute=(RECOMPUTE.index("none"), RECOMPUTE.index("full")))
+        if offload:
+            space = replace(
+                space, offload=(OFFLOAD.index("optimizer"), OFFLOAD.index("activations"))
+            )
+        demand = self.demand
+        support = self.software.support(demand.method)
+        assert support is not None, "excluded before"
+        space = restricted(space, support)
+        return parallel_layouts(
+            demand.shape,
+            demand.sequence_tokens,
+            demand.global_batch_count,
+            chips,
+            self.domain,
+            space,
+        )
+
+    @property
+    def is_profiled(self) -> bool:
+        """True if the times are those of the software that runs the layout."""
+        return self.profile.name.startswith(self.software.name)
+
+    @property
+    def error_ratio(self) -> float:
+        """Error within which 90 % of predictions for such a run are."""
+        moe = self.demand.shape.moe is not None
+        kind = run_kind(self.silicon, self.profile, moe, unseen=not self.is_profiled)
+        return training_error_ratio(kind)
+
+
+def training_searches(
+    workload: Workload,
+    demand: TrainingDemand,
+    row: Machine,
+    catalog: Catalog,
+    profile: str,
+    calibration: TrainingCalibration,
+    rejected: list[RejectedFamily],
+) -> Iterator[TrainingSearch]:
+    """Yield one search per framework; reasons against the machine are added to `rejected`."""
+    if row.provider != workload.where.provider:
+        return
+    chip = chip_of(row, catalog)
+    silicon = silicon_of(chip) if chip else None
+    exclusion = exclusion_of(workload, row, catalog)
+    if exclusion is not None:
+        if exclusion.what == NO_ACCELERATOR:
+            what = NO_ACCELERATOR + _cpu_time(demand, row, catalog)
+            exclusion = replace(exclusion, what=what)
+        rejected.append(exclusion.rejected(row.series))
+        return
+    if chip is None or silicon is None or row.chip_count < 1:
+        what = "a fractional chip" if chip and row.chip_count < 1 else "no kernel model of its chip"
+        rejected.append(
+            RejectedFamily(
+                family=row.series, binding="chips", what=what, fix="use a whole GPU or TPU machine"
+            )
+        )
+        return
+    requested = workload.requirements.framework
+    framework = requested or default_framework(workload, catalog)
+    softwares = software_for(chip, demand.method, framework)
+    if not softwares:
+        what = f"no {framework or 'known'} framework does {demand.method} training on {chip.label}"
+        fix = "set framework to what your code is written in"
+        rejected.append(
+            RejectedFamily(family=row.series, binding="requirements.framework", what=what, fix=fix)
+        )
+        return
+    precision = substitute(demand.precision, chip, silicon)
+    if not peak_flop_per_s(chip, precision):
+        rejected.append(
+            RejectedFamily(
+                family=row.series,
+                binding="precision",
+                what="its dense rate is unknown",
+                fix="choose another precision",
+            )
+        )
+        return
+    for software in softwares:
+        yield TrainingSearch(
+            workload=workload,
+            demand=demand,
+            row=row,
+            chip=chip,
+            silicon=silicon,
+            precision=precision,
+            profile=find_profile(profile or PROFILES[chip.kind]),
+            software=software,
+            calibration=calibration,
+        )
+
+
+def default_framework(workload: Workload, catalog: Catalog) -> Framework | None:
+    """PyTorch for fine-tuning, if the file names no framework and allows machines that run it."""
+    if workload.task != "finetuning":
+        return None
+    allowed = allowed_machines(workload.where, catalog)
+    runs = any(may_run(machine, "pytorch", catalog) for machine in allowed)
+    return "pytorch" if runs else None
+
+
+def _cpu_time(demand: TrainingDemand, row: Machine, catalog: Catalog) -> str:
+    """Lower bound of the training time at the peak of the machine's CPUs."""
+    socket = next((chip for chip in catalog.chips if chip.name == row.cpu), None)
+    rate = (socket.dense.bf16_flop_per_s or socket.dense.fp32_flop_per_s) if socket else None
+    if not rate or not socket or not socket.core_count or not row.core_count:
+        return ""
+    shape = architecture(demand.shape, demand.sequence_tokens, demand.adapters)
+    cpu_flop_per_s = rate * row.core_count / socket.core_count
+    least_s = demand.tokens * model_flop_per_token(shape) / cpu_flop_per_s
+    return f"; one {row.name} would take {show(least_s, DURATION)} at the peak of its CPUs"
+
+
+def substitute(precision: PrecisionName, chip: Chip, silicon: ChipKernels) -> Precision:
+    """Return the dtype that the chip has for it: fp16 without bf16, mxfp8 on Blackwell."""
+    substitutes: dict[str, Precision] = {"fp64": "fp32", "fp4": "nvfp4"}
+    if chip.dense.bf16_flop_per_s is None:
+        substitutes["bf16"] = "fp16"
+    if silicon.generation == "blackwell":
+        substitutes["fp8"] = "mxfp8"
+    return substitutes.get(precision, cast(Precision, precision))
+
+
+def faster(search: TrainingSearch) -> TrainingSearch | None:
+    """Return the search at the narrower dtype, or None where the chip gains nothing."""
+    name = search.demand.faster_precision
+    if name is None or search.chip.dense.fp8_flop_per_s in (
+        None,
+        search.chip.dense.bf16_flop_per_s,
+    ):
+        return None
+    precision = substitute(name, search.chip, search.silicon)
+    if not peak_flop_per_s(search.chip, precision):
+        return None
+    return replace(search, precision=precision)

@@ -1,0 +1,160 @@
+"""What an expert expects of the first option for fifteen workloads, as named checks.
+
+The workloads are files under `workloads/`; `bench/scenarios.py` prints the same checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.errors import Infeasible
+from gpuyard.plan.option import Option, Plan
+
+WORKLOADS = Path(__file__).parent / "workloads"
+CATALOG: Catalog = load_catalog()
+Check = Callable[[Plan | Infeasible], bool]
+
+
+def first(check: Callable[[Option], bool]) -> Check:
+    """A check of the first option; an infeasible plan fails it."""
+    return lambda plan: isinstance(plan, Plan) and check(plan.options[0])
+
+
+def series(option: Option) -> str:
+    return CATALOG.machine(option.cluster.machine).series
+
+
+def consumption(option: Option) -> str:
+    return option.bill.consumption if option.bill is not None else ""
+
+
+def sure(option: Option) -> bool:
+    return option.meets_limits
+
+
+def runs_checkpoint(option: Option) -> bool:
+    """The command loads a repository, and the option says which."""
+    service = option.service
+    if service is None:
+        return False
+    checkpoint = service.engine.checkpoint
+    return "/" in checkpoint and any(checkpoint in line for line in service.engine.command)
+
+
+def layout_is_data_parallel(option: Option) -> bool:
+    layout = option.arrangement
+    return layout is not None and (layout.tp, layout.pp, layout.cp) == (1, 1, 1)
+
+
+def binds(key: str) -> Check:
+    return lambda plan: isinstance(plan, Infeasible) and plan.binding == key
+
+
+CRITERIA: Mapping[str, Mapping[str, Check]] = {
+    "bud5": {
+        "the budget is named": binds("requirements.hourly_budget"),
+        "the fix raises the budget": lambda plan: (
+            isinstance(plan, Infeasible) and plan.fix.startswith("raise hourly_budget to $")
+        ),
+    },
+    "mixed": {
+        "owned machines carry the load, or the inventory is named": lambda plan: (
+            plan.binding == "where.inventory"
+            if isinstance(plan, Infeasible)
+            else series(plan.options[0]) != ""
+        ),
+    },
+    "p3": {
+        "meets the deadline with confidence": first(sure),
+        "not on spot": first(lambda option: consumption(option) != "spot"),
+        "at most 512 chips": first(lambda option: option.cluster.chip_count <= 512),
+        "bf16": first(lambda option: option.precision == "bf16"),
+    },
+    "q1": {
+        "a layout that QLoRA software runs": first(layout_is_data_parallel),
+        "one machine": first(lambda option: option.cluster.machine_count == 1),
+        "not on L4": first(lambda option: series(option) != "G2"),
+        "meets deadline and budget with confidence": first(sure),
+    },
+    "q2": {
+        "meets the deadline with confidence": first(sure),
+        "margin of at least a fifth": first(lambda option: option.expected_s < 0.8 * 60 * 86400),
+    },
+    "s02": {
+        "one machine": first(lambda option: option.cluster.machine_count == 1),
+        "at most eight GPUs": first(lambda option: option.cluster.chip_count <= 8),
+        "not on TPU": first(lambda option: not series(option).startswith("TPU")),
+        "bf16": first(lambda option: option.precision == "bf16"),
+    },
+    "s03": {
+        "at least eight GPUs per replica in fp8": first(
+            lambda option: (
+                option.service is not None
+                and (option.service.chips_per_replica >= 8 or option.service.weights == "nvfp4")
+            )
+        ),
+        "5 % of the memory is free": first(
+            lambda option: option.memory_bytes <= 0.951 * option.memory_capacity_bytes
+        ),
+        "loads a published checkpoint": first(runs_checkpoint),
+        "meets the targets with confidence": first(sure),
+    },
+    "s05": {
+        "a chip with published runs": first(lambda option: option.measured),
+        "meets the targets with confidence": first(sure),
+        "loads a published checkpoint": first(runs_checkpoint),
+    },
+    "s09": {
+        "offered and priced in europe-west4": first(
+            lambda option: option.bill is not None and option.bill.region == "europe-west4"
+        ),
+        "at most 64 chips": first(lambda option: option.cluster.chip_count <= 64),
+        "takes longer than an hour": first(lambda option: option.expected_s > 3600),
+    },
+    "s10": {
+        "machines with RDMA for MPI": first(lambda option: series(option) == "H4D"),
+        "not on spot": first(lambda option: consumption(option) != "spot"),
+        "meets the deadline with confidence": first(sure),
+    },
+    "s17": {
+        "a small GPU or a CPU": first(lambda option: series(option) in ("G2", "N1+T4", "C3")),
+        "meets the p99 with confidence": first(sure),
+    },
+    "u2": {
+        "at least eight vCPUs per seat": first(
+            lambda option: (
+                (CATALOG.machine(option.cluster.machine).vcpu_count or 0)
+                * option.cluster.machine_count
+                >= 8 * 60
+            )
+        ),
+        "at least 32 GB per seat": first(
+            lambda option: (
+                CATALOG.machine(option.cluster.machine).memory_bytes * option.cluster.machine_count
+                >= 32e9 * 60
+            )
+        ),
+    },
+    "v1": {
+        "loads the planned format": first(runs_checkpoint),
+        "meets the targets with confidence": first(sure),
+        "a chip with published runs": first(lambda option: option.measured),
+    },
+    "w1": {
+        "meets the targets with confidence": first(sure),
+        "serves the instruction-tuned model": first(
+            lambda option: (
+                option.service is not None and "Instruct" in option.service.engine.checkpoint
+            )
+        ),
+    },
+    "z1": {
+        "bf16": first(lambda option: option.precision == "bf16"),
+        "one machine": first(lambda option: option.cluster.machine_count == 1),
+        "says what fp8 would gain": first(
+            lambda option: any("if your recipe allows" in reason for reason in option.reasons)
+        ),
+    },
+}
