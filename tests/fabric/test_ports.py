@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.fabric.ports import links_per_port, port_names
 
 CATALOG = load_catalog()
@@ -23,22 +23,26 @@ CATALOG = load_catalog()
         ("z9664f", 100, 1),  # slower, and not split: no source tells that it can be
     ],
 )
-def test_links_of_a_port(switch: str, gbps: int, links: int) -> None:
+def test_links_per_port_at_a_speed(switch: str, gbps: int, links: int) -> None:
     assert links_per_port(CATALOG.switch(switch), gbps * 1e9) == links
 
 
-def test_names_are_unique_and_as_many_as_links() -> None:
+def test_port_names_are_unique_for_every_os() -> None:
     for switch in CATALOG.switches:
         for os in (*switch.os, "frr", None):
             for ways in switch.breakouts:
                 names = port_names(switch, os, ways)
-                assert len(set(names)) == len(names) == switch.port_count * ways, (switch.name, os, ways)
+                assert len(set(names)) == len(names) == switch.port_count * ways, (
+                    switch.name,
+                    os,
+                    ways,
+                )
 
 
-def test_the_last_port_of_a_chassis_is_on_its_last_card() -> None:
+def test_last_chassis_port_is_on_the_last_card() -> None:
     assert port_names(CATALOG.switch("ptx10016"), "junos", 1)[-1] == "et-15/0/35"
 
 
-def test_sonic_counts_lanes() -> None:
+def test_sonic_port_names_count_lanes() -> None:
     assert port_names(CATALOG.switch("sn5600"), "sonic", 1)[:2] == ("Ethernet0", "Ethernet8")
     assert port_names(CATALOG.switch("z9664f"), "sonic", 1)[:2] == ("Ethernet0", "Ethernet4")

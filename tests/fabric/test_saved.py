@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpuyard.catalog import load_catalog
-from gpuyard.document import Keys, decode, read_yaml
+from gpuyard.catalog.load import load_catalog
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_yaml
 from gpuyard.errors import InputError
-from gpuyard.fabric import Cables, Demand, Fabric, Tenant, design, from_json, to_json
+from gpuyard.fabric.demand import CableLengths, Demand, Tenant
+from gpuyard.fabric.design import design
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.saved import from_json, to_json
 
 CATALOG = load_catalog()
 H100 = Demand(server_count=20, nic_bits_per_s=400e9, leaf="qfx5240")
@@ -35,7 +40,7 @@ def saved(demand: Demand) -> tuple[Fabric, str]:
         replace(H100, leaf="qm9700"),
     ],
 )
-def test_what_is_saved_is_read_back(demand: Demand) -> None:
+def test_saved_fabric_loads_unchanged(demand: Demand) -> None:
     fabric, text = saved(demand)
     again = from_json(text)
     assert again == fabric
@@ -43,7 +48,7 @@ def test_what_is_saved_is_read_back(demand: Demand) -> None:
 
 
 def _broken(change: Any) -> list[str]:
-    """The places that are told of a saved fabric after a change."""
+    """Return the places of the problems of a saved fabric after a change."""
     data = json.loads(saved(H100)[1])
     change(data)
     with pytest.raises(InputError) as caught:
@@ -51,11 +56,15 @@ def _broken(change: Any) -> list[str]:
     return [problem.where for problem in caught.value.problems]
 
 
-def test_a_saved_fabric_that_was_broken_is_refused_with_the_place() -> None:
+def test_corrupted_fabric_raises_input_error_with_the_place() -> None:
     assert _broken(lambda data: data.pop("size")) == ["f.json"]
     assert _broken(lambda data: data.update(format="gpuyard-fabric-0")) == ["f.json: format"]
-    assert _broken(lambda data: data["devices"]["asn"].__setitem__(0, "x")) == ["f.json: devices.asn[0]"]
-    assert _broken(lambda data: data["interfaces"]["peer"].__setitem__(0, 999)) == ["f.json: interfaces.peer[0]"]
+    assert _broken(lambda data: data["devices"]["asn"].__setitem__(0, "x")) == [
+        "f.json: devices.asn[0]"
+    ]
+    assert _broken(lambda data: data["interfaces"]["peer"].__setitem__(0, 999)) == [
+        "f.json: interfaces.peer[0]"
+    ]
     assert _broken(lambda data: data["devices"]["interface_count"].__setitem__(0, 1)) == [
         "f.json: devices.interface_count"
     ]
@@ -64,7 +73,7 @@ def test_a_saved_fabric_that_was_broken_is_refused_with_the_place() -> None:
         from_json("{")
 
 
-def test_a_demand_is_written_with_units() -> None:
+def test_demand_file_accepts_units() -> None:
     text = """
 server_count: 128
 nic: 400Gbps
@@ -74,6 +83,9 @@ cables: {server: 3m, spine: 30m}
 """
     demand = decode(read_yaml(text, "fabric.yaml").root, Demand, Keys.BARE)
     assert demand == Demand(
-        server_count=128, nic_bits_per_s=400e9, leaf="qfx5240", oversubscription_ratio=2.0,
-        cables=Cables(server_m=3.0, spine_m=30.0),
-    )  # fmt: skip
+        server_count=128,
+        nic_bits_per_s=400e9,
+        leaf="qfx5240",
+        oversubscription_ratio=2.0,
+        cables=CableLengths(server_m=3.0, spine_m=30.0),
+    )

@@ -1,33 +1,30 @@
-"""Every device with its ASN, loopback and interfaces: the cabling seen from each end, with addresses."""
+"""Devices with ASN, loopback and interfaces, from the cabling and the address plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpuyard.catalog import SwitchOs
+from gpuyard.fabric.address_plan import AddressPlan, dotted, subflow_prefixes
 from gpuyard.fabric.clos import Clos
+from gpuyard.fabric.clos_fit import ClosFit
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.fabric import Device, Interface
-from gpuyard.fabric.fit import Parts
 from gpuyard.fabric.names import Names
-from gpuyard.fabric.numbers import Numbers, dotted, subflow_prefixes
 from gpuyard.fabric.tenants import owners
 from gpuyard.fabric.wiring import Cable
-from gpuyard.topology import Role
-
-__all__ = ["devices"]
+from gpuyard.topology.nodes import Role
 
 Key = tuple[int, ...]
 Ports = dict[Key, list[Interface]]
-Ends = Callable[[Cable], tuple[str | None, str | None]]  # the addresses of the lower and of the upper end
+Ends = Callable[[Cable], tuple[str | None, str | None]]  # addresses of the lower and upper end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Positions:
-    """Where a switch stands among those of its role, in the full-grown fabric."""
+    """Position of a switch among those of its role, in the fabric after growth."""
 
-    leaves: int  # of one plane
+    leaves: int  # per plane
     spines: int
     cores: int
     rails: int
@@ -35,7 +32,6 @@ class _Positions:
 
     @classmethod
     def of(cls, clos: Clos) -> _Positions:
-        """The positions in a fabric of this shape."""
         return cls(
             leaves=clos.final_leaves,
             spines=clos.final_spines,
@@ -45,25 +41,26 @@ class _Positions:
         )
 
     def leaf(self, key: Key) -> int:
-        """The number of a leaf."""
         stripe, rail, plane = key
         return plane * self.leaves + stripe * self.rails + rail
 
     def spine(self, key: Key) -> int:
-        """The number of a spine."""
         pod, number, plane = key
         return plane * self.spines + pod * self.spines_per_pod + number
 
     def core(self, key: Key) -> int:
-        """The number of a core."""
         _, number, plane = key
         return plane * self.cores + number
 
 
 def devices(
-    demand: Demand, parts: Parts, names: Names, numbers: Numbers, cabling: tuple[list[Cable], list[Cable], list[Cable]]
+    demand: Demand,
+    parts: ClosFit,
+    names: Names,
+    numbers: AddressPlan,
+    cabling: tuple[list[Cable], list[Cable], list[Cable]],
 ) -> tuple[Device, ...]:
-    """Cores, spines, leaves and servers, each by number."""
+    """Return cores, spines, leaves and servers, each in order."""
     at = _Positions.of(parts.clos)
     servers: Ports = {}
     leaves: Ports = {}
@@ -71,25 +68,43 @@ def devices(
     cores: Ports = {}
     to_server, to_spine, to_core = cabling
     routed = demand.technology == "ethernet"
-    leaf_asn = {key: numbers.leaf_asn + at.leaf(key) for key in {cable.upper_key for cable in to_server}}
-    spine_asn = {key: numbers.spine_asn + at.spine(key) for key in {cable.upper_key for cable in to_spine}}
-    core_asn = {key: numbers.core_asn + at.core(key) for key in {cable.upper_key for cable in to_core}}
+    leaf_asn = {
+        key: numbers.leaf_asn + at.leaf(key) for key in {cable.upper_key for cable in to_server}
+    }
+    spine_asn = {
+        key: numbers.spine_asn + at.spine(key) for key in {cable.upper_key for cable in to_spine}
+    }
+    core_asn = {
+        key: numbers.core_asn + at.core(key) for key in {cable.upper_key for cable in to_core}
+    }
     _join_servers(demand, to_server, servers, leaves, _server_ends(demand, parts.clos, numbers))
     none: dict[Key, int] = {}
     fill = (leaf_asn, spine_asn, core_asn) if routed else (none, none, none)
-    _join(demand, to_spine, (leaves, "leaf", fill[0]), (spines, "spine", fill[1]), _link_ends(demand, numbers.link))
-    _join(demand, to_core, (spines, "spine", fill[1]), (cores, "core", fill[2]), _link_ends(demand, numbers.core_link))
-    maker = _Maker(demand=demand, parts=parts, names=names, numbers=numbers, at=at)
+    _join(
+        demand,
+        to_spine,
+        (leaves, "leaf", fill[0]),
+        (spines, "spine", fill[1]),
+        _link_ends(demand, numbers.link),
+    )
+    _join(
+        demand,
+        to_core,
+        (spines, "spine", fill[1]),
+        (cores, "core", fill[2]),
+        _link_ends(demand, numbers.core_link),
+    )
+    builder = _DeviceBuilder(demand=demand, parts=parts, names=names, numbers=numbers, at=at)
     return (
-        *(maker.upper("core", key, cores[key]) for key in sorted(cores, key=at.core)),
-        *(maker.upper("spine", key, spines[key]) for key in sorted(spines, key=at.spine)),
-        *(maker.leaf(key, leaves[key]) for key in sorted(leaves, key=at.leaf)),
-        *(maker.server(key, servers[key]) for key in sorted(servers)),
+        *(builder.upper("core", key, cores[key]) for key in sorted(cores, key=at.core)),
+        *(builder.upper("spine", key, spines[key]) for key in sorted(spines, key=at.spine)),
+        *(builder.leaf(key, leaves[key]) for key in sorted(leaves, key=at.leaf)),
+        *(builder.server(key, servers[key]) for key in sorted(servers)),
     )
 
 
-def _server_ends(demand: Demand, clos: Clos, numbers: Numbers) -> Ends:
-    """Addresses between leaf and server: the leaf has the even one of each pair, rails in order within a server."""
+def _server_ends(demand: Demand, clos: Clos, numbers: AddressPlan) -> Ends:
+    # The leaf has the even address of each pair; rails are in order within a server.
     per_stripe, rails = clos.leaf.servers, clos.rails
     if demand.technology != "ethernet":
         return _no_address
@@ -104,114 +119,162 @@ def _server_ends(demand: Demand, clos: Clos, numbers: Numbers) -> Ends:
 
 
 def _link_ends(demand: Demand, first: int) -> Ends:
-    """Addresses between switches: the lower has the even one of each pair; none where they are unnumbered."""
+    # The lower switch has the even address of each pair.
     if demand.technology != "ethernet" or demand.addressing == "unnumbered":
         return _no_address
     return lambda cable: (dotted(first + 2 * cable.index), dotted(first + 2 * cable.index + 1))
 
 
 def _no_address(_: Cable) -> tuple[None, None]:
-    """The ends of a link without addresses."""
     return None, None
 
 
-def _join_servers(demand: Demand, cables: Iterable[Cable], servers: Ports, leaves: Ports, ends: Ends) -> None:
-    """Puts the interfaces of each cable between server and leaf into both devices."""
+def _join_servers(
+    demand: Demand, cables: Iterable[Cable], servers: Ports, leaves: Ports, ends: Ends
+) -> None:
     host, fabric, tenants = demand.host_mtu_bytes, demand.fabric_mtu_bytes, owners(demand)
     speed_bits_per_s = demand.plane_bits_per_s
     for cable in cables:
         low, high = ends(cable)
         rail, plane = cable.rail, cable.plane
-        servers.setdefault(cable.lower_key, []).append(Interface(
-            port=cable.lower.port, peer=cable.upper, peer_role="leaf", speed_bits_per_s=speed_bits_per_s,
-            mtu_bytes=host, address=low and f"{low}/31", peer_address=high, rail=rail, plane=plane,
-        ))  # fmt: skip
-        leaves.setdefault(cable.upper_key, []).append(Interface(
-            port=cable.upper.port, peer=cable.lower, peer_role="server", speed_bits_per_s=speed_bits_per_s,
-            mtu_bytes=fabric, address=high and f"{high}/31", peer_address=low, rail=rail, plane=plane,
-            vrf=tenants.get((cable.lower_key[0], rail)) if tenants else None,
-        ))  # fmt: skip
+        servers.setdefault(cable.lower_key, []).append(
+            Interface(
+                port=cable.lower.port,
+                peer=cable.upper,
+                peer_role="leaf",
+                speed_bits_per_s=speed_bits_per_s,
+                mtu_bytes=host,
+                address=low and f"{low}/31",
+                peer_address=high,
+                rail=rail,
+                plane=plane,
+            )
+        )
+        leaves.setdefault(cable.upper_key, []).append(
+            Interface(
+                port=cable.upper.port,
+                peer=cable.lower,
+                peer_role="server",
+                speed_bits_per_s=speed_bits_per_s,
+                mtu_bytes=fabric,
+                address=high and f"{high}/31",
+                peer_address=low,
+                rail=rail,
+                plane=plane,
+                vrf=tenants.get((cable.lower_key[0], rail)) if tenants else None,
+            )
+        )
 
 
 def _join(
-    demand: Demand, cables: Iterable[Cable], lower: tuple[Ports, Role, dict[Key, int]],
-    upper: tuple[Ports, Role, dict[Key, int]], ends: Ends,
-) -> None:  # fmt: skip
-    """Puts the interfaces of each cable between switches into both devices."""
+    demand: Demand,
+    cables: Iterable[Cable],
+    lower: tuple[Ports, Role, dict[Key, int]],
+    upper: tuple[Ports, Role, dict[Key, int]],
+    ends: Ends,
+) -> None:
     mtu_bytes, speed_bits_per_s = demand.fabric_mtu_bytes, demand.link_bits_per_s
     (below, below_role, below_asn), (above, above_role, above_asn) = lower, upper
     for cable in cables:
         low, high = ends(cable)
-        below.setdefault(cable.lower_key, []).append(Interface(
-            port=cable.lower.port, peer=cable.upper, peer_role=above_role, speed_bits_per_s=speed_bits_per_s,
-            mtu_bytes=mtu_bytes, peer_asn=above_asn.get(cable.upper_key), address=low and f"{low}/31",
-            peer_address=high, plane=cable.plane,
-        ))  # fmt: skip
-        above.setdefault(cable.upper_key, []).append(Interface(
-            port=cable.upper.port, peer=cable.lower, peer_role=below_role, speed_bits_per_s=speed_bits_per_s,
-            mtu_bytes=mtu_bytes, peer_asn=below_asn.get(cable.lower_key), address=high and f"{high}/31",
-            peer_address=low, plane=cable.plane,
-        ))  # fmt: skip
+        below.setdefault(cable.lower_key, []).append(
+            Interface(
+                port=cable.lower.port,
+                peer=cable.upper,
+                peer_role=above_role,
+                speed_bits_per_s=speed_bits_per_s,
+                mtu_bytes=mtu_bytes,
+                peer_asn=above_asn.get(cable.upper_key),
+                address=low and f"{low}/31",
+                peer_address=high,
+                plane=cable.plane,
+            )
+        )
+        above.setdefault(cable.upper_key, []).append(
+            Interface(
+                port=cable.upper.port,
+                peer=cable.lower,
+                peer_role=below_role,
+                speed_bits_per_s=speed_bits_per_s,
+                mtu_bytes=mtu_bytes,
+                peer_asn=below_asn.get(cable.lower_key),
+                address=high and f"{high}/31",
+                peer_address=low,
+                plane=cable.plane,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Maker:
-    """Makes devices of their interfaces."""
+class _DeviceBuilder:
+    """Builds devices from their interfaces."""
 
     demand: Demand
-    parts: Parts
+    parts: ClosFit
     names: Names
-    numbers: Numbers
+    numbers: AddressPlan
     at: _Positions
 
     @property
-    def os(self) -> SwitchOs | None:
-        """The OS of the switches; None on InfiniBand."""
+    def os(self) -> str | None:
         return self.parts.os if self.demand.technology == "ethernet" else None
 
     def _plane(self, plane: int) -> int | None:
-        """The plane of a switch, where there are several."""
         return plane if self.demand.planes > 1 else None
 
     def _number(self, first: int, position: int) -> int | None:
-        """An ASN; None on InfiniBand."""
         return first + position if self.demand.technology == "ethernet" else None
 
     def _loopback(self, first: int, position: int) -> str | None:
-        """A loopback; None on InfiniBand."""
         return dotted(first + position) if self.demand.technology == "ethernet" else None
 
     def upper(self, role: Role, key: Key, ports: list[Interface]) -> Device:
-        """A spine or a core."""
         first, number, plane = key
         spine = role == "spine"
         switch = self.parts.spine if spine else self.parts.core
         assert switch is not None
         position = self.at.spine(key) if spine else self.at.core(key)
         return Device(
-            name=self.names.spine(first, number, plane) if spine else self.names.core(number, plane),
-            role=role, interfaces=tuple(ports), model=switch.name, os=self.os, plane=self._plane(plane),
+            name=self.names.spine(first, number, plane)
+            if spine
+            else self.names.core(number, plane),
+            role=role,
+            interfaces=tuple(ports),
+            model=switch.name,
+            os=self.os,
+            plane=self._plane(plane),
             asn=self._number(self.numbers.spine_asn if spine else self.numbers.core_asn, position),
-            loopback=self._loopback(self.numbers.spine_loopback if spine else self.numbers.core_loopback, position),
+            loopback=self._loopback(
+                self.numbers.spine_loopback if spine else self.numbers.core_loopback, position
+            ),
             rack=self.names.upper_rack(role, position, switch.chassis),
-        )  # fmt: skip
+        )
 
     def leaf(self, key: Key, ports: list[Interface]) -> Device:
-        """A leaf."""
         stripe, rail, plane = key
         position = self.at.leaf(key)
         return Device(
-            name=self.names.leaf(stripe, rail, plane), role="leaf", interfaces=tuple(ports),
-            model=self.parts.leaf.name, os=self.os, asn=self._number(self.numbers.leaf_asn, position),
-            loopback=self._loopback(self.numbers.leaf_loopback, position), stripe=stripe,
-            rail=None if self.names.single_leaf else rail, plane=self._plane(plane),
-            rack=self.names.leaf_rack(stripe), prefixes=subflow_prefixes(stripe, rail, self.demand.subflows),
-        )  # fmt: skip
+            name=self.names.leaf(stripe, rail, plane),
+            role="leaf",
+            interfaces=tuple(ports),
+            model=self.parts.leaf.name,
+            os=self.os,
+            asn=self._number(self.numbers.leaf_asn, position),
+            loopback=self._loopback(self.numbers.leaf_loopback, position),
+            stripe=stripe,
+            rail=None if self.names.single_leaf else rail,
+            plane=self._plane(plane),
+            rack=self.names.leaf_rack(stripe),
+            prefixes=subflow_prefixes(stripe, rail, self.demand.subflows),
+        )
 
     def server(self, key: Key, ports: list[Interface]) -> Device:
-        """A server."""
         number = key[0]
         return Device(
-            name=self.names.server(number), role="server", interfaces=tuple(ports), model=self.demand.machine,
-            stripe=number // self.parts.clos.leaf.servers, rack=self.names.server_rack(number),
-        )  # fmt: skip
+            name=self.names.server(number),
+            role="server",
+            interfaces=tuple(ports),
+            model=self.demand.machine,
+            stripe=number // self.parts.clos.leaf.servers,
+            rack=self.names.server_rack(number),
+        )

@@ -1,11 +1,12 @@
-"""One plane of a Clos: leaves in stripes of one leaf a rail, spines that every leaf reaches alike, cores above pods.
+"""One plane of a Clos: stripes (scalable units) of one leaf per rail, spines, and cores above pods.
 
 The rules reproduce the published tables of Juniper's validated designs and NVIDIA's DGX SuperPODs:
 
     leaves  = rails x stripes
-    spines  = the smallest divisor of a leaf's uplinks that is >= leaves x uplinks / ports of a spine,
+    spines  = the smallest divisor of the uplinks per leaf that is
+              >= leaves x uplinks / ports per spine,
               so that each leaf has the same number of links to every spine
-    stripes <= ports of a spine / (rails x links a pair)
+    stripes <= ports per spine / (rails x links per pair)
 """
 
 from __future__ import annotations
@@ -14,21 +15,19 @@ from dataclasses import dataclass
 
 from gpuyard.errors import Infeasible
 
-__all__ = ["Clos", "Leaf", "flat", "most_servers", "split", "three_tier", "two_tier"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """How the links of a leaf are divided, in one plane."""
+    """The split of a leaf's links in one plane."""
 
-    servers: int  # servers that it can hold
+    servers: int  # maximum
     uplinks: int
-    ratio: float  # bandwidth down over bandwidth up; 0 where nothing is above
+    ratio: float  # downlink over uplink bandwidth; 0 without uplinks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clos:
-    """One plane; `final` counts are those of the full-grown fabric, which the wiring is laid out for."""
+    """One plane; `final` counts are those after growth, for which the cabling is laid out."""
 
     tiers: int
     rails: int
@@ -45,32 +44,28 @@ class Clos:
     uplinks_per_spine: int = 0
     cores_per_group: int = 0
     links_per_core_pair: int = 0
-    spine_links: int = 0  # links that a spine has, at the speed of an uplink
+    spine_links: int = 0  # per spine, at uplink speed
     core_links: int = 0
 
     @property
     def single_leaf(self) -> bool:
-        """True when one switch is the whole plane."""
         return self.tiers == 1 and self.leaves == 1
 
     @property
     def final_leaves(self) -> int:
-        """Leaves of the full-grown plane."""
         return 1 if self.single_leaf else self.final_stripes * self.rails
 
     @property
     def final_pods(self) -> int:
-        """Pods of the full-grown plane."""
         return -(-self.final_stripes // self.stripes_per_pod)
 
     @property
     def final_spines(self) -> int:
-        """Spines of the full-grown plane."""
         return self.final_pods * self.spines_per_pod
 
 
-def split(radix: int, ratio: float, uplink_ratio: float = 1.0) -> tuple[int, int]:
-    """Servers and uplinks of a leaf: the most uplinks whose stated share of servers still fits beside them."""
+def split_leaf_ports(radix: int, ratio: float, uplink_ratio: float = 1.0) -> tuple[int, int]:
+    """Return servers and uplinks per leaf: the most uplinks for which the servers still fit."""
     for uplinks in range(int(radix / uplink_ratio), 0, -1):
         servers = int(ratio * uplinks * uplink_ratio + 1e-9)
         if servers and servers + uplinks * uplink_ratio <= radix + 1e-9:
@@ -78,21 +73,30 @@ def split(radix: int, ratio: float, uplink_ratio: float = 1.0) -> tuple[int, int
     return 0, 0
 
 
-def flat(final: int, rails: int, leaf: Leaf) -> Clos | Infeasible:
-    """One leaf that holds every NIC."""
+def one_leaf_clos(final: int, rails: int, leaf: Leaf) -> Clos | Infeasible:
+    """Return a plane of one leaf with every NIC."""
     if final > leaf.servers:
         return Infeasible(
             binding="reach",
-            what=f"one leaf holds {leaf.servers} servers of {rails} NICs, and {final} are wanted",
+            what=f"one leaf connects {leaf.servers} servers with {rails} NICs,"
+            f" and {final} are needed",
             fix="use two tiers, or a switch with more ports",
         )
-    return Clos(tiers=1, rails=rails, leaf=leaf, stripes=1, final_stripes=1, leaves=1, stripes_per_pod=1)
+    return Clos(
+        tiers=1, rails=rails, leaf=leaf, stripes=1, final_stripes=1, leaves=1, stripes_per_pod=1
+    )
 
 
 def two_tier(
-    now: int, final: int, rails: int, leaf: Leaf, spine: int, min_spines: int, spines: int | None = None
+    now: int,
+    final: int,
+    rails: int,
+    leaf: Leaf,
+    spine: int,
+    min_spines: int,
+    spines: int | None = None,
 ) -> Clos | Infeasible:
-    """Leaves and spines for `final` servers, with the leaves that `now` of them need."""
+    """Return leaves and spines laid out for `final` servers, with the leaves that `now` need."""
     stripes, final_stripes = _up(now, leaf.servers), _up(final, leaf.servers)
     final_leaves = rails * final_stripes
     needed = _up(final_leaves * leaf.uplinks, spine)
@@ -100,55 +104,74 @@ def two_tier(
         most = spine // rails * leaf.servers
         return Infeasible(
             binding="reach",
-            what=f"two tiers reach {most:,} servers of {rails} NICs (a spine's {spine} ports / {rails} rails"
-            f" = {spine // rails} stripes of {leaf.servers}), and {final:,} are wanted",
-            fix=f"use three tiers, a chassis spine of at least {final_leaves} ports, or at most {most:,} servers",
+            what=f"two tiers reach {most:,} servers with {rails} NICs ({spine} spine ports"
+            f" / {rails} rails = {spine // rails} stripes of {leaf.servers}),"
+            f" and {final:,} are needed",
+            fix=f"use three tiers, a chassis spine with at least {final_leaves} ports,"
+            f" or at most {most:,} servers",
         )
     chosen = spines or _divisor(leaf.uplinks, max(needed, min_spines))
     if chosen is None:
         return Infeasible(
             binding="min_spines",
-            what=f"a leaf has {leaf.uplinks} uplinks, too few to reach {min_spines} spines",
-            fix=f"ask for at most {leaf.uplinks} spines, or use a leaf with more uplinks",
+            what=f"a leaf has {leaf.uplinks} uplinks, too few for {min_spines} spines",
+            fix=f"use at most {leaf.uplinks} spines, or a leaf with more uplinks",
         )
     if chosen < needed or leaf.uplinks % chosen:
-        good = _divisor(leaf.uplinks, needed)
         return Infeasible(
             binding="spines",
-            what=f"{chosen} spines of {spine} ports cannot take {final_leaves} leaves x {leaf.uplinks} uplinks evenly",
-            fix=f"use {good} spines",
+            what=f"{chosen} spines with {spine} ports cannot take {final_leaves} leaves"
+            f" x {leaf.uplinks} uplinks evenly",
+            fix=f"use {_divisor(leaf.uplinks, needed)} spines",
         )
     return Clos(
-        tiers=2, rails=rails, leaf=leaf, stripes=stripes, final_stripes=final_stripes,
-        leaves=rails * stripes, spines=chosen, stripes_per_pod=final_stripes, spines_per_pod=chosen,
-        links_per_pair=leaf.uplinks // chosen, spine_links=spine,
-    )  # fmt: skip
+        tiers=2,
+        rails=rails,
+        leaf=leaf,
+        stripes=stripes,
+        final_stripes=final_stripes,
+        leaves=rails * stripes,
+        spines=chosen,
+        stripes_per_pod=final_stripes,
+        spines_per_pod=chosen,
+        links_per_pair=leaf.uplinks // chosen,
+        spine_links=spine,
+    )
 
 
 def three_tier(
     now: int, final: int, rails: int, leaf: Leaf, spine: int, above: int, min_spines: int
 ) -> Clos | Infeasible:
-    """Pods of leaves and spines under cores; of the sizes of a pod, the one with the fewest switches."""
+    """Return pods of leaves and spines under cores, with the pod size of fewest switches."""
     best: Clos | None = None
-    most = spine // 2 // rails  # stripes of a pod when every leaf has one link to every spine
+    most = spine // 2 // rails  # stripes per pod with one link from every leaf to every spine
     for stripes_per_pod in range(min(most, _up(final, leaf.servers)), 0, -1):
-        found = _pods(now, final, rails, leaf, spine, above, min_spines, stripes_per_pod)
-        if found and (best is None or found.final_spines + found.cores < best.final_spines + best.cores):
-            best = found
+        clos = _pods(now, final, rails, leaf, spine, above, min_spines, stripes_per_pod)
+        if clos and (
+            best is None or clos.final_spines + clos.cores < best.final_spines + best.cores
+        ):
+            best = clos
     if best is None:
         reach = most * above * leaf.servers
         return Infeasible(
             binding="reach",
-            what=f"three tiers of these switches reach {reach:,} servers of {rails} NICs, and {final:,} are wanted",
-            fix=f"use switches with more ports, a chassis above, or at most {reach:,} servers",
+            what=f"three tiers of these switches reach {reach:,} servers with {rails} NICs,"
+            f" and {final:,} are needed",
+            fix=f"use switches with more ports, chassis cores, or at most {reach:,} servers",
         )
     return best
 
 
 def _pods(
-    now: int, final: int, rails: int, leaf: Leaf, spine: int, above: int, min_spines: int, stripes_per_pod: int
+    now: int,
+    final: int,
+    rails: int,
+    leaf: Leaf,
+    spine: int,
+    above: int,
+    min_spines: int,
+    stripes_per_pod: int,
 ) -> Clos | None:
-    """The three tiers with pods of one size; None if they do not fit."""
     leaves_per_pod = rails * stripes_per_pod
     spines = _divisor(leaf.uplinks, max(_up(leaves_per_pod * leaf.uplinks, spine // 2), min_spines))
     if spines is None:
@@ -161,15 +184,28 @@ def _pods(
     if cores is None:
         return None
     return Clos(
-        tiers=3, rails=rails, leaf=leaf, stripes=stripes, final_stripes=final_stripes, leaves=rails * stripes,
-        spines=pods * spines, cores=spines * cores, pods=pods, stripes_per_pod=stripes_per_pod,
-        spines_per_pod=spines, links_per_pair=links, uplinks_per_spine=up, cores_per_group=cores,
-        links_per_core_pair=up // cores, spine_links=spine, core_links=above,
-    )  # fmt: skip
+        tiers=3,
+        rails=rails,
+        leaf=leaf,
+        stripes=stripes,
+        final_stripes=final_stripes,
+        leaves=rails * stripes,
+        spines=pods * spines,
+        cores=spines * cores,
+        pods=pods,
+        stripes_per_pod=stripes_per_pod,
+        spines_per_pod=spines,
+        links_per_pair=links,
+        uplinks_per_spine=up,
+        cores_per_group=cores,
+        links_per_core_pair=up // cores,
+        spine_links=spine,
+        core_links=above,
+    )
 
 
-def most_servers(clos: Clos) -> int:
-    """Servers that fit without another tier and without moving a cable."""
+def max_servers(clos: Clos) -> int:
+    """Return the servers that fit without another tier and without moving a cable."""
     if clos.tiers == 1:
         return clos.leaf.servers
     if clos.tiers == 2:
@@ -178,10 +214,10 @@ def most_servers(clos: Clos) -> int:
 
 
 def _up(number: int, by: int) -> int:
-    """The quotient, rounded up."""
     return -(-number // by)
 
 
 def _divisor(number: int, least: int) -> int | None:
-    """The smallest divisor that is not below `least`."""
-    return next((divisor for divisor in range(max(1, least), number + 1) if number % divisor == 0), None)
+    return next(
+        (divisor for divisor in range(max(1, least), number + 1) if number % divisor == 0), None
+    )

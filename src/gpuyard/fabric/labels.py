@@ -1,4 +1,4 @@
-"""What is written on each end of a cable: where the end is plugged, and where the other end goes."""
+"""Cable labels: for each end, its own port and the port of the other end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.topology import TIERS, End
-
-__all__ = ["Label", "cable_labels"]
+from gpuyard.topology.links import End
+from gpuyard.topology.nodes import TIERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """One cable: its number, its ends with their racks, and the text for each end."""
+    """A cable with its number, ends and racks."""
 
     number: int
     lower: End
@@ -25,22 +24,19 @@ class Label:
 
     @property
     def lower_text(self) -> str:
-        """The label at the lower end."""
         return f"{_place(self.lower_rack, self.lower)} > {_place(self.upper_rack, self.upper)}"
 
     @property
     def upper_text(self) -> str:
-        """The label at the upper end."""
         return f"{_place(self.upper_rack, self.upper)} > {_place(self.lower_rack, self.lower)}"
 
 
 def _place(rack: str, end: End) -> str:
-    """An end with its rack."""
     return f"{rack}/{end.node}:{end.port}"
 
 
 def cable_labels(fabric: Fabric) -> Iterator[Label]:
-    """A label for each link, servers first, then leaves, then spines; each by device and port."""
+    """Yield a label per link, from servers, leaves and then spines, in order of device and port."""
     racks = {device.name: device.rack for device in fabric.devices}
     lengths = {"leaf": fabric.demand.cables.server_m, "spine": fabric.demand.cables.spine_m}
     number = 0
@@ -50,8 +46,11 @@ def cable_labels(fabric: Fabric) -> Iterator[Label]:
                 if TIERS[port.peer_role] > TIERS[device.role]:
                     number += 1
                     yield Label(
-                        number=number, lower=End(node=device.name, port=port.port), upper=port.peer,
-                        lower_rack=device.rack, upper_rack=racks[port.peer.node],
+                        number=number,
+                        lower=End(node=device.name, port=port.port),
+                        upper=port.peer,
+                        lower_rack=device.rack,
+                        upper_rack=racks[port.peer.node],
                         speed_bits_per_s=port.speed_bits_per_s,
                         cable_m=lengths.get(port.peer_role, fabric.demand.cables.core_m),
-                    )  # fmt: skip
+                    )

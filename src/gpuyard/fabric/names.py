@@ -1,4 +1,4 @@
-"""What everything is called; names count from 1 and are as wide as the full-grown fabric needs."""
+"""Device, port and rack names; numbers count from 1, padded for the fabric after growth."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from gpuyard.fabric.clos import Clos
 from gpuyard.fabric.demand import Demand
 
-__all__ = ["Names", "names_for"]
-
 PREFIXES = {"backend": "", "storage": "stor-", "frontend": "fe-"}
 NICS = {"backend": "gpu", "storage": "stor", "frontend": "fe"}
-SPINES_PER_RACK = 8  # switches above the leaves that stand in one rack; a chassis has its own
+SPINES_PER_RACK = 8  # spines and cores per rack; a chassis has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The names of one fabric."""
+    """The naming scheme of one fabric."""
 
     prefix: str
     nics: str
@@ -30,47 +28,38 @@ class Names:
     servers_per_rack: int
 
     def server(self, number: int) -> str:
-        """The server of that number."""
         return f"server-{number + 1:0{self.server_width}d}"
 
     def nic(self, rail: int, plane: int) -> str:
-        """The port of a server on a rail."""
         return f"{self.nics}{rail}_eth_p{plane}" if self.planes else f"{self.nics}{rail}_eth"
 
     def leaf(self, stripe: int, rail: int, plane: int) -> str:
-        """The leaf of a rail in a stripe."""
         name = "1" if self.single_leaf else f"s{stripe + 1:0{self.stripe_width}d}-r{rail + 1}"
         return f"{self.prefix}leaf-{name}{self._plane(plane)}"
 
     def spine(self, pod: int, number: int, plane: int) -> str:
-        """The spine of that number in a pod."""
         group = f"g{pod + 1:0{self.stripe_width}d}-" if self.pods else ""
         return f"{self.prefix}spine-{group}{number + 1:0{self.spine_width}d}{self._plane(plane)}"
 
     def core(self, number: int, plane: int) -> str:
-        """The core of that number."""
         return f"{self.prefix}core-{number + 1:0{self.core_width}d}{self._plane(plane)}"
 
     def _plane(self, plane: int) -> str:
-        """What a switch's name ends with where planes stand side by side."""
         return f"-p{plane + 1}" if self.planes else ""
 
     def server_rack(self, number: int) -> str:
-        """The rack of a server."""
         return f"R{number // self.servers_per_rack + 1:0{self.server_width}d}"
 
     def leaf_rack(self, stripe: int) -> str:
-        """The rack of a stripe's leaves."""
         return f"{self.prefix}N{stripe + 1:0{self.stripe_width}d}".upper()
 
     def upper_rack(self, role: str, number: int, chassis: bool) -> str:
-        """The rack of a spine or core, by its number in all."""
         rack = number if chassis else number // SPINES_PER_RACK
         return f"{self.prefix}{role[0]}{rack + 1:0{self.spine_width}d}".upper()
 
 
 def names_for(demand: Demand, clos: Clos) -> Names:
-    """The names of a fabric of this shape."""
+    """Return the naming scheme of a fabric."""
     return Names(
         prefix=PREFIXES[demand.purpose],
         nics=NICS[demand.purpose],

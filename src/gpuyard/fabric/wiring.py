@@ -1,7 +1,7 @@
-"""The cables: rail k of every server to leaf k of its stripe, and every leaf to every spine alike.
+"""The cabling plan: rail k of every server to leaf k of its stripe, every leaf to every spine.
 
-Every position is reckoned from the full-grown fabric, so that what is cabled now is never moved: a leaf has its
-ports on the spines from the first day, and a name or a port does not depend on how many servers there are yet.
+Positions are those of the fabric after growth, so existing cables never move: a leaf owns its spine
+ports from the start, and no name or port depends on the current number of servers.
 """
 
 from __future__ import annotations
@@ -9,31 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuyard.fabric.clos_fit import ClosFit
 from gpuyard.fabric.demand import Demand
-from gpuyard.fabric.fit import Parts
 from gpuyard.fabric.names import Names
 from gpuyard.fabric.ports import port_names
-from gpuyard.topology import End, Link
-
-__all__ = ["Cable", "cables"]
+from gpuyard.topology.links import End, Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cable:
-    """One link with what its ends are numbered by: `lower` toward the servers, `upper` above."""
+    """A link with the positions of its ends: `lower` toward the servers, `upper` above."""
 
     link: Link
     lower: End
     upper: End
-    lower_key: tuple[int, ...]  # server (number,), leaf (stripe, rail, plane), spine (pod, number, plane)
+    # server: (number,); leaf: (stripe, rail, plane); spine: (pod, number, plane)
+    lower_key: tuple[int, ...]
     upper_key: tuple[int, ...]
-    index: int  # position among the links of its tier in the full-grown fabric
+    index: int  # among the links of its tier, in the fabric after growth
     rail: int = 0
     plane: int = 0
 
 
-def cables(demand: Demand, parts: Parts, names: Names) -> tuple[list[Cable], list[Cable], list[Cable]]:
-    """The links from servers to leaves, from leaves to spines and from spines to cores."""
+def cables(
+    demand: Demand, parts: ClosFit, names: Names
+) -> tuple[list[Cable], list[Cable], list[Cable]]:
+    """Return the links from servers to leaves, from leaves to spines and from spines to cores."""
     planes = range(demand.planes)
     server = [cable for plane in planes for cable in _to_servers(demand, parts, names, plane)]
     spine = [cable for plane in planes for cable in _to_spines(demand, parts, names, plane)]
@@ -41,8 +42,7 @@ def cables(demand: Demand, parts: Parts, names: Names) -> tuple[list[Cable], lis
     return server, spine, above
 
 
-def _to_servers(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
-    """Links between servers and leaves, stripe by stripe, server by server, rail by rail."""
+def _to_servers(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iterator[Cable]:
     clos, rails = parts.clos, demand.rails
     ports = port_names(parts.leaf, parts.os, parts.down_ways)
     single, per_stripe = clos.single_leaf, clos.leaf.servers
@@ -54,20 +54,29 @@ def _to_servers(demand: Demand, parts: Parts, names: Names, plane: int) -> Itera
         for rail in range(rails):
             leaf = (stripe, 0 if single else rail, plane)
             lower = End(node=name, port=names.nic(rail, plane))
-            upper = End(node=names.leaf(*leaf), port=ports[place * rails + rail if single else place])
+            upper = End(
+                node=names.leaf(*leaf), port=ports[place * rails + rail if single else place]
+            )
             yield Cable(
                 link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
-                lower=lower, upper=upper, lower_key=(number,), upper_key=leaf,
-                index=offset + number * rails + rail, rail=rail, plane=plane,
-            )  # fmt: skip
+                lower=lower,
+                upper=upper,
+                lower_key=(number,),
+                upper_key=leaf,
+                index=offset + number * rails + rail,
+                rail=rail,
+                plane=plane,
+            )
 
 
-def _to_spines(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
-    """Links between leaves and spines; a leaf's k-th group of uplinks goes to the k-th spine of its pod."""
+def _to_spines(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iterator[Cable]:
+    # The k-th group of a leaf's uplinks goes to the k-th spine of its pod.
     clos, rails = parts.clos, demand.rails
     if parts.spine is None:
         return
-    up = port_names(parts.leaf, parts.os, parts.up_ways)[(parts.leaf.port_count - parts.up_ports) * parts.up_ways :]
+    up = port_names(parts.leaf, parts.os, parts.up_ways)[
+        (parts.leaf.port_count - parts.up_ports) * parts.up_ways :
+    ]
     down = port_names(parts.spine, parts.os, parts.spine_ways)
     speed_bits_per_s, cable_m = demand.link_bits_per_s, demand.cables.spine_m
     uplinks, pair = clos.leaf.uplinks, clos.links_per_pair
@@ -83,13 +92,18 @@ def _to_spines(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterat
             upper = End(node=names.spine(pod, spine, plane), port=down[local + lane])
             yield Cable(
                 link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
-                lower=lower, upper=upper, lower_key=(stripe, rail, plane), upper_key=(pod, spine, plane),
-                index=offset + number * uplinks + uplink, rail=rail, plane=plane,
-            )  # fmt: skip
+                lower=lower,
+                upper=upper,
+                lower_key=(stripe, rail, plane),
+                upper_key=(pod, spine, plane),
+                index=offset + number * uplinks + uplink,
+                rail=rail,
+                plane=plane,
+            )
 
 
-def _to_cores(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterator[Cable]:
-    """Links between spines and cores; spines of one number in their pods share a group of cores."""
+def _to_cores(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iterator[Cable]:
+    # Spines with the same number in their pods share a group of cores.
     clos = parts.clos
     if parts.spine is None or parts.core is None:
         return
@@ -108,6 +122,10 @@ def _to_cores(demand: Demand, parts: Parts, names: Names, plane: int) -> Iterato
             upper = End(node=names.core(above, plane), port=down[pod * pair + lane])
             yield Cable(
                 link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
-                lower=lower, upper=upper, lower_key=(pod, spine, plane), upper_key=(0, above, plane),
-                index=offset + number * uplinks + uplink, plane=plane,
-            )  # fmt: skip
+                lower=lower,
+                upper=upper,
+                lower_key=(pod, spine, plane),
+                upper_key=(0, above, plane),
+                index=offset + number * uplinks + uplink,
+                plane=plane,
+            )

@@ -4,76 +4,92 @@ from __future__ import annotations
 
 import pytest
 
-from gpuyard.catalog import load_catalog
-from gpuyard.fabric.lossless import (
-    BY_OS,
-    DCQCN_DEFAULT,
-    FACTORY_TRUST,
-    PROFILES,
-    SONIC_RANGES,
-    WATCHDOGS,
-    Qos,
-    Watchdog,
-    limits_broken,
-    option,
-    qos_of,
-    watchdog_problems,
-)
-from gpuyard.fabric.lossless.nic import nic_for
+from gpuyard.catalog.load import load_catalog
+from gpuyard.fabric.lossless.balancing import balancing_mode, unmet_limits
+from gpuyard.fabric.lossless.nic import DCQCN_DEFAULT, FACTORY_TRUST, nic_for
+from gpuyard.fabric.lossless.qos import QosProfile
+from gpuyard.fabric.lossless.watchdog import SONIC_RANGES, WatchdogConfig, watchdog_problems
+from gpuyard.fabric.render.cumulus.cumulus_profile import CUMULUS_ROCE
+from gpuyard.fabric.render.junos.junos_profile import APSTRA_2024, JVD_QFX5240
+from gpuyard.fabric.render.sonic.sonic_profile import SONIC_DEFAULT, SONIC_ROCE
+from gpuyard.fabric.render.switch_os import SwitchOS
+from gpuyard.fabric.render.switch_os_list import SWITCH_OSES, switch_os
 
-BY_NAME = {profile.name: profile for profile in PROFILES}
+PROFILES = (JVD_QFX5240, APSTRA_2024, CUMULUS_ROCE, SONIC_DEFAULT, SONIC_ROCE)
 
 
-def test_juniper_2025() -> None:
-    qos = BY_NAME["jvd-qfx5240"]
+def test_juniper_2025_profile_matches_its_source() -> None:
+    qos = JVD_QFX5240
     roce, cnp = qos.class_of(26), qos.class_of(48)
     assert (roce.label, roce.priority, roce.queue, roce.lossless) == ("NO-LOSS", 3, 4, True)
     assert (cnp.label, cnp.queue, cnp.schedule, cnp.share_ratio) == ("CNP", 3, "strict", 0.05)
     assert (qos.ecn.low_fill_ratio, qos.ecn.high_fill_ratio) == (0.55, 0.90)
     memory = qos.partition
     assert memory
-    assert (memory.ingress_lossless_ratio, memory.ingress_headroom_ratio, memory.ingress_lossy_ratio) == (
+    assert (
+        memory.ingress_lossless_ratio,
+        memory.ingress_headroom_ratio,
+        memory.ingress_lossy_ratio,
+    ) == (
         0.66,
         0.24,
         0.1,
     )
     assert (memory.egress_lossless_ratio, memory.egress_lossy_ratio) == (0.66, 0.10)
-    assert (memory.dedicated_ingress_ratio, memory.dedicated_egress_ratio, memory.dynamic_threshold) == (0.15, 0.30, 10)
+    assert (
+        memory.dedicated_ingress_ratio,
+        memory.dedicated_egress_ratio,
+        memory.dynamic_threshold,
+    ) == (0.15, 0.30, 10)
 
 
-def test_apstra_2024() -> None:
-    qos = BY_NAME["apstra-2024"]
+def test_apstra_2024_profile_matches_its_source() -> None:
+    qos = APSTRA_2024
     assert (qos.roce.dscp, qos.roce.queue, qos.pfc.priorities) == (tuple(range(8)), 4, (0,))
     assert qos.pfc.scope == "server-facing"
     assert (qos.ecn.low_fill_ratio, qos.ecn.high_fill_ratio) == (0.20, 0.60)
     memory = qos.partition
     assert memory
-    assert (memory.ingress_lossless_ratio, memory.ingress_headroom_ratio, memory.ingress_lossy_ratio) == (0.8, 0.1, 0.1)
+    assert (
+        memory.ingress_lossless_ratio,
+        memory.ingress_headroom_ratio,
+        memory.ingress_lossy_ratio,
+    ) == (0.8, 0.1, 0.1)
     assert (memory.egress_lossless_ratio, memory.egress_lossy_ratio) == (0.80, 0.20)
 
 
-def test_sonic_default() -> None:
-    qos = BY_NAME["sonic-default"]
+def test_sonic_default_profile_matches_its_source() -> None:
+    qos = SONIC_DEFAULT
     marks = {dscp: qos.class_of(dscp).traffic_class for dscp in (26, 3, 4, 46, 48, 8)}
     assert marks == {26: 1, 3: 3, 4: 4, 46: 5, 48: 6, 8: 0}
     assert not qos.class_of(26).lossless
     assert qos.pfc.priorities == (3, 4)
-    assert (qos.ecn.low_bytes, qos.ecn.high_bytes, qos.ecn.mark_ratio) == (1_048_576, 2_097_152, 0.05)
+    assert (qos.ecn.low_bytes, qos.ecn.high_bytes, qos.ecn.mark_ratio) == (
+        1_048_576,
+        2_097_152,
+        0.05,
+    )
 
 
-def test_cumulus_roce() -> None:
-    qos = BY_NAME["cumulus-roce"]
+def test_cumulus_roce_profile_matches_its_source() -> None:
+    qos = CUMULUS_ROCE
     for dscp in range(24, 32):
-        found = qos.class_of(dscp)
-        assert (found.traffic_class, found.priority, found.schedule, found.share_ratio) == (3, 3, "weighted", 0.5)
+        result = qos.class_of(dscp)
+        assert (result.traffic_class, result.priority, result.schedule, result.share_ratio) == (
+            3,
+            3,
+            "weighted",
+            0.5,
+        )
     for dscp in range(48, 56):
         assert (qos.class_of(dscp).traffic_class, qos.class_of(dscp).schedule) == (6, "strict")
     assert (qos.ecn.low_bytes, qos.ecn.high_bytes, qos.ecn.mark_ratio) == (150_000, 1_500_000, 1.0)
     assert "159,744" in qos.note
 
 
-@pytest.mark.parametrize("qos", BY_OS.values(), ids=lambda qos: qos.name)
-def test_what_a_fabric_is_given_agrees_with_the_nic(qos: Qos) -> None:
+@pytest.mark.parametrize("os", SWITCH_OSES, ids=lambda os: os.name)
+def test_nic_settings_agree_with_the_qos_profile(os: SwitchOS) -> None:
+    qos = os.qos("")
     nic = nic_for(qos)
     assert nic.trust == "dscp" != FACTORY_TRUST
     assert qos.class_of(nic.roce_dscp).lossless
@@ -87,30 +103,30 @@ def test_what_a_fabric_is_given_agrees_with_the_nic(qos: Qos) -> None:
 
 
 @pytest.mark.parametrize("qos", PROFILES, ids=lambda qos: qos.name)
-def test_every_profile_is_whole(qos: Qos) -> None:
-    claimed = [dscp for each in qos.classes for dscp in each.dscp]
+def test_profiles_are_consistent(qos: QosProfile) -> None:
+    claimed = [dscp for one in qos.classes for dscp in one.dscp]
     assert len(claimed) == len(set(claimed))
-    assert {each.priority for each in qos.classes if each.lossless} == set(qos.pfc.priorities)
+    assert {one.priority for one in qos.classes if one.lossless} == set(qos.pfc.priorities)
     assert "http" in qos.source
 
 
-def test_older_qfx_have_equal_shares_on_both_sides() -> None:
+def test_older_qfx_have_equal_lossless_shares() -> None:
     for name in ("qfx5220-32cd", "qfx5230-64cd"):
-        memory = qos_of("junos", load_catalog().switch(name).name).partition
+        memory = switch_os("junos").qos(load_catalog().switch(name).name).partition
         assert memory
         assert memory.ingress_lossless_ratio == memory.egress_lossless_ratio == 0.80
-    memory = qos_of("junos", "qfx5240-64od").partition
+    memory = switch_os("junos").qos("qfx5240-64od").partition
     assert memory
     assert memory.ingress_headroom_ratio == 0.24
 
 
-def test_watchdogs() -> None:
-    junos, cumulus = WATCHDOGS["junos"], WATCHDOGS["cumulus"]
+def test_watchdogs_match_their_sources() -> None:
+    junos, cumulus = switch_os("junos").watchdog, switch_os("cumulus").watchdog
     assert (junos.poll_s, junos.detect_s, junos.restore_s) == (0.1, 0.2, 0.2)
     assert (cumulus.poll_s, round(cumulus.detect_s / cumulus.poll_s)) == (0.1, 3)
     assert SONIC_RANGES == {"poll": (0.1, 1.0), "detect": (0.1, 5.0), "restore": (0.1, 60.0)}
-    for watchdog in WATCHDOGS.values():
-        assert list(watchdog_problems(watchdog)) == []
+    for os in SWITCH_OSES:
+        assert list(watchdog_problems(os.watchdog)) == []
 
 
 @pytest.mark.parametrize(
@@ -127,40 +143,74 @@ def test_watchdogs() -> None:
         (0.1, 6.0, 6.0, "detect time is 6000 ms"),
     ],
 )
-def test_watchdogs_that_cannot_work(poll: float, detect: float, restore: float, said: str) -> None:
-    watchdog = Watchdog(poll_s=poll, detect_s=detect, restore_s=restore, action="drop", source="")
+def test_invalid_watchdog_times_are_reported(
+    poll: float, detect: float, restore: float, said: str
+) -> None:
+    watchdog = WatchdogConfig(
+        poll_s=poll, detect_s=detect, restore_s=restore, action="drop", source=""
+    )
     assert any(said in problem.what for problem in watchdog_problems(watchdog))
 
 
-def test_the_nic_out_of_the_factory() -> None:
-    found = DCQCN_DEFAULT
-    assert (found.clamp_tgt_rate, found.clamp_tgt_rate_after_time_inc) == (False, True)
-    assert (found.dce_tcp_g, found.initial_alpha, found.rpg_gd, found.rpg_min_dec_fac) == (1019, 1023, 11, 50)
-    assert (found.dce_tcp_rtt_s, found.min_time_between_cnps_s, found.rate_reduce_monitor_period_s) == (
+def test_dcqcn_defaults_match_nvidia() -> None:
+    result = DCQCN_DEFAULT
+    assert (result.clamp_tgt_rate, result.clamp_tgt_rate_after_time_inc) == (False, True)
+    assert (result.dce_tcp_g, result.initial_alpha, result.rpg_gd, result.rpg_min_dec_fac) == (
+        1019,
+        1023,
+        11,
+        50,
+    )
+    assert (
+        result.dce_tcp_rtt_s,
+        result.min_time_between_cnps_s,
+        result.rate_reduce_monitor_period_s,
+    ) == (
         1e-6,
         4e-6,
         4e-6,
     )
-    assert (found.rpg_ai_rate_bits_per_s, found.rpg_hai_rate_bits_per_s, found.rpg_min_rate_bits_per_s) == (
+    assert (
+        result.rpg_ai_rate_bits_per_s,
+        result.rpg_hai_rate_bits_per_s,
+        result.rpg_min_rate_bits_per_s,
+    ) == (
         5e6,
         50e6,
         1e6,
     )
-    assert (found.rpg_byte_reset_bytes, found.rpg_threshold, found.rpg_time_reset_s) == (32767, 1, 300e-6)
-    assert (found.rpg_max_rate_bits_per_s, found.rate_to_set_on_first_cnp_bits_per_s) == (0, 0)
+    assert (result.rpg_byte_reset_bytes, result.rpg_threshold, result.rpg_time_reset_s) == (
+        32767,
+        1,
+        300e-6,
+    )
+    assert (result.rpg_max_rate_bits_per_s, result.rate_to_set_on_first_cnp_bits_per_s) == (0, 0)
 
 
-def test_pause_quanta_of_the_standard() -> None:
+def test_pause_quanta_match_the_standard() -> None:
     constants = load_catalog().asic("spectrum-4").headroom
     assert constants
     assert {round(row.speed_bits_per_s / 1e6): row.quanta for row in constants.pause} == {
-        10000: 67, 25000: 80, 40000: 118, 50000: 147, 100000: 394, 200000: 453, 400000: 905, 800000: 905,
-    }  # fmt: skip
+        10000: 67,
+        25000: 80,
+        40000: 118,
+        50000: 147,
+        100000: 394,
+        200000: 453,
+        400000: 905,
+        800000: 905,
+    }
 
 
-def test_global_load_balancing() -> None:
-    glb = option("global")
-    assert (glb.clos_stages, glb.links_per_pair, glb.max_leaves, glb.overlay, glb.same_everywhere) == (
+def test_global_load_balancing_limits() -> None:
+    glb = balancing_mode("global")
+    assert (
+        glb.clos_stages,
+        glb.links_per_pair,
+        glb.max_leaves,
+        glb.overlay,
+        glb.same_everywhere,
+    ) == (
         3,
         1,
         64,
@@ -168,24 +218,45 @@ def test_global_load_balancing() -> None:
         True,
     )
 
-    def broken(leaves: int = 64, tiers: int = 2, links: int = 1, overlay: bool = False) -> list[str]:
-        return list(limits_broken(glb, os="junos", leaves=leaves, tiers=tiers, links_per_pair=links, overlay=overlay,
-                                  fastest_bits_per_s=800e9))  # fmt: skip
+    def broken(
+        leaves: int = 64, tiers: int = 2, links: int = 1, overlay: bool = False
+    ) -> list[str]:
+        return list(
+            unmet_limits(
+                glb,
+                leaves=leaves,
+                tiers=tiers,
+                links_per_pair=links,
+                overlay=overlay,
+                fastest_bits_per_s=800e9,
+            )
+        )
 
     assert broken() == []
-    assert "64 leaves at most; here are 65" in broken(leaves=65)[0]
+    assert "at most 64 leaves; this fabric has 65" in broken(leaves=65)[0]
     assert "3 stages; this one has 5" in broken(tiers=3)[0]
-    assert "1 link between two switches; here are 2" in broken(links=2)[0]  # as in Juniper's own EVPN design
+    assert (
+        "1 link between two switches; this fabric has 2" in broken(links=2)[0]
+    )  # as in Juniper's own EVPN design
     assert "overlay" in broken(overlay=True)[0]
 
 
-def test_adaptive_routing() -> None:
-    adaptive = option("adaptive")
+def test_adaptive_routing_limits() -> None:
+    adaptive = balancing_mode("adaptive")
 
-    def broken(os: str, speed: float) -> list[str]:
-        return list(limits_broken(adaptive, os=os, leaves=8, tiers=2, links_per_pair=2, overlay=False,  # type: ignore[arg-type]
-                                  fastest_bits_per_s=speed))  # fmt: skip
+    def broken(speed: float) -> list[str]:
+        return list(
+            unmet_limits(
+                adaptive,
+                leaves=8,
+                tiers=2,
+                links_per_pair=2,
+                overlay=False,
+                fastest_bits_per_s=speed,
+            )
+        )
 
-    assert broken("cumulus", 400e9) == []
-    assert "above 400 Gb/s" in broken("cumulus", 800e9)[0]
-    assert "not a feature of sonic" in broken("sonic", 400e9)[0]
+    assert broken(400e9) == []
+    assert "above 400 Gb/s" in broken(800e9)[0]
+    assert switch_os("cumulus").balancing_for("adaptive") is not None
+    assert switch_os("sonic").balancing_for("adaptive") is None

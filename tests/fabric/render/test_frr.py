@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render import SYSTEMS, twin
-from gpuyard.fabric.render.frr.bgp import MAX_PATHS
+from gpuyard.fabric.render.containerlab.clab_topology import containerlab_files
+from gpuyard.fabric.render.frr.frr_conf import MAX_PATHS
+from gpuyard.fabric.render.switch_os_list import switch_os
 
 CASES = ("ipv4", "unnumbered", "tenants", "tenants-unnumbered", "frontend")
 BGPD = Path("/usr/lib/frr/bgpd")
@@ -30,25 +31,34 @@ def needed(tool: str) -> str:
 
 def configurations(fabric: Fabric, system: str) -> dict[str, str]:
     """frr.conf of every switch."""
-    files = SYSTEMS[system].render(fabric)  # type: ignore[index]
+    files = switch_os(system).render(fabric)
     return {file.path.split("/")[1]: file.text for file in files if file.path.endswith("frr.conf")}
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("system", ["frr", "sonic"])
-def test_vtysh_accepts_it(system: str, case: str, variants: Callable[[str], dict[str, Fabric]], tmp_path: Path) -> None:
+def test_vtysh_accepts_the_configuration(
+    system: str, case: str, variants: Callable[[str], dict[str, Fabric]], tmp_path: Path
+) -> None:
     vtysh = needed("vtysh")
     for name, text in configurations(variants(system)[case], system).items():
         path = tmp_path / f"{name}.conf"
         path.write_text(text, encoding="utf-8")
-        done = subprocess.run([vtysh, "-C", "-f", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [vtysh, "-C", "-f", str(path)], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
 
-def test_vtysh_refuses_what_is_wrong(tmp_path: Path) -> None:
+def test_vtysh_rejects_a_wrong_configuration(tmp_path: Path) -> None:
     path = tmp_path / "frr.conf"
     path.write_text("router bgp 65000\n neighbour 10.0.0.1 remote-as 1\nexit\n", encoding="utf-8")
-    assert subprocess.run([needed("vtysh"), "-C", "-f", str(path)], capture_output=True, check=False).returncode != 0
+    assert (
+        subprocess.run(
+            [needed("vtysh"), "-C", "-f", str(path)], capture_output=True, check=False
+        ).returncode
+        != 0
+    )
 
 
 @pytest.fixture
@@ -62,16 +72,42 @@ def bgpd(tmp_path: Path) -> Iterator[Callable[[str], str]]:
         path.write_text(text, encoding="utf-8")
         tmp_path.chmod(0o777)
         daemon = subprocess.Popen(
-            [str(BGPD), "-f", str(path), "-n", "-p", "0", "-P", "0", "-z", str(tmp_path / "none"), "-S",
-             "-i", str(tmp_path / "pid"), "--vty_socket", str(tmp_path)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [
+                str(BGPD),
+                "-f",
+                str(path),
+                "-n",
+                "-p",
+                "0",
+                "-P",
+                "0",
+                "-z",
+                str(tmp_path / "none"),
+                "-S",
+                "-i",
+                str(tmp_path / "pid"),
+                "--vty_socket",
+                str(tmp_path),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         started.append(daemon)
         for _ in range(100):
             asked = subprocess.run(
-                ["vtysh", "--vty_socket", str(tmp_path), "-d", "bgpd", "-c", "show running-config no-header"],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                [
+                    "vtysh",
+                    "--vty_socket",
+                    str(tmp_path),
+                    "-d",
+                    "bgpd",
+                    "-c",
+                    "show running-config no-header",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if asked.returncode == 0 and "router bgp" in asked.stdout:
                 return asked.stdout
             time.sleep(0.1)
@@ -98,7 +134,7 @@ def of_bgpd(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", ["ipv4", "unnumbered", "tenants"])
-def test_the_daemon_runs_it(
+def test_bgpd_runs_the_configuration(
     case: str, variants: Callable[[str], dict[str, Fabric]], bgpd: Callable[[str], str]
 ) -> None:
     fabric = variants("frr")[case]
@@ -109,14 +145,17 @@ def test_the_daemon_runs_it(
     assert running.count("peer-group ABOVE") == len(leaf.uplinks)
     assert "neighbor ABOVE route-map TO-ABOVE out" in running
     assert "neighbor ABOVE bfd profile fabric" in running
-    assert f"route-map TO-BELOW permit 10\n set community {fabric.routing.from_above} additive" in running
+    assert (
+        f"route-map TO-BELOW permit 10\n set community {fabric.routing.from_above} additive"
+        in running
+    )
     for vrf in fabric.vrfs:
         assert f"router bgp {leaf.asn} vrf {vrf.name}" in running
         assert f"rd {vrf.route_distinguisher(leaf)}" in running
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_link_has_its_session(case: str, variants: Callable[[str], dict[str, Fabric]]) -> None:
+def test_every_link_has_a_session(case: str, variants: Callable[[str], dict[str, Fabric]]) -> None:
     fabric = variants("frr")[case]
     texts = configurations(fabric, "frr")
     for device in fabric.switches:
@@ -136,17 +175,22 @@ def test_every_link_has_its_session(case: str, variants: Callable[[str], dict[st
         assert (len(device.uplinks) > 0) == (" neighbor ABOVE peer-group" in lines)
 
 
-def test_no_more_paths_than_frr_can_use(make: Callable[..., Fabric]) -> None:
+def test_maximum_paths_stay_within_the_frr_limit(make: Callable[..., Fabric]) -> None:
     fabric = make("frr", oversubscription_ratio=1.0)
     for text in configurations(fabric, "frr").values():
         asked = next(line for line in text.splitlines() if "maximum-paths" in line)
         assert 1 <= int(asked.split()[1]) <= MAX_PATHS
 
 
-def test_the_twin_is_checked_too(make: Callable[..., Fabric], tmp_path: Path) -> None:
+def test_vtysh_accepts_the_twin(make: Callable[..., Fabric], tmp_path: Path) -> None:
     vtysh = needed("vtysh")
-    for file in twin(make("junos")):
+    for file in containerlab_files(make("junos")):
         if file.path.endswith("frr.conf"):
             path = tmp_path / "frr.conf"
             path.write_text(file.text, encoding="utf-8")
-            assert subprocess.run([vtysh, "-C", "-f", str(path)], capture_output=True, check=False).returncode == 0
+            assert (
+                subprocess.run(
+                    [vtysh, "-C", "-f", str(path)], capture_output=True, check=False
+                ).returncode
+                == 0
+            )

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render import SYSTEMS
+from gpuyard.fabric.render.switch_os_list import switch_os
 
 SHAPES = {
     line
-    for line in (Path(__file__).parent / "junos_statements.txt").read_text(encoding="utf-8").splitlines()
+    for line in (Path(__file__).parent / "junos_statements.txt")
+    .read_text(encoding="utf-8")
+    .splitlines()
     if not line.startswith("#")
 }
 # After these words stands a name of the user's own.
@@ -51,17 +53,20 @@ def shape(line: str) -> str:
 
 
 def statements(fabric: Fabric) -> dict[str, list[str]]:
-    return {file.path.split("/")[1]: file.text.splitlines() for file in SYSTEMS["junos"].render(fabric)}
+    return {
+        file.path.split("/")[1]: file.text.splitlines()
+        for file in switch_os("junos").render(fabric)
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_statement_has_a_known_shape(case: str, variants: Callable[[str], dict[str, Fabric]]) -> None:
+def test_every_statement_is_known(case: str, variants: Callable[[str], dict[str, Fabric]]) -> None:
     for name, lines in statements(variants("junos")[case]).items():
         assert sorted({line for line in lines if shape(line) not in SHAPES}) == [], name
 
 
 @pytest.mark.parametrize("balancing", ["ecmp", "flowlet", "per-packet", "global", "spray"])
-def test_every_way_to_balance(balancing: str, make: Callable[..., Fabric]) -> None:
+def test_every_balancing_mode_renders(balancing: str, make: Callable[..., Fabric]) -> None:
     texts = statements(make("junos", balancing=balancing))
     for lines in texts.values():
         assert [line for line in lines if shape(line) not in SHAPES] == []
@@ -71,11 +76,11 @@ def test_every_way_to_balance(balancing: str, make: Callable[..., Fabric]) -> No
         assert "set protocols bgp global-load-balancing helper-only" in texts["spine-1"]
 
 
-def test_the_check_can_fail() -> None:
+def test_unknown_statement_is_rejected() -> None:
     assert shape("set protocols bgp groups ABOVE type external") not in SHAPES
 
 
-def test_the_validated_class_of_service(make: Callable[..., Fabric]) -> None:
+def test_class_of_service_matches_the_validated_design(make: Callable[..., Fabric]) -> None:
     lines = statements(make("junos"))["leaf-s1-r1"]
     for wanted in (
         "forwarding-classes class NO-LOSS queue-num 4 no-loss pfc-priority 3",
@@ -89,16 +94,18 @@ def test_the_validated_class_of_service(make: Callable[..., Fabric]) -> None:
         assert f"set class-of-service {wanted}" in lines
 
 
-def test_older_switches_have_equal_shares(make: Callable[..., Fabric]) -> None:
-    lines = statements(make("junos", leaf="qfx5230-64cd", spine="qfx5230-64cd", oversubscription_ratio=31.0))[
-        "leaf-s1-r1"
-    ]
-    assert "set class-of-service shared-buffer ingress buffer-partition lossless percent 80" in lines
+def test_older_qfx_render_equal_lossless_shares(make: Callable[..., Fabric]) -> None:
+    lines = statements(
+        make("junos", leaf="qfx5230-64cd", spine="qfx5230-64cd", oversubscription_ratio=31.0)
+    )["leaf-s1-r1"]
+    assert (
+        "set class-of-service shared-buffer ingress buffer-partition lossless percent 80" in lines
+    )
     assert "set class-of-service shared-buffer egress buffer-partition lossless percent 80" in lines
     assert not any("number-of-sub-ports" in line for line in lines)
 
 
-def test_a_chassis_keeps_its_own_division_of_memory(make: Callable[..., Fabric]) -> None:
+def test_chassis_has_no_buffer_partition(make: Callable[..., Fabric]) -> None:
     texts = statements(make("junos", spine="ptx10008"))
     assert any("shared-buffer" in line for line in texts["leaf-s1-r1"])
     assert not any("shared-buffer" in line for line in texts["spine-1"])

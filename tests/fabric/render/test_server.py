@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -12,15 +13,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpuyard.catalog.load import load_catalog
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render import servers
+from gpuyard.fabric.machine_demands import demand_for
+from gpuyard.fabric.render.server.nic import nic_commands
+from gpuyard.fabric.render.server.servers import servers
 
 
 def files(fabric: Fabric) -> dict[str, str]:
     return {file.path: file.text for file in servers(fabric)}
 
 
-def test_netplan_reads_it(make: Callable[..., Fabric], tmp_path: Path) -> None:
+def test_netplan_accepts_the_file(make: Callable[..., Fabric], tmp_path: Path) -> None:
     netplan = shutil.which("netplan")
     if netplan is None and os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
         pytest.skip("netplan is not installed")
@@ -31,19 +35,26 @@ def test_netplan_reads_it(make: Callable[..., Fabric], tmp_path: Path) -> None:
     path.write_text(files(make("junos"))["servers/server-1/netplan.yaml"], encoding="utf-8")
     path.chmod(0o600)
     done = subprocess.run(
-        [netplan, "generate", "--root-dir", str(tmp_path)], capture_output=True, text=True, check=False
+        [netplan, "generate", "--root-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    unit = (tmp_path / "run/systemd/network/10-netplan-gpu1_eth.network").read_text(encoding="utf-8")
+    unit = (tmp_path / "run/systemd/network/10-netplan-gpu1_eth.network").read_text(
+        encoding="utf-8"
+    )
     for line in ("Address=10.200.0.3/31", "Gateway=10.200.0.2", "Table=102", "From=10.200.0.3/32"):
         assert line in unit
 
 
 def test_every_server_has_an_address_on_every_rail(make: Callable[..., Fabric]) -> None:
     fabric = make("sonic")
-    found = files(fabric)
+    written = files(fabric)
     for device in fabric.servers:
-        nics = yaml.safe_load(found[f"servers/{device.name}/netplan.yaml"])["network"]["ethernets"]
+        nics = yaml.safe_load(written[f"servers/{device.name}/netplan.yaml"])["network"][
+            "ethernets"
+        ]
         assert {name: nic["addresses"] for name, nic in nics.items()} == {
             port.port: [port.address] for port in device.interfaces
         }
@@ -53,7 +64,7 @@ def test_every_server_has_an_address_on_every_rail(make: Callable[..., Fabric]) 
 
 
 @pytest.mark.parametrize("system", ["junos", "sonic", "cumulus", "frr"])
-def test_the_nic_agrees_with_the_switches(system: str, make: Callable[..., Fabric]) -> None:
+def test_nic_script_matches_the_switches(system: str, make: Callable[..., Fabric]) -> None:
     fabric = make(system)
     text = files(fabric)["servers/nic-qos.sh"]
     qos = fabric.lossless.qos
@@ -68,13 +79,15 @@ def test_the_nic_agrees_with_the_switches(system: str, make: Callable[..., Fabri
 
 
 @pytest.mark.parametrize("name", ["servers/nic-qos.sh", "servers/nccl-topology.sh"])
-def test_a_shell_parses_it(name: str, make: Callable[..., Fabric]) -> None:
-    done = subprocess.run(["sh", "-n"], input=files(make("frr"))[name], capture_output=True, text=True, check=False)
+def test_shell_parses_the_scripts(name: str, make: Callable[..., Fabric]) -> None:
+    done = subprocess.run(
+        ["sh", "-n"], input=files(make("frr"))[name], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("gpus", "rails", "planes"), [(2, 2, 1), (8, 8, 1), (8, 4, 1), (4, 4, 2)])
-def test_the_topology_file_of_nccl(
+def test_nccl_topology_pairs_gpus_with_nics(
     gpus: int, rails: int, planes: int, make: Callable[..., Fabric], tmp_path: Path
 ) -> None:
     fabric = make("sonic", gpus_per_server=gpus, rails=rails, planes=planes)
@@ -82,7 +95,9 @@ def test_the_topology_file_of_nccl(
     for index, port in enumerate(ports):
         device = tmp_path / "sys/devices" / f"0000:{0x80 + index:02x}:00.0"
         device.mkdir(parents=True)
-        (device / "numa_node").write_text(f"{int((port.rail or 0) >= rails // 2)}\n", encoding="utf-8")
+        (device / "numa_node").write_text(
+            f"{int((port.rail or 0) >= rails // 2)}\n", encoding="utf-8"
+        )
         net = tmp_path / "sys/class/net" / port.port
         net.mkdir(parents=True)
         (net / "device").symlink_to(device)
@@ -90,9 +105,18 @@ def test_the_topology_file_of_nccl(
     buses = "\n".join(f"00000000:{0x10 + gpu:02X}:00.0" for gpu in range(gpus))
     smi.write_text(f"#!/bin/sh\ncat <<END\n{buses}\nEND\n", encoding="utf-8")
     smi.chmod(0o755)
-    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SYSFS": str(tmp_path / "sys")}
-    done = subprocess.run(["sh"], input=files(fabric)["servers/nccl-topology.sh"], capture_output=True, text=True,
-                          env=environment, check=True)  # fmt: skip
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SYSFS": str(tmp_path / "sys"),
+    }
+    done = subprocess.run(
+        ["sh"],
+        input=files(fabric)["servers/nccl-topology.sh"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
     system = ET.fromstring(done.stdout)
     assert [cpu.get("numaid") for cpu in system] == ["0", "1"]
     bridges = system.findall("cpu/pci")
@@ -104,16 +128,38 @@ def test_the_topology_file_of_nccl(
         assert len(nets) == planes
         assert all(str(net).startswith(f"gpu{rail}_rdma") for net in nets)
         assert {net.get("speed") for net in bridge.iter("net")} == {str(400_000 // planes)}
-    found = [pci.get("busid") for pci in system.iter("pci") if pci.find("gpu") is not None]
-    assert found == [f"0000:{0x10 + gpu:02x}:00.0" for gpu in range(gpus)]
+    written = [pci.get("busid") for pci in system.iter("pci") if pci.find("gpu") is not None]
+    assert written == [f"0000:{0x10 + gpu:02x}:00.0" for gpu in range(gpus)]
 
 
-def test_out_of_order_delivery_is_told_to_nccl(make: Callable[..., Fabric]) -> None:
+def test_nccl_adaptive_routing_is_set_for_out_of_order_modes(make: Callable[..., Fabric]) -> None:
     assert "NCCL_IB_ADAPTIVE_ROUTING=1" in files(make("cumulus"))["servers/nccl.env"]
     assert "ADAPTIVE" not in files(make("sonic"))["servers/nccl.env"]
 
 
-def test_a_front_end_has_addresses_alone(variants: Callable[[str], dict[str, Fabric]]) -> None:
-    found = files(variants("frr")["frontend"])
-    assert found
-    assert all(path.endswith("netplan.yaml") for path in found)
+def test_frontend_servers_have_only_netplan_files(
+    variants: Callable[[str], dict[str, Fabric]],
+) -> None:
+    written = files(variants("frr")["frontend"])
+    assert written
+    assert all(path.endswith("netplan.yaml") for path in written)
+
+
+@pytest.mark.parametrize("vendor", ["thor2", "pollara", "unknown"])
+def test_other_nics_get_settings_and_no_connectx_commands(
+    vendor: str, make: Callable[..., Fabric]
+) -> None:
+    text = nic_commands(make("junos", nic_vendor=vendor))
+    assert not re.search(r"mlnx_qos|mlxconfig|cma_roce", text)
+    assert "DSCP 26, priority 3" in text
+    done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing was changed" in done.stderr
+
+
+def test_servers_with_amd_gpus_do_not_get_connectx_commands() -> None:
+    machines = [
+        machine for machine in load_catalog().machines if (machine.chip or "").startswith("mi")
+    ]
+    assert machines
+    assert {demand_for(machine, 4).nic_vendor for machine in machines} == {"unknown"}

@@ -10,12 +10,20 @@ from pathlib import Path
 import pytest
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render import SYSTEMS
+from gpuyard.fabric.render.switch_os_list import switch_os
 
-MODEL = json.loads((Path(__file__).parent / "sonic_tables.json").read_text(encoding="utf-8"))["tables"]
+MODEL = json.loads((Path(__file__).parent / "sonic_tables.json").read_text(encoding="utf-8"))[
+    "tables"
+]
 # Adaptive routing has a design (SONiC, Local ARS, revision 1.4) and no model yet.
 WITHOUT_MODEL = {
-    "ARS_PROFILE": {"algorithm", "ars_nhg_path_selector_mode", "default_ars_object", "ipv4_enable", "ipv6_enable"},
+    "ARS_PROFILE": {
+        "algorithm",
+        "ars_nhg_path_selector_mode",
+        "default_ars_object",
+        "ipv4_enable",
+        "ipv6_enable",
+    },
     "ARS_OBJECT": {"assign_mode", "flowlet_idle_time"},
     "ARS_INTERFACES": {"ars_obj_name"},
 }
@@ -43,8 +51,11 @@ def problems(tables: Tables) -> Iterator[str]:
     """Everything in a database that the model does not know or allow."""
     for table, rows in tables.items():
         if table in WITHOUT_MODEL:
-            yield from (f"{table}|{key}: {sorted(set(row) - WITHOUT_MODEL[table])}" for key, row in rows.items()
-                        if not set(row) <= WITHOUT_MODEL[table])  # fmt: skip
+            yield from (
+                f"{table}|{key}: {sorted(set(row) - WITHOUT_MODEL[table])}"
+                for key, row in rows.items()
+                if not set(row) <= WITHOUT_MODEL[table]
+            )
             continue
         if table not in MODEL:
             yield f"no table {table}"
@@ -55,7 +66,9 @@ def problems(tables: Tables) -> Iterator[str]:
             yield from min(found, key=len, default=[f"{table}|{key}: no list with that many keys"])
 
 
-def row_problems(table: str, key: str, row: dict[str, str], shape: dict[str, object], tables: Tables) -> Iterator[str]:
+def row_problems(
+    table: str, key: str, row: dict[str, str], shape: dict[str, object], tables: Tables
+) -> Iterator[str]:
     """What is wrong with one row against one shape."""
     keys, fields, mandatory = shape["key"], shape["fields"], shape["mandatory"]
     assert isinstance(keys, list)
@@ -79,21 +92,30 @@ def row_problems(table: str, key: str, row: dict[str, str], shape: dict[str, obj
 
 
 def databases(fabric: Fabric) -> dict[str, Tables]:
-    files = SYSTEMS["sonic"].render(fabric)
-    return {file.path.split("/")[1]: json.loads(file.text) for file in files if file.path.endswith(".json")}
+    files = switch_os("sonic").render(fabric)
+    return {
+        file.path.split("/")[1]: json.loads(file.text)
+        for file in files
+        if file.path.endswith(".json")
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("switch", ["sn5600", "z9864f"])
-def test_every_row_fits_the_model(
-    switch: str, case: str, make: Callable[..., Fabric], variants: Callable[[str], dict[str, Fabric]]
+def test_every_row_matches_the_yang_model(
+    switch: str,
+    case: str,
+    make: Callable[..., Fabric],
+    variants: Callable[[str], dict[str, Fabric]],
 ) -> None:
-    fabric = variants("sonic")[case] if switch == "sn5600" else make("sonic", leaf=switch, spine=switch)
+    fabric = (
+        variants("sonic")[case] if switch == "sn5600" else make("sonic", leaf=switch, spine=switch)
+    )
     for name, tables in databases(fabric).items():
         assert list(problems(tables)) == [], name
 
 
-def test_the_check_can_fail(make: Callable[..., Fabric]) -> None:
+def test_wrong_row_is_rejected(make: Callable[..., Fabric]) -> None:
     tables = databases(make("sonic"))["leaf-s1-r1"]
     tables["PFC_WD"]["Ethernet0"]["detection_time"] = "50"
     tables["BUFFER_PG"]["Ethernet0|3"]["profil"] = "x"
@@ -101,11 +123,17 @@ def test_the_check_can_fail(make: Callable[..., Fabric]) -> None:
     tables["BUFFER_PROFILE"]["egress_lossy_profile"].pop("pool")
     tables["INTERFACE"]["Ethernet9999"] = {}
     said = "\n".join(problems(tables))
-    for part in ("detection_time=50", "no field profil", "scheduler=none", "pool is missing", "Ethernet9999"):
+    for part in (
+        "detection_time=50",
+        "no field profil",
+        "scheduler=none",
+        "pool is missing",
+        "Ethernet9999",
+    ):
         assert part in said
 
 
-def test_the_lossless_class_end_to_end(make: Callable[..., Fabric]) -> None:
+def test_lossless_class_is_consistent_across_tables(make: Callable[..., Fabric]) -> None:
     fabric = make("sonic")
     tables = databases(fabric)["leaf-s1-r1"]
     nic = fabric.lossless.nic
@@ -116,19 +144,23 @@ def test_the_lossless_class_end_to_end(make: Callable[..., Fabric]) -> None:
     assert tables["QUEUE"][f"Ethernet0|{queue}"]["wred_profile"] == "ROCE"
     group = tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"][tc]
     profile = tables["BUFFER_PROFILE"][tables["BUFFER_PG"][f"Ethernet0|{group}"]["profile"]]
-    assert (profile["xoff"], profile["size"], profile["xon"]) == ("231424", "250880", "19456")  # 400 Gb/s, 5 m
+    assert (profile["xoff"], profile["size"], profile["xon"]) == (
+        "231424",
+        "250880",
+        "19456",
+    )  # 400 Gb/s, 5 m
     cnp = tables["DSCP_TO_TC_MAP"]["AZURE"][str(nic.cnp_dscp)]
     scheduler = tables["QUEUE"][f"Ethernet0|{tables['TC_TO_QUEUE_MAP']['AZURE'][cnp]}"]["scheduler"]
     assert tables["SCHEDULER"][scheduler] == {"type": "STRICT"}
 
 
-def test_a_pool_of_headroom_stands_beside_the_shared_memory(make: Callable[..., Fabric]) -> None:
+def test_shared_headroom_pool_is_rendered(make: Callable[..., Fabric]) -> None:
     tables = databases(make("sonic", leaf="z9864f", spine="z9864f"))["leaf-s1-r1"]
     pool = tables["BUFFER_POOL"]["ingress_lossless_pool"]
     assert (pool["xoff"], int(pool["size"]) + int(pool["xoff"])) == ("33374584", 165_867_080)
     assert tables["BUFFER_PROFILE"]["pg_lossless_400000_40m_profile"]["xoff"] == "446024"
 
 
-def test_a_front_end_pauses_nothing(variants: Callable[[str], dict[str, Fabric]]) -> None:
+def test_frontend_has_no_pfc(variants: Callable[[str], dict[str, Fabric]]) -> None:
     for tables in databases(variants("sonic")["frontend"]).values():
         assert not set(tables) & {"PFC_WD", "PORT_QOS_MAP", "BUFFER_PG", "WRED_PROFILE"}

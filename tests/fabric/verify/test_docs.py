@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "verification.md"
 
 
-def test_the_examples_of_the_page() -> None:
+def test_examples_in_the_docs_run() -> None:
     result = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert result.attempted > 5
     assert result.failed == 0

@@ -1,4 +1,4 @@
-"""Reports of any supported kind: a saved topology, a table of cables, or what devices say of their neighbours."""
+"""Reads cabling reports: a CSV of cables, or LLDP neighbours."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuyard.errors import InputError, Problem
+from gpuyard.fabric.imports.cable_csv import read_table
 from gpuyard.fabric.imports.lldp import looks_like_lldp, read_lldp
-from gpuyard.fabric.imports.sighting import Sighting
-from gpuyard.fabric.imports.table import read_table
-
-__all__ = ["Report", "read_reports"]
+from gpuyard.fabric.imports.observed_cable import ObservedCable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The text of a file; its name without folder and endings tells whose report it is, if nothing else does."""
+class CablingReport:
+    """The text of a file; the file is named after the reporting device."""
 
     file: str
     text: str
 
     @property
     def device(self) -> str:
-        """leaf-1 of leaf-1.lldp.json; dots inside a domain name go with the endings."""
+        """The device in the file name: leaf-1 for leaf-1.lldp.json."""
         return self.file.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
-def read_reports(reports: Iterable[Report]) -> tuple[Sighting, ...]:
-    """All sightings of all reports; InputError with the problems of every file."""
-    found: list[Sighting] = []
+def read_reports(reports: Iterable[CablingReport]) -> tuple[ObservedCable, ...]:
+    """Return the cables of all reports; raise InputError with the problems of every file."""
+    cables: list[ObservedCable] = []
     problems: list[Problem] = []
     for report in reports:
         try:
             if looks_like_lldp(report.text):
-                found += read_lldp(report.text, report.file, report.device)
+                cables += read_lldp(report.text, report.file, report.device)
             else:
-                found += read_table(report.text, report.file)
+                cables += read_table(report.text, report.file)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    if not found:
-        raise InputError.one("import", "no cable in what was given", "give a CSV of cables or LLDP reports")
-    return tuple(found)
+    if not cables:
+        raise InputError.one(
+            "import", "the reports contain no cable", "use a CSV of cables or LLDP reports"
+        )
+    return tuple(cables)

@@ -1,4 +1,4 @@
-"""Who a switch speaks BGP with: the neighbours above and below it, and the loopbacks of the overlay."""
+"""BGP sessions of a switch: underlay neighbours above and below, and EVPN overlay sessions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpuyard.fabric.fabric import Device, Fabric, Interface
-from gpuyard.topology import TIERS, Role, Topology
-
-__all__ = ["Overlay", "Session", "cable_lengths", "overlay_of", "sessions_of", "vrfs_of"]
+from gpuyard.topology.nodes import TIERS, Role
+from gpuyard.topology.topology import Topology
 
 Side = Literal["above", "below"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session over one link; without addresses it runs over IPv6 link-local ones."""
+    """A session over one link; without addresses it uses IPv6 link-local ones."""
 
     side: Side
     port: str
@@ -37,52 +36,62 @@ class Overlay:
 
 
 def side_of(device: Device, peer_role: Role) -> Side:
-    """Where a peer stands."""
+    """Return whether a peer is above or below a device."""
     return "above" if TIERS[peer_role] > TIERS[device.role] else "below"
 
 
 def sessions_of(device: Device) -> tuple[Session, ...]:
-    """The underlay sessions of a switch, one a link, in the order of its ports."""
+    """Return the underlay sessions of a switch, one per link, in port order."""
     return tuple(
         Session(
-            side=side_of(device, port.peer_role), port=port.port, peer=port.peer.node, peer_asn=port.peer_asn,
-            local_address=port.address.partition("/")[0] if port.address else None, peer_address=port.peer_address,
+            side=side_of(device, port.peer_role),
+            port=port.port,
+            peer=port.peer.node,
+            peer_asn=port.peer_asn,
+            local_address=port.address.partition("/")[0] if port.address else None,
+            peer_address=port.peer_address,
         )
         for port in device.interfaces
         if port.peer_asn is not None
-    )  # fmt: skip
+    )
 
 
-def overlay_of(fabric: Fabric, device: Device, switches: Mapping[str, Device]) -> tuple[Overlay, ...]:
-    """The EVPN sessions of a switch, one a neighbour; none without tenants."""
+def overlay_of(
+    fabric: Fabric, device: Device, switches: Mapping[str, Device]
+) -> tuple[Overlay, ...]:
+    """Return the EVPN sessions of a switch, one per neighbour; none without tenants."""
     if not fabric.vrfs:
         return ()
-    peers = {port.peer.node: port.peer_role for port in device.interfaces if port.peer_asn is not None}
+    peers = {
+        port.peer.node: port.peer_role for port in device.interfaces if port.peer_asn is not None
+    }
     return tuple(
         Overlay(
-            side=side_of(device, role), peer=name, peer_asn=switches[name].asn or 0,
+            side=side_of(device, role),
+            peer=name,
+            peer_asn=switches[name].asn or 0,
             peer_address=switches[name].loopback or "",
         )
         for name, role in peers.items()
-    )  # fmt: skip
+    )
 
 
 def vrfs_of(fabric: Fabric, device: Device) -> dict[str, list[Interface]]:
-    """The ports of each tenant on a switch, in the fabric's order of tenants."""
+    """Return the ports of each tenant on a switch, in order of tenants."""
     ports: dict[str, list[Interface]] = {vrf.name: [] for vrf in fabric.vrfs}
     for port in device.interfaces:
         if port.vrf is not None:
             ports[port.vrf].append(port)
-    return {name: found for name, found in ports.items() if found}
+    return {name: owned for name, owned in ports.items() if owned}
 
 
 def cable_lengths(topology: Topology, nodes: Iterable[str]) -> dict[tuple[str, str], float]:
-    """The cable in each port of these nodes, where its length is known."""
+    """Return the cable length per port of these nodes, where it is known."""
     wanted = set(nodes)
-    found: dict[tuple[str, str], float] = {}
+    lengths: dict[tuple[str, str], float] = {}
     for link in topology.links:
         if link.cable_m is not None:
             for end in (link.a, link.b):
                 if end.node in wanted:
-                    found[end.node, end.port] = link.cable_m
-    return found
+                    lengths[end.node, end.port] = link.cable_m
+    return lengths

@@ -1,42 +1,40 @@
-"""Checks of load balancing: what the chosen way cannot do on these switches and links."""
+"""Checks of load balancing: limits of the chosen mode on these switches and links."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from gpuyard.fabric.lossless import Option, limits_broken, option
-from gpuyard.fabric.verify.finding import Check, Finding, error
-from gpuyard.fabric.verify.subject import Configured
+from gpuyard.errors import Finding, choices_text
+from gpuyard.fabric.lossless.balancing import balancing_mode, exceeded_limits
+from gpuyard.fabric.lossless.lossless_design import working_modes
+from gpuyard.fabric.render.switch_os_list import switch_os
+from gpuyard.fabric.verify.finding import Check, error
+from gpuyard.fabric.verify.subject import ConfiguredFabric
 
-__all__ = ["CHECKS"]
 
-
-def _limits(subject: Configured) -> Iterator[Finding]:
-    """The chosen way works on these switches, this number of leaves, these links."""
-    fabric, topology = subject.fabric, subject.topology
-    chosen = option(fabric.lossless.balancing.mode)
-    roles = {node.name: node.role for node in topology.nodes}
-    between = [link for link in topology.links if "server" not in (roles[link.a.node], roles[link.b.node])]
-    pairs = Counter((link.a.node, link.b.node) for link in between)
-    broken = limits_broken(
-        chosen,
-        os=fabric.demand.os,
-        leaves=sum(role == "leaf" for role in roles.values()),
-        tiers=len({role for role in roles.values() if role != "server"}),
-        links_per_pair=max(pairs.values(), default=0),
-        overlay=bool(fabric.vrfs),
-        fastest_bits_per_s=max((link.speed_bits_per_s for link in between), default=0.0),
-    )
-    for what in broken if between else ():
+def _limits(subject: ConfiguredFabric) -> Iterator[Finding]:
+    fabric = subject.fabric
+    mode, overlay = fabric.lossless.balancing.mode, bool(fabric.vrfs)
+    name = fabric.demand.os
+    if name is None or fabric.demand.technology == "infiniband" or not fabric.size.spines:
+        return  # the subnet manager balances, or there is a single path
+    os = switch_os(name)
+    unmet = exceeded_limits(mode, subject.topology, overlay=overlay)
+    if os.balancing_for(mode) is None:
+        unmet = (f"{os.name} does not support {balancing_mode(mode).label}", *unmet)
+    working = working_modes(os, subject.topology, overlay=overlay)
+    for what in unmet:
         yield error(
-            "balancing", where=chosen.mode, what=what, fix="choose another way to balance, such as flowlet or ecmp"
+            "balancing",
+            where=mode,
+            what=what,
+            fix=f"use {choices_text([other.mode for other in working])}",
         )
 
 
-def _same(subject: Configured) -> Iterator[Finding]:
-    """A way that must be set alike everywhere is: on one OS, on every switch."""
-    chosen: Option = option(subject.fabric.lossless.balancing.mode)
+def _same(subject: ConfiguredFabric) -> Iterator[Finding]:
+    chosen = balancing_mode(subject.fabric.lossless.balancing.mode)
     systems = Counter(device.os for device in subject.fabric.switches)
     if not chosen.same_everywhere or len(systems) < 2:
         return
@@ -46,12 +44,17 @@ def _same(subject: Configured) -> Iterator[Finding]:
             yield error(
                 "balancing-same",
                 where=device.name,
-                what=f"runs {device.os} among {usual}: {chosen.label} must be set alike on all switches",
-                fix="run one OS on all switches, or balance by hash (ecmp)",
+                what=f"runs {device.os} among {usual}:"
+                f" {chosen.label} must be configured alike on all switches",
+                fix="run one OS on all switches, or use ecmp",
             )
 
 
-CHECKS: tuple[Check[Configured], ...] = (
-    Check(name="balancing", proves="load balancing works within its published limits here", find=_limits),
-    Check(name="balancing-same", proves="load balancing is set alike on all switches", find=_same),
+CHECKS: tuple[Check[ConfiguredFabric], ...] = (
+    Check(
+        name="balancing",
+        verifies="load balancing works within its published limits",
+        find=_limits,
+    ),
+    Check(name="balancing-same", verifies="load balancing is the same on all switches", find=_same),
 )

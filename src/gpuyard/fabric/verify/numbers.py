@@ -1,4 +1,4 @@
-"""Checks of numbers and addresses: devices that match the cables, nothing given twice, pools apart, MTU, tenants."""
+"""Checks of ASNs and addresses: interfaces match cables, values are unique, pools, MTU, tenants."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from ipaddress import ip_network
 
+from gpuyard.errors import Finding
 from gpuyard.fabric.fabric import Interface
-from gpuyard.fabric.verify.finding import Check, Finding, error
-from gpuyard.fabric.verify.subject import Configured
+from gpuyard.fabric.verify.finding import Check, error
+from gpuyard.fabric.verify.subject import ConfiguredFabric
 
-__all__ = ["CHECKS", "VXLAN_BYTES"]
-
-# Around the inner IP packet: inner Ethernet 14, VXLAN 8, UDP 8, outer IPv4 20 (RFC 7348) or IPv6 40.
+# Headers around the inner IP packet (RFC 7348): Ethernet 14, VXLAN 8, UDP 8, IPv4 20 or IPv6 40.
 VXLAN_BYTES = {"ipv4": 50, "unnumbered": 70}
 ETHERNET_BYTES = 14
 
 
-def _devices(subject: Configured) -> Iterator[Finding]:
-    """Every cable ends in an interface on both sides, of its speed."""
-    ports = {(device.name, port.port): port for device in subject.fabric.devices for port in device.interfaces}
-    used = set()
+def _devices(subject: ConfiguredFabric) -> Iterator[Finding]:
+    ports = {
+        (device.name, port.port): port
+        for device in subject.fabric.devices
+        for port in device.interfaces
+    }
+    cabled = set()
     for link in subject.topology.links:
         for end, other in ((link.a, link.b), (link.b, link.a)):
             port = ports.get((end.node, end.port))
-            used.add((end.node, end.port))
+            cabled.add((end.node, end.port))
             if port is None:
                 yield error(
                     "devices",
@@ -44,47 +46,48 @@ def _devices(subject: Configured) -> Iterator[Finding]:
                 yield error(
                     "devices",
                     where=str(end),
-                    what=f"is configured for {port.speed_bits_per_s / 1e9:g} Gb/s, and its link has "
-                    f"{link.speed_bits_per_s / 1e9:g} Gb/s",
+                    what=f"is configured for {port.speed_bits_per_s / 1e9:g} Gb/s,"
+                    f" and its link has {link.speed_bits_per_s / 1e9:g} Gb/s",
                     fix="use one speed at both ends",
                 )
-    for name, port_name in sorted(ports.keys() - used):
+    for name, port_name in sorted(ports.keys() - cabled):
         yield error(
-            "devices", where=f"{name} {port_name}", what="is configured and has no cable", fix="plug in the cable"
+            "devices",
+            where=f"{name} {port_name}",
+            what="is configured and has no cable",
+            fix="connect the cable",
         )
 
 
-def _counts(subject: Configured) -> Iterator[Finding]:
-    """As many servers and switches as the fabric says."""
+def _counts(subject: ConfiguredFabric) -> Iterator[Finding]:
     roles = Counter(node.role for node in subject.topology.nodes)
-    size, wanted = subject.fabric.size, subject.fabric.demand.server_count
+    size = subject.fabric.size
     pairs = (
-        ("servers", wanted, roles["server"]),
+        ("servers", subject.fabric.demand.server_count, roles["server"]),
         ("leaves", size.leaves, roles["leaf"]),
         ("spines", size.spines, roles["spine"]),
         ("cores", size.cores, roles["core"]),
     )
-    for noun, claimed, found in pairs:
-        if claimed != found:
+    for noun, designed, cabled in pairs:
+        if designed != cabled:
             yield error(
                 "counts",
                 where=noun,
-                what=f"the fabric is said to have {claimed}, and {found} are cabled",
-                fix="cable what is missing, or state what is there",
+                what=f"the design has {designed}, and {cabled} are cabled",
+                fix="connect the missing devices, or correct the design",
             )
 
 
-def _unique(subject: Configured) -> Iterator[Finding]:
-    """No AS number, loopback, address, route distinguisher, VNI or route target is given twice."""
+def _unique(subject: ConfiguredFabric) -> Iterator[Finding]:
     fabric = subject.fabric
     if fabric.routing.protocol != "ebgp":
         return
     switches = fabric.switches
-    yield from _twice("AS number", ((device.asn, device.name) for device in switches))
-    yield from _twice("loopback", ((device.loopback, device.name) for device in switches))
-    yield from _twice("VNI", ((vrf.vni, vrf.name) for vrf in fabric.vrfs))
-    yield from _twice("route target", ((vrf.route_target, vrf.name) for vrf in fabric.vrfs))
-    yield from _twice(
+    yield from _duplicates("AS number", ((device.asn, device.name) for device in switches))
+    yield from _duplicates("loopback", ((device.loopback, device.name) for device in switches))
+    yield from _duplicates("VNI", ((vrf.vni, vrf.name) for vrf in fabric.vrfs))
+    yield from _duplicates("route target", ((vrf.route_target, vrf.name) for vrf in fabric.vrfs))
+    yield from _duplicates(
         "route distinguisher",
         (
             (vrf.route_distinguisher(device), f"{device.name} {vrf.name}")
@@ -92,41 +95,45 @@ def _unique(subject: Configured) -> Iterator[Finding]:
             for vrf in fabric.vrfs
         ),
     )
-    addresses: list[tuple[str | None, str]] = [(device.loopback, device.name) for device in switches]
+    addresses: list[tuple[str | None, str]] = [
+        (device.loopback, device.name) for device in switches
+    ]
     addresses += [
         (port.address.partition("/")[0], f"{device.name} {port.port}")
         for device in fabric.devices
         for port in device.interfaces
         if port.address
     ]
-    yield from _twice("address", addresses)
+    yield from _duplicates("address", addresses)
 
 
-def _twice(noun: str, pairs: Iterable[tuple[Hashable, str]]) -> Iterator[Finding]:
-    """A finding for each value that two have, or that one lacks."""
+def _duplicates(noun: str, pairs: Iterable[tuple[Hashable, str]]) -> Iterator[Finding]:
     seen: dict[Hashable, str] = {}
     for value, where in pairs:
         if value is None:
-            yield error("unique", where=where, what=f"has no {noun}", fix=f"give it a {noun}")
+            yield error("unique", where=where, what=f"has no {noun}", fix=f"assign a {noun}")
         elif value in seen:
             yield error(
                 "unique",
                 where=where,
-                what=f"has {noun} {value}, as {seen[value]} has",
-                fix=f"give each a {noun} of its own",
+                what=f"has {noun} {value}, which {seen[value]} also has",
+                fix=f"assign a unique {noun} to each",
             )
         else:
             seen[value] = where
 
 
-def _pools(subject: Configured) -> Iterator[Finding]:
-    """Ranges that numbers come from do not touch."""
+def _pools(subject: ConfiguredFabric) -> Iterator[Finding]:
     fabric, pools = subject.fabric, subject.fabric.demand.pools
     if fabric.routing.protocol != "ebgp":
         return
     ranges: list[tuple[str, int, int]] = []
     for role in ("spine", "leaf", "core"):
-        numbers = sorted(device.asn for device in fabric.switches if device.role == role and device.asn is not None)
+        numbers = sorted(
+            device.asn
+            for device in fabric.switches
+            if device.role == role and device.asn is not None
+        )
         if numbers:
             ranges.append((role, numbers[0], numbers[-1]))
     for (one, low, high), (other, first, last) in itertools.combinations(ranges, 2):
@@ -135,19 +142,21 @@ def _pools(subject: Configured) -> Iterator[Finding]:
                 "pools",
                 where=f"AS numbers of {one} and {other}",
                 what=f"{low}–{high} and {first}–{last} overlap",
-                fix="start one pool behind the end of the other, with room to grow",
+                fix="start one pool after the end of the other, with room to grow",
             )
     if pools.server and pools.link:
         server, link = (ip_network(text, strict=False) for text in (pools.server, pools.link))
         if server.version == link.version and server.overlaps(link):
             yield error(
-                "pools", where="server and link", what=f"{server} and {link} overlap", fix="give each its own prefix"
+                "pools",
+                where="server and link",
+                what=f"{server} and {link} overlap",
+                fix="use a separate prefix for each",
             )
     yield from _loopbacks_in_links(subject)
 
 
-def _loopbacks_in_links(subject: Configured) -> Iterator[Finding]:
-    """A loopback inside the subnet of a link would be reached over that link only."""
+def _loopbacks_in_links(subject: ConfiguredFabric) -> Iterator[Finding]:
     subnets = {
         ip_network(port.address, strict=False)
         for device in subject.fabric.switches
@@ -162,25 +171,25 @@ def _loopbacks_in_links(subject: Configured) -> Iterator[Finding]:
                 yield error(
                     "pools",
                     where=device.name,
-                    what=f"its loopback {device.loopback} lies in the subnet of a link",
-                    fix="take loopbacks from a pool of their own",
+                    what=f"its loopback {device.loopback} is in the subnet of a link",
+                    fix="use a separate pool for loopbacks",
                 )
 
 
-def _mtu(subject: Configured) -> Iterator[Finding]:
-    """What a server sends fits, encapsulated, into every link on its way."""
+def _mtu(subject: ConfiguredFabric) -> Iterator[Finding]:
     fabric, routing = subject.fabric, subject.fabric.routing
     if routing.protocol != "ebgp":
         return
     extra = VXLAN_BYTES[fabric.demand.addressing] if fabric.vrfs else 0
     if routing.host_mtu_bytes + extra > routing.ip_mtu_bytes:
-        around = f" and {extra} of encapsulation" if extra else ""
+        headers = f" and {extra} of encapsulation" if extra else ""
         yield error(
             "mtu",
             where="servers",
-            what=f"send packets of {routing.host_mtu_bytes} bytes{around}, and links between switches "
-            f"pass {routing.ip_mtu_bytes}",
-            fix=f"use {routing.ip_mtu_bytes - extra} or less at the servers, or a larger fabric MTU",
+            what=f"send packets of {routing.host_mtu_bytes} bytes{headers},"
+            f" and links between switches carry {routing.ip_mtu_bytes}",
+            fix=f"use at most {routing.ip_mtu_bytes - extra} on the servers,"
+            " or a larger fabric MTU",
         )
     ports: dict[tuple[str, str], Interface] = {
         (device.name, port.port): port for device in fabric.devices for port in device.interfaces
@@ -190,25 +199,28 @@ def _mtu(subject: Configured) -> Iterator[Finding]:
         far = ports.get((port.peer.node, port.peer.port))
         if name in below:
             continue
-        inner = routing.host_mtu_bytes if port.peer.node in below else routing.ip_mtu_bytes + ETHERNET_BYTES
+        inner = (
+            routing.host_mtu_bytes
+            if port.peer.node in below
+            else routing.ip_mtu_bytes + ETHERNET_BYTES
+        )
         if port.mtu_bytes < inner:
             yield error(
                 "mtu",
                 where=f"{name} {port_name}",
-                what=f"has an MTU of {port.mtu_bytes} bytes, and must pass {inner}",
+                what=f"has an MTU of {port.mtu_bytes} bytes, and must carry {inner}",
                 fix="raise the MTU of the port",
             )
         if far is not None and port.peer.node not in below and far.mtu_bytes != port.mtu_bytes:
             yield error(
                 "mtu",
                 where=f"{name} {port_name}",
-                what=f"has an MTU of {port.mtu_bytes} bytes, its far end {far.mtu_bytes}",
-                fix="use one MTU at both ends: the larger packets are lost, not cut",
+                what=f"has an MTU of {port.mtu_bytes} bytes, and its far end {far.mtu_bytes}",
+                fix="use one MTU at both ends: larger packets are dropped, not fragmented",
             )
 
 
-def _tenants(subject: Configured) -> Iterator[Finding]:
-    """With tenants, every server port is in one of their tables, and a server is whole where servers are isolated."""
+def _tenants(subject: ConfiguredFabric) -> Iterator[Finding]:
     fabric = subject.fabric
     if not fabric.demand.has_overlay:
         return
@@ -221,8 +233,8 @@ def _tenants(subject: Configured) -> Iterator[Finding]:
                 yield error(
                     "tenants",
                     where=f"{device.name} {port.port}",
-                    what=f'is in "{port.vrf}", which is no VRF of this fabric',
-                    fix="use a VRF that is there",
+                    what=f'is in "{port.vrf}", which is not a VRF of this fabric',
+                    fix="use an existing VRF",
                 )
     for server, tables in of_server.items():
         if fabric.demand.tenancy == "server" and len(tables) > 1:
@@ -230,18 +242,34 @@ def _tenants(subject: Configured) -> Iterator[Finding]:
             yield error(
                 "tenants",
                 where=server,
-                what=f"its ports are in several tables: {names}",
-                fix="put all rails of a server into one tenant's VRF",
+                what=f"its ports are in several VRFs: {names}",
+                fix="put all rails of a server into the VRF of one tenant",
             )
 
 
-CHECKS: tuple[Check[Configured], ...] = (
+CHECKS: tuple[Check[ConfiguredFabric], ...] = (
     Check(
-        name="devices", proves="every cable ends in a configured interface of its speed, at both ends", find=_devices
+        name="devices",
+        verifies="every cable ends in a configured interface of its speed, at both ends",
+        find=_devices,
     ),
-    Check(name="counts", proves="as many servers and switches are cabled as the fabric claims", find=_counts),
-    Check(name="unique", proves="no AS number, address, distinguisher or VNI is given twice", find=_unique),
-    Check(name="pools", proves="ranges of numbers and addresses do not overlap", find=_pools),
-    Check(name="mtu", proves="what servers send fits, encapsulated, into every link", find=_mtu),
-    Check(name="tenants", proves="every server port is in the table of its tenant, and of no other", find=_tenants),
+    Check(
+        name="counts",
+        verifies="the numbers of cabled servers and switches match the design",
+        find=_counts,
+    ),
+    Check(
+        name="unique",
+        verifies="AS numbers, addresses, route distinguishers and VNIs are unique",
+        find=_unique,
+    ),
+    Check(name="pools", verifies="pools of AS numbers and addresses do not overlap", find=_pools),
+    Check(
+        name="mtu", verifies="packets of the servers fit every link, with encapsulation", find=_mtu
+    ),
+    Check(
+        name="tenants",
+        verifies="every server port is in the VRF of its tenant",
+        find=_tenants,
+    ),
 )

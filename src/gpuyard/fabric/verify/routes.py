@@ -1,51 +1,69 @@
-"""Checks of the routes that BGP installs: reach, equal paths, valleys, waits in a circle, and what failures leave."""
+"""Checks of the routes that BGP installs: reachability, ECMP, valleys, PFC deadlock, failures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuyard.errors import Finding
 from gpuyard.fabric.verify.failures import Failed, Impact
-from gpuyard.fabric.verify.finding import Check, Finding, error, note, warning
+from gpuyard.fabric.verify.finding import Check, error, note, warning
 from gpuyard.fabric.verify.subject import Subject
+from gpuyard.topology.links import Link
 from gpuyard.units import RATIO, show
-
-__all__ = ["CHECKS"]
 
 
 def _sessions(subject: Subject) -> Iterator[Finding]:
-    """Both ends of every cable between switches agree."""
     if subject.configured is None:
         return
+    explained: set[Link] = set()
+    lost = subject.configured.lost_pairs_count
+    cut = f", and {lost:,} pairs of leaves have no route" if lost else ""
+    for cause in subject.configured.wrong_asns:
+        explained |= set(cause.links)
+        yield error(
+            "sessions",
+            where=cause.device,
+            what=f"has AS {cause.asn}, and all its neighbours expect AS {cause.expected_asn}:"
+            f" {len(cause.links):,} sessions stay down{cut}",
+            fix=f"set its AS number to {cause.expected_asn}",
+        )
     for session in subject.configured.dead:
-        yield error("sessions", where=str(session.link), what=session.why, fix=session.fix)
+        if session.link not in explained:
+            yield error("sessions", where=str(session.link), what=session.why, fix=session.fix)
 
 
 def _reach(subject: Subject) -> Iterator[Finding]:
-    """Every leaf has a route to every other."""
-    if subject.intact.lost_pairs_count:
+    healthy = subject.healthy
+    if healthy.lost_pairs_count:
         yield error(
             "reachability",
-            where=subject.intact.lost_pair,
-            what=f"no route; {subject.intact.lost_pairs_count:,} pairs of leaves have none",
+            where=healthy.lost_pair,
+            what=f"no route; {healthy.lost_pairs_count:,} pairs of leaves have none",
             fix="restore the missing links or sessions",
         )
-    elif subject.intact.least_width:
-        yield note("reachability", where="all leaves", what="each has a route to each other")
+    elif healthy.least_width:
+        yield note("reachability", where="all leaves", what="every leaf has a route to every other")
     elif sum(role == "leaf" for role in subject.network.roles) > 1:
         yield note(
             "reachability",
             where="all leaves",
-            what="no spines join them: traffic between rails goes through the servers (PXN, NVLink)",
+            what="no spines: traffic between rails goes through the servers (PXN, NVLink)",
         )
 
 
 def _ecmp(subject: Subject) -> Iterator[Finding]:
-    """Every uplink of a leaf is used."""
     network = subject.network
-    if not subject.intact.least_width:
+    width = subject.healthy.least_width
+    if not width:
         return
     ups = [
-        (sum(network.tiers[network.edge_node[edge]] > network.tiers[node] for edge in network.edges_of(node)), node)
+        (
+            sum(
+                network.tiers[network.edge_node[edge]] > network.tiers[node]
+                for edge in network.edges_of(node)
+            ),
+            node,
+        )
         for node in range(network.size)
         if network.demand_bits_per_s[node] > 0
     ]
@@ -55,117 +73,132 @@ def _ecmp(subject: Subject) -> Iterator[Finding]:
         yield error(
             "ecmp",
             where=network.names[node],
-            what=f"uses {limit} of {fewest} equal paths: multipath is limited to {limit}",
-            fix=f"allow {fewest} equal paths",
+            what=f"uses {limit} of {fewest} ECMP paths: multipath is limited to {limit}",
+            fix=f"allow {fewest} ECMP paths",
         )
-    elif subject.intact.least_width < fewest:
+    elif width < fewest:
         yield warning(
             "ecmp",
             where=network.names[node],
-            what=f"a leaf has only {subject.intact.least_width} equal paths to another, with {fewest} uplinks",
-            fix="spread every leaf's uplinks over the same spines, each with a way to every leaf",
+            what=f"a leaf has only {width} ECMP paths to another, with {fewest} uplinks",
+            fix="connect every leaf to the same spines, each with a route to every leaf",
         )
     else:
-        yield note(
-            "ecmp",
-            where="all leaves",
-            what=f"{subject.intact.least_width} equal paths to every other leaf, from the routes installed",
-        )
+        yield note("ecmp", where="all leaves", what=f"{width} ECMP paths to every other leaf")
 
 
 def _valley(subject: Subject) -> Iterator[Finding]:
-    """No route that came from above is sent up."""
-    way = subject.deadlock.valley
-    if way is not None:
+    valley = subject.deadlock.valley
+    if valley is not None:
         yield error(
             "valley",
-            where=way.switches[-2],
-            what=f"may send up what it learned from above: traffic may go {way}",
-            fix="mark routes with a community when they are sent down, and refuse marked routes when they are sent up",
+            where=valley.switches[-2],
+            what=f"may send up routes learned from above: traffic may take {valley}",
+            fix="set a community on routes sent down, and reject routes with it when sending up",
         )
 
 
 def _deadlock(subject: Subject) -> Iterator[Finding]:
-    """No buffers wait for each other in a circle."""
-    found = subject.deadlock
-    if found.circle is not None:
-        after = " and ".join(found.circle.failed) or "no failure at all"
+    result = subject.deadlock
+    if result.cycle is not None:
+        after = " and ".join(result.cycle.failed) or "no failure at all"
         yield error(
             "deadlock",
-            where=found.circle.switches[0],
-            what=f"after {after}, buffers wait in a circle: {found.circle}",
-            fix="stop routes that came from above from being sent up, so that traffic never bounces",
+            where=result.cycle.switches[0],
+            what=f"cyclic buffer dependency after {after}: {result.cycle}",
+            fix="reject routes from above when sending up, so that traffic never bounces",
         )
-    elif found.valley is not None:
-        bounces = f"; traffic bounces after {' and '.join(found.bounced)}" if found.bounced else ""
+    elif result.valley is not None:
+        bounces = ""
+        if result.bounced:
+            bounces = f"; traffic bounces after {' and '.join(result.bounced)}"
         yield warning(
             "deadlock",
-            where=found.valley.switches[-2],
-            what=f"no proof: policy permits a valley. None of {found.tried_count} states with up to two failures "
-            f"has a circle{bounces}",
-            fix="stop routes that came from above from being sent up: then there is none after any failures",
+            where=result.valley.switches[-2],
+            what="not proven: the policy permits a valley. None of"
+            f" {result.tried_count} states with up to two failures has a cycle{bounces}",
+            fix="reject routes from above when sending up: that excludes cycles after any failures",
         )
     else:
         yield note(
             "deadlock",
             where="all switches",
-            what="routes climb, then descend, after any failures: no buffers can wait in a circle",
+            what="routes are valley-free after any failures: no cyclic buffer dependency",
         )
 
 
 def _failures(subject: Subject) -> Iterator[Finding]:
-    """Any link or switch may fail: all leaves still reach each other, and enough bandwidth is left."""
     kinds: tuple[Failed, ...] = ("link", "spine", "core", "leaf")
     for kind in kinds:
         worst = subject.failures.worst(kind)
         if worst is None:
             continue
         yield from _impact(subject, kind, worst)
-        alike = sum(impact.alike_count for impact in subject.failures.impacts if impact.failed == kind)
-        before = subject.intact.capacity_ratio
+        alike = sum(
+            impact.alike_count for impact in subject.failures.impacts if impact.failed == kind
+        )
+        before = subject.healthy.capacity_ratio
         of = f" of {show(before, RATIO)}" if before < 1 else ""
-        what = f"{alike:,} such failures; after the worst, uniform traffic gets {show(worst.capacity_ratio, RATIO)}{of}"
+        left = show(worst.capacity_ratio, RATIO)
+        what = f"{alike:,} such failures; the worst leaves {left}{of} of uniform traffic"
         if kind == "leaf":
-            what += " between the other leaves; its servers lose the NICs on it"
+            what += " between the other leaves, and its servers lose the NICs on it"
         yield note("failures", where=f"any {kind}", what=what)
     if subject.failures.left_out_count:
         yield warning(
             "failures",
             where="links",
-            what=f"{subject.failures.left_out_count:,} were not looked at: too few switches are alike",
-            fix="mend what the other checks found, then verify again",
+            what=f"{subject.failures.left_out_count:,} failures were not computed:"
+            " too few switches are equivalent",
+            fix="fix the other findings, then verify again",
         )
 
 
 def _impact(subject: Subject, kind: Failed, worst: Impact) -> Iterator[Finding]:
-    """What is wrong after the worst failure of a kind."""
     if worst.lost_pairs_count:
-        yield error(
+        # A demand of one spine accepts that its loss, or that of its only link, cuts leaves off.
+        report = warning if subject.least_spines == 1 else error
+        yield report(
             "failures",
             where=worst.where,
-            what=f"if this {kind} fails, {worst.lost_pairs_count:,} pairs of leaves have no route ({worst.lost_pair})",
-            fix="give every leaf links to several spines",
+            what=f"if this {kind} fails, {worst.lost_pairs_count:,} pairs of leaves"
+            f" have no route ({worst.lost_pair})",
+            fix="connect every leaf to several spines",
         )
-    elif worst.capacity_ratio < _least(subject) * subject.intact.capacity_ratio - 1e-9:
+    elif worst.capacity_ratio < _least_ratio(subject) * subject.healthy.capacity_ratio - 1e-9:
         yield warning(
             "failures",
             where=worst.where,
-            what=f"if this {kind} fails, {worst.fullest} is asked for {show(worst.fullest_ratio, RATIO)}: what crosses "
-            f"it gets {show(worst.capacity_ratio, RATIO)}, and {show(subject.intact.capacity_ratio, RATIO)} now",
-            fix="use more spines with fewer parallel links to each, or weigh paths by their bandwidth",
+            what=f"if this {kind} fails, {worst.hottest} is loaded"
+            f" {show(worst.hottest_ratio, RATIO)}: traffic across it gets"
+            f" {show(worst.capacity_ratio, RATIO)},"
+            f" and {show(subject.healthy.capacity_ratio, RATIO)} without the failure",
+            fix="use more spines with fewer parallel links to each, or weighted ECMP",
         )
 
 
-def _least(subject: Subject) -> float:
-    """The share that a failure should leave: what the loss of one spine leaves, of as many as the policy wants."""
+def _least_ratio(subject: Subject) -> float:
+    # What losing one spine leaves, of the number that the policy requires.
     return 1 - 1 / subject.least_spines
 
 
 CHECKS: tuple[Check[Subject], ...] = (
-    Check(name="sessions", proves="every BGP session between switches can come up", find=_sessions),
-    Check(name="reachability", proves="every leaf has a route to every other leaf of its plane", find=_reach),
-    Check(name="ecmp", proves="every leaf uses all its uplinks toward every other leaf", find=_ecmp),
-    Check(name="valley", proves="policy lets no route go down and up again", find=_valley),
-    Check(name="deadlock", proves="no buffers can wait for each other in a circle", find=_deadlock),
-    Check(name="failures", proves="any link or switch may fail: routes and bandwidth are left", find=_failures),
+    Check(
+        name="sessions", verifies="every BGP session between switches can come up", find=_sessions
+    ),
+    Check(
+        name="reachability",
+        verifies="every leaf has a route to every other leaf of its plane",
+        find=_reach,
+    ),
+    Check(
+        name="ecmp", verifies="every leaf uses all its uplinks toward every other leaf", find=_ecmp
+    ),
+    Check(name="valley", verifies="the policy lets no route go down and up again", find=_valley),
+    Check(name="deadlock", verifies="there is no cyclic buffer dependency", find=_deadlock),
+    Check(
+        name="failures",
+        verifies="routes and bandwidth remain after any single failure of a link or switch",
+        find=_failures,
+    ),
 )

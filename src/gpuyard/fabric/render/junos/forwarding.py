@@ -1,4 +1,4 @@
-"""How Junos spreads packets over equal paths."""
+"""Junos load balancing over ECMP paths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from gpuyard.fabric.fabric import Device, Fabric
 
-__all__ = ["forwarding"]
-
 HASH = "set forwarding-options hash-key family inet"
 DLB = "set forwarding-options enhanced-hash-key ecmp-dlb"
 
 
 def forwarding(fabric: Fabric, device: Device) -> Iterator[str]:
-    """The hash, and dynamic balancing with the same numbers on every switch that has uplinks or parallel links."""
+    """Yield the hash key, and dynamic load balancing with the same settings on every switch."""
     balancing = fabric.lossless.balancing
     yield f"{HASH} layer-3"
     yield f"{HASH} layer-4"

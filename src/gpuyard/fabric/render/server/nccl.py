@@ -1,4 +1,4 @@
-"""NCCL: its environment, and the topology file that tells it which NIC belongs to which GPU."""
+"""NCCL environment variables, and a topology file that pairs GPUs with NICs."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Iterator
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.server.nic import rdma_name
 
-__all__ = ["nccl_environment", "nccl_topology"]
-
 OUT_OF_ORDER = ("adaptive", "per-packet", "spray")
 
 
 def nccl_environment(fabric: Fabric) -> str:
-    """Variables for every rank. The front end carries the bootstrap; its interface is for the operator to name."""
+    """Return the variables of every rank; the operator sets the frontend interface."""
     lossless = fabric.lossless
     names = ",".join(rdma_name(port.port) for port in fabric.servers[0].interfaces)
     lines = [
-        f"NCCL_IB_HCA=={names}",  # the second = asks for exact names
-        "NCCL_CROSS_NIC=0",  # a ring stays on its rail
-        "NCCL_PXN_DISABLE=0",  # what must change rails does so over NVLink
+        f"NCCL_IB_HCA=={names}",  # the second = means exact names
+        "NCCL_CROSS_NIC=0",  # rings stay on their rail
+        "NCCL_PXN_DISABLE=0",  # traffic changes rails over NVLink
         "NCCL_TOPO_FILE=/etc/nccl/topology.xml",
         "NCCL_SOCKET_IFNAME=${FRONTEND_INTERFACE:?name the interface of the front end}",
     ]
     if lossless.transport == "roce":
         lines += [f"NCCL_IB_TC={lossless.nic.traffic_class_byte}", "NCCL_IB_GID_INDEX=3"]
-        lines += ["NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=0"]  # more flows for the hash to spread
+        # More flows for ECMP to hash.
+        lines += ["NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=0"]
         if lossless.balancing.mode in OUT_OF_ORDER:
             lines.append("NCCL_IB_ADAPTIVE_ROUTING=1")
     return "\n".join(lines) + "\n"
 
 
 def nccl_topology(fabric: Fabric) -> str:
-    """A script that prints the topology file: bus numbers are the host's own, the pairing is the fabric's."""
+    """Return a script that prints the topology file with the bus numbers of its host."""
     groups = " ".join(f"{gpus}/{ports}" for gpus, ports in _rails(fabric))
     speed = round(fabric.demand.plane_bits_per_s / 1e6)
     return f"""\
 #!/bin/sh
 # Prints NCCL's topology file for this host: sh nccl-topology.sh > /etc/nccl/topology.xml
-# The GPUs and the NICs of a rail stand under one PCI bridge; bus numbers and NUMA nodes are read from the host.
+# GPUs and NICs of a rail share a PCI bridge; bus numbers and NUMA nodes are read from the host.
 set -e
 sys=${{SYSFS:-/sys}}
 rails="{groups}"
-buses=$(nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader | tr 'A-Z' 'a-z' | sed 's/^0000\\(....:\\)/\\1/')
+buses=$(nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader |
+  tr 'A-Z' 'a-z' | sed 's/^0000\\(....:\\)/\\1/')
 first() {{ echo "$1" | cut -d/ -f2 | cut -d, -f1 | cut -d: -f1; }}
 numa() {{ cat "$sys/class/net/$(first "$1")/device/numa_node"; }}
 pci() {{ echo "      <pci busid=\\"$1\\" class=\\"$2\\">$3</pci>"; }}
@@ -59,7 +59,8 @@ for node in $(for rail in $rails; do numa "$rail"; done | sort -nu); do
     done
     for pair in $(echo "${{rail##*/}}" | tr , ' '); do
       bus=$(basename "$(readlink -f "$sys/class/net/${{pair%%:*}}/device")")
-      pci "$bus" 0x020000 "<nic><net name=\\"${{pair##*:}}\\" port=\\"1\\" speed=\\"{speed}\\"/></nic>"
+      net="<net name=\\"${{pair##*:}}\\" port=\\"1\\" speed=\\"{speed}\\"/>"
+      pci "$bus" 0x020000 "<nic>$net</nic>"
     done
     echo "    </pci>"
   done
@@ -70,10 +71,14 @@ echo '</system>'
 
 
 def _rails(fabric: Fabric) -> Iterator[tuple[str, str]]:
-    """GPUs and NIC ports of each rail; where GPUs share a NIC, they share its bridge."""
+    # GPUs and NIC ports of each rail; GPUs that share a NIC share its bridge.
     demand, ports = fabric.demand, fabric.servers[0].interfaces
     for rail in range(demand.rails):
-        gpus = [gpu for gpu in range(demand.gpus_per_server) if gpu * demand.rails // demand.gpus_per_server == rail]
+        gpus = [
+            gpu
+            for gpu in range(demand.gpus_per_server)
+            if gpu * demand.rails // demand.gpus_per_server == rail
+        ]
         nics = [f"{port.port}:{rdma_name(port.port)}" for port in ports if port.rail == rail]
         if nics:
             yield ",".join(map(str, gpus)), ",".join(nics)

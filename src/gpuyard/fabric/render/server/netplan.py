@@ -1,16 +1,14 @@
-"""netplan: an address for each NIC, and a routing table of its own, so that a rail's answer leaves by its rail."""
+"""netplan: an address and a separate routing table per NIC, so that replies stay on their rail."""
 
 from __future__ import annotations
 
 from gpuyard.fabric.fabric import Device, Fabric, Interface
 
-__all__ = ["netplan"]
-
 FIRST_TABLE = 101
 
 
 def netplan(fabric: Fabric, device: Device) -> str:
-    """The file for one server; NICs are already named as the fabric names them."""
+    """Return the netplan file of one server; its NICs already have the fabric's names."""
     parts = ["network:\n  version: 2\n  renderer: networkd\n  ethernets:\n"]
     numbered = [port for port in device.interfaces if port.address]
     parts += [_nic(fabric, port, FIRST_TABLE + index) for index, port in enumerate(numbered)]
@@ -18,7 +16,6 @@ def netplan(fabric: Fabric, device: Device) -> str:
 
 
 def _nic(fabric: Fabric, port: Interface, table: int) -> str:
-    """One NIC: everything sent from its address goes to its own leaf."""
     address = (port.address or "").partition("/")[0]
     return f"""\
     {port.port}:

@@ -1,31 +1,36 @@
-"""The NIC's queues as commands: trust, marks, pauses and DCQCN, to agree with the switches."""
+"""Commands that configure trust, DSCP, PFC and DCQCN on NICs to match the switches."""
 
 from __future__ import annotations
 
 import math
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.lossless import Dcqcn
-
-__all__ = ["nic_commands", "rdma_name"]
+from gpuyard.fabric.lossless.nic import DcqcnConfig
 
 PRIORITIES = range(8)
+NIC_LABELS = {
+    "thor2": "Broadcom Thor 2",
+    "pollara": "AMD Pollara",
+    "unknown": "of a vendor that the demand does not name",
+}
 
 
 def rdma_name(port: str) -> str:
-    """The name that the RDMA device behind a port is given: gpu0_eth becomes gpu0_rdma."""
+    """Return the name of the RDMA device of a port: gpu0_rdma for gpu0_eth."""
     return port.replace("_eth", "_rdma") if "_eth" in port else f"{port}_rdma"
 
 
 def nic_commands(fabric: Fabric) -> str:
-    """A script for every server, run when the NICs are up: NVIDIA ConnectX with NVIDIA's own tools."""
+    """Return the QoS script of every server: NVIDIA's tools, or what to set with other tools."""
     nic = fabric.lossless.nic
+    if fabric.demand.nic_vendor != "connectx":
+        return _settings_to_make(fabric)
     paused = ",".join("1" if priority in nic.pfc_priorities else "0" for priority in PRIORITIES)
     pairs = " ".join(f"{port.port}:{rdma_name(port.port)}" for port in fabric.servers[0].interfaces)
     return f"""\
 #!/bin/sh
-# Queues of the NICs in a lossless fabric: run as root after each boot. `--firmware` also writes the NIC's own
-# settings for congestion control, which take effect after a reset of the NIC.
+# NIC queues for a lossless fabric: run as root after each boot. `--firmware` also writes congestion
+# control settings to the NIC, which take effect after a reset of the NIC.
 set -e
 for pair in {pairs}; do
   port=${{pair%%:*}}
@@ -45,15 +50,35 @@ for pair in {pairs}; do
   echo {nic.traffic_class_byte} > "/sys/class/infiniband/$name/tc/1/traffic_class"
   cma_roce_tos -d "$name" -t {nic.traffic_class_byte}
   if [ "$1" = --firmware ]; then
-    mlxconfig -y -d "$pci" set CNP_DSCP_P1={nic.cnp_dscp} CNP_802P_PRIO_P1={nic.cnp_priority} ROCE_CC_PRIO_MASK_P1=255
+    mlxconfig -y -d "$pci" set CNP_DSCP_P1={nic.cnp_dscp} CNP_802P_PRIO_P1={nic.cnp_priority} \\
+      ROCE_CC_PRIO_MASK_P1=255
     mlxconfig -y -d "$pci" set {_registers(nic.dcqcn)}
   fi
 done
 """
 
 
-def _registers(dcqcn: Dcqcn) -> str:
-    """The parameters of DCQCN in the units of the NIC's registers: microseconds and Mb/s."""
+def _settings_to_make(fabric: Fabric) -> str:
+    """A script that changes nothing and names the settings: these NICs have other tools."""
+    nic, vendor = fabric.lossless.nic, fabric.demand.nic_vendor
+    label = NIC_LABELS[vendor]
+    return f"""\
+#!/bin/sh
+# NIC queues for a lossless fabric. The NIC is {label}; gpuyard writes commands for NVIDIA
+# ConnectX only (--nic-vendor connectx). Make these settings with the vendor's own tool.
+cat >&2 <<'SETTINGS'
+nothing was changed: no commands for {label}; set on every NIC
+  trust:              {nic.trust}
+  RDMA traffic:       DSCP {nic.roce_dscp}, priority {nic.roce_priority}
+  notifications (CNP): DSCP {nic.cnp_dscp}, priority {nic.cnp_priority}
+  PFC:                priority {", ".join(map(str, sorted(nic.pfc_priorities)))} only
+  ECN:                enabled for priority {nic.roce_priority}
+SETTINGS
+exit 1
+"""
+
+
+def _registers(dcqcn: DcqcnConfig) -> str:
     values = {
         "CLAMP_TGT_RATE": int(dcqcn.clamp_tgt_rate),
         "CLAMP_TGT_RATE_AFTER_TIME_INC": int(dcqcn.clamp_tgt_rate_after_time_inc),

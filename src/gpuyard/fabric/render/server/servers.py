@@ -1,20 +1,18 @@
-"""Files of the servers: one netplan each; the rest is the same on all of them."""
+"""Files of the servers: one netplan each, and common NCCL and NIC files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render.files import File
 from gpuyard.fabric.render.server.nccl import nccl_environment, nccl_topology
 from gpuyard.fabric.render.server.netplan import netplan
 from gpuyard.fabric.render.server.nic import nic_commands
-
-__all__ = ["servers"]
+from gpuyard.fabric.render.switch_os import File
 
 
 def servers(fabric: Fabric) -> Iterator[File]:
-    """What the servers of a fabric are given."""
+    """Yield the files of the servers."""
     if fabric.demand.purpose == "backend":
         yield File(path="servers/nccl.env", text=nccl_environment(fabric))
         yield File(path="servers/nccl-topology.sh", text=nccl_topology(fabric))

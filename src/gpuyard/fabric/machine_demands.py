@@ -1,0 +1,82 @@
+"""Demands from machines of the catalog: the GPU backend, and frontend and storage fabrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuyard.catalog.machines import Machine
+from gpuyard.errors import InputError
+from gpuyard.fabric.demand import Demand, Pools, Purpose
+
+# Juniper's validated frontend fabrics are 3:1 with two spines; storage is non-blocking with two.
+SECONDARY_SPINES = 2
+SECONDARY_NICS = 2
+FRONTEND_RATIO = 3.0
+
+
+def servers_of(machine: Machine) -> int:
+    """Return the servers per machine: the trays of a rack, otherwise one."""
+    nics, rails = machine.network.nic_count, machine.network.rail_count
+    return max(1, nics // rails) if nics and rails else 1
+
+
+def demand_for(machine: Machine, machine_count: int) -> Demand:
+    """Return the backend demand of N machines, with rails and NICs from the catalog."""
+    rails, fabric = machine.network.rail_count, machine.network.fabric_bits_per_s
+    if rails is None or fabric is None or machine.chip_count < 1:
+        raise InputError.one(
+            "machine",
+            f"the catalog has no rails or fabric bandwidth for {machine.name}",
+            "set rails, gpus_per_server and nic_bits_per_s instead of a machine",
+        )
+    servers = servers_of(machine)
+    return Demand(
+        machine=machine.name,
+        server_count=machine_count * servers,
+        gpus_per_server=int(machine.chip_count) // servers,
+        rails=rails,
+        nic_bits_per_s=fabric / (servers * rails),
+        # Servers with AMD GPUs are sold with Broadcom, AMD and NVIDIA NICs.
+        nic_vendor="unknown" if (machine.chip or "").startswith("mi") else "connectx",
+    )
+
+
+def for_purpose(demand: Demand, purpose: Purpose) -> Demand:
+    """Return the demand with the NICs, ratio and spines that a purpose has by default."""
+    if purpose == "backend":
+        return replace(demand, purpose=purpose)
+    return replace(
+        demand,
+        purpose=purpose,
+        rails=SECONDARY_NICS,
+        min_spines=SECONDARY_SPINES,
+        oversubscription_ratio=FRONTEND_RATIO if purpose == "frontend" else 1.0,
+    )
+
+
+def secondary_fabrics(
+    backend: Demand, purpose: Purpose, nic_bits_per_s: float, nics: int = 2
+) -> Demand:
+    """Return the storage or frontend demand; each NIC has its own leaf, so that one may fail."""
+    if purpose == "backend":
+        raise InputError.one(
+            "purpose", "a backend is not a secondary fabric", "use storage or frontend"
+        )
+    return replace(
+        for_purpose(backend, purpose),
+        rails=nics,
+        nic_bits_per_s=nic_bits_per_s,
+        planes=1,
+        shape="auto",
+        spine_count=None,
+        links_per_pair=None,
+        servers_per_stripe=None,
+        uplink_bits_per_s=None,
+        leaf=None,
+        spine=None,
+        core=None,
+        tenancy="none",
+        tenants=(),
+        subflows=0,
+        pools=Pools(scheme=backend.pools.scheme),
+    )
