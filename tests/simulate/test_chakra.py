@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.app.simulate import read_traffic
 from gpuyard.errors import InputError
 from gpuyard.simulate.chakra import ChakraNode, read_chakra
-from gpuyard.simulate.flow import FlowSettings, simulate_flows
+from gpuyard.simulate.flow.flow_engine import simulate_flows
+from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.network import single_switch
 from gpuyard.simulate.replay import replay
-from gpuyard.simulate.traffic import Traffic
+from gpuyard.simulate.run_traffic import read_traffic
+from gpuyard.simulate.traffic import FlowSet
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
 ALL_REDUCE, REDUCE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, BARRIER = 0, 1, 2, 6, 7, 9
@@ -45,20 +46,39 @@ def attribute(name: str, value: bytes) -> bytes:
 
 
 def node(
-    number: int, kind: int, after: Iterable[int] = (), *, duration_us: int = 0, packed: bool = True, **more: bytes
+    number: int,
+    kind: int,
+    after: Iterable[int] = (),
+    *,
+    duration_us: int = 0,
+    packed: bool = True,
+    **more: bytes,
 ) -> bytes:
     waits = b"".join(map(varint, after))
     deps = text(5, waits) if packed else b"".join(whole(5, each) for each in after)
-    body = whole(1, number) + text(2, f"node {number}") + whole(3, kind) + deps + whole(7, duration_us)
+    body = (
+        whole(1, number) + text(2, f"node {number}") + whole(3, kind) + deps + whole(7, duration_us)
+    )
     return body + b"".join(attribute(name, value) for name, value in more.items())
 
 
 def collective(
-    number: int, kind: int, size: int, after: Iterable[int] = (), group: str = "", duration_us: int = 900
+    number: int,
+    kind: int,
+    size: int,
+    after: Iterable[int] = (),
+    group: str = "",
+    duration_us: int = 900,
 ) -> bytes:
     named = {"pg_name": text(29, group)} if group else {}
     return node(
-        number, COLLECTIVE, after, duration_us=duration_us, comm_type=whole(9, kind), comm_size=whole(9, size), **named
+        number,
+        COLLECTIVE,
+        after,
+        duration_us=duration_us,
+        comm_type=whole(9, kind),
+        comm_size=whole(9, size),
+        **named,
     )
 
 
@@ -66,14 +86,16 @@ def trace(*nodes: bytes) -> bytes:
     return b"".join(varint(len(each)) + each for each in (text(1, "0.0.4"), *nodes))
 
 
-def replayed(*ranks: bytes) -> Traffic:
+def replayed(*ranks: bytes) -> FlowSet:
     return replay([read_chakra(each) for each in ranks]).traffic
 
 
-def time_s(traffic: Traffic, hosts: int) -> float:
+def time_s(traffic: FlowSet, hosts: int) -> float:
     """Over one switch without delays or headers."""
     network = single_switch(hosts, rate_bits_per_s=RATE_BITS_PER_S, delay_s=0.0)
-    return simulate_flows(network, traffic, FlowSettings(header_bytes=0, store_and_forward=False)).outcome.duration_s
+    return simulate_flows(
+        network, traffic, FlowSettings(header_bytes=0, store_and_forward=False)
+    ).outcome.duration_s
 
 
 def ring_s(size: float, ranks: int, times: int = 2) -> float:
@@ -83,13 +105,26 @@ def ring_s(size: float, ranks: int, times: int = 2) -> float:
 def test_the_fields_of_a_node_are_read() -> None:
     (first, second) = read_chakra(
         trace(
-            node(7, COMPUTE, [3, 5], duration_us=12, packed=False, is_cpu_op=whole(27, 1), skew=whole(17, 3)),
             node(
-                8, SEND, [7], comm_dst=whole(7, 3), comm_tag=whole(7, -2), comm_size=whole(13, 2**40),
+                7,
+                COMPUTE,
+                [3, 5],
+                duration_us=12,
+                packed=False,
+                is_cpu_op=whole(27, 1),
+                skew=whole(17, 3),
+            ),
+            node(
+                8,
+                SEND,
+                [7],
+                comm_dst=whole(7, 3),
+                comm_tag=whole(7, -2),
+                comm_size=whole(13, 2**40),
                 weight=varint(3 << 3 | 1) + struct.pack("<d", 2.5),
             ),
         )
-    )  # fmt: skip
+    )
     assert first == ChakraNode(id=7, name="node 7", kind="compute", after=(3, 5), duration_s=12e-6)
     assert (second.kind, second.peer, second.tag, second.size_bytes) == ("send", 3, -2, 2**40)
     assert second.duration_s == 0.0  # the simulation tells how long it takes
@@ -116,7 +151,9 @@ def test_computation_comes_before_and_between() -> None:
         node(5, COMPUTE, [4], duration_us=30),
     )
     made = replay([read_chakra(one)] * 4)
-    assert time_s(made.traffic, 4) == pytest.approx(150e-6 + ring_s(4e6, 4) + ring_s(4e6, 4, times=1), rel=1e-6)
+    assert time_s(made.traffic, 4) == pytest.approx(
+        150e-6 + ring_s(4e6, 4) + ring_s(4e6, 4, times=1), rel=1e-6
+    )
     assert made.tail_s == pytest.approx(30e-6)
     assert made.marker_count == 0
 
@@ -134,15 +171,24 @@ def test_the_last_rank_to_come_holds_all_up() -> None:
 def test_groups_run_beside_each_other() -> None:
     ranks = [trace(collective(0, ALL_REDUCE, 4_000_000, group=f"{rank // 2}")) for rank in range(4)]
     made = replayed(*ranks)
-    assert {(int(a), int(b)) for a, b in zip(made.source, made.target, strict=True)} == {(0, 1), (1, 0), (2, 3), (3, 2)}
+    assert {(int(a), int(b)) for a, b in zip(made.source, made.target, strict=True)} == {
+        (0, 1),
+        (1, 0),
+        (2, 3),
+        (3, 2),
+    }
     assert time_s(made, 4) == pytest.approx(ring_s(4e6, 2), rel=1e-6)
 
 
 def test_a_send_and_what_follows_its_receipt() -> None:
-    sender = trace(node(0, SEND, comm_dst=whole(7, 1), comm_tag=whole(7, 5), comm_size=whole(9, 1_000_000)))
+    sender = trace(
+        node(0, SEND, comm_dst=whole(7, 1), comm_tag=whole(7, 5), comm_size=whole(9, 1_000_000))
+    )
     receiver = trace(
         node(0, RECEIVE, comm_src=whole(7, 0), comm_tag=whole(7, 5), comm_size=whole(9, 1_000_000)),
-        node(1, SEND, [0], comm_dst=whole(7, 2), comm_tag=whole(7, 0), comm_size=whole(9, 1_000_000)),
+        node(
+            1, SEND, [0], comm_dst=whole(7, 2), comm_tag=whole(7, 0), comm_size=whole(9, 1_000_000)
+        ),
     )
     last = trace(node(0, RECEIVE, comm_src=whole(7, 1), comm_tag=whole(7, 0)))
     assert time_s(replayed(sender, receiver, last), 3) == pytest.approx(2 * 1e6 / 50e9, rel=1e-6)
@@ -171,18 +217,45 @@ def test_a_barrier_sends_almost_nothing() -> None:
         ((trace(),), "no nodes"),
         ((trace(node(1, COMPUTE)),), "nothing is sent"),
         ((trace(collective(0, ALL_REDUCE, 8)),), "only rank 0"),
-        ((trace(collective(0, ALL_REDUCE, 8)), trace(collective(0, ALL_REDUCE, 16))), "ranks differ in it"),
+        (
+            (trace(collective(0, ALL_REDUCE, 8)), trace(collective(0, ALL_REDUCE, 16))),
+            "ranks differ in it",
+        ),
         ((trace(collective(0, REDUCE, 8)),) * 2, "collective type 1"),
-        ((trace(collective(0, ALL_REDUCE, 8), collective(1, ALL_REDUCE, 8)), trace(collective(0, ALL_REDUCE, 8))),
-         "different numbers"),
+        (
+            (
+                trace(collective(0, ALL_REDUCE, 8), collective(1, ALL_REDUCE, 8)),
+                trace(collective(0, ALL_REDUCE, 8)),
+            ),
+            "different numbers",
+        ),
         ((trace(collective(0, ALL_REDUCE, 8, [9])),) * 2, "waits for node 9"),
-        ((trace(collective(0, ALL_REDUCE, 8, [1]), collective(1, ALL_REDUCE, 8, [0])),) * 2, "in a circle"),
-        ((trace(node(0, SEND, comm_dst=whole(7, 1))), trace(node(0, COMPUTE))), "1 sends and 0 receives"),
+        (
+            (trace(collective(0, ALL_REDUCE, 8, [1]), collective(1, ALL_REDUCE, 8, [0])),) * 2,
+            "dependency cycle",
+        ),
+        (
+            (trace(node(0, SEND, comm_dst=whole(7, 1))), trace(node(0, COMPUTE))),
+            "1 sends and 0 receives",
+        ),
         ((trace(node(0, SEND, comm_dst=whole(7, 7))),), "no such pair"),
-        ((trace(node(0, COLLECTIVE, comm_type=whole(9, 0), comm_size=whole(9, 8),
-                     involved_dim=text(28, text(1, bytes([1, 0]))))),) * 2, "some dimensions"),
+        (
+            (
+                trace(
+                    node(
+                        0,
+                        COLLECTIVE,
+                        comm_type=whole(9, 0),
+                        comm_size=whole(9, 8),
+                        involved_dim=text(28, text(1, bytes([1, 0]))),
+                    )
+                ),
+            )
+            * 2,
+            "some dimensions",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_told(ranks: tuple[bytes, ...], what: str) -> None:
     with pytest.raises(InputError) as caught:
         replayed(*ranks)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.flow import FlowSettings, simulate_flows
+from gpuyard.simulate.flow.flow_engine import simulate_flows
+from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.msccl import read_msccl
 from gpuyard.simulate.network import single_switch
 
@@ -37,13 +38,21 @@ def test_a_ring_sends_what_a_ring_all_reduce_sends() -> None:
     waits = np.diff(traffic.after_index)
     assert np.count_nonzero(waits == 0) == 4  # the first message of each
     network = single_switch(4, rate_bits_per_s=400e9, delay_s=0.0)
-    done = simulate_flows(network, traffic, FlowSettings(header_bytes=0, store_and_forward=False)).outcome
-    assert done.duration_s == pytest.approx(6 * 1e6 / 50e9, rel=1e-3)  # six steps, one after the other
+    done = simulate_flows(
+        network, traffic, FlowSettings(header_bytes=0, store_and_forward=False)
+    ).outcome
+    assert done.duration_s == pytest.approx(
+        6 * 1e6 / 50e9, rel=1e-3
+    )  # six steps, one after the other
 
 
 def test_local_steps_hand_on_what_they_wait_for() -> None:
-    first = block(step("r"), send=-1, receive=1) + block(step("nop", (0, 0)), step("s"), send=1, number=1)
-    made = read_msccl(algorithm(first, block(step("s"), send=0) + block(step("r"), receive=0, number=1)), 2e6)
+    first = block(step("r"), send=-1, receive=1) + block(
+        step("nop", (0, 0)), step("s"), send=1, number=1
+    )
+    made = read_msccl(
+        algorithm(first, block(step("s"), send=0) + block(step("r"), receive=0, number=1)), 2e6
+    )
     order = {int(source): number for number, source in enumerate(made.traffic.source)}
     index, after = made.traffic.after_index, made.traffic.after
     own = order[0]
@@ -51,7 +60,9 @@ def test_local_steps_hand_on_what_they_wait_for() -> None:
 
 
 def test_chunks_share_the_size() -> None:
-    made = read_msccl(algorithm(block(step("s", count=2), send=1), block(step("r", count=2), receive=0)), 10e6)
+    made = read_msccl(
+        algorithm(block(step("s", count=2), send=1), block(step("r", count=2), receive=0)), 10e6
+    )
     assert made.traffic.size_bytes.tolist() == [10_000_000]
 
 
@@ -65,7 +76,10 @@ def test_chunks_share_the_size() -> None:
         (algorithm(block(step("s"), send=1)), "1 sends and 0 receives"),
         (algorithm(block(step("s"), send=5)), "a peer beyond the 2 GPUs"),
         (algorithm(block(step("nop"))), "nothing is sent"),
-        (algorithm(block(step("s", (7, 0)), send=1), block(step("r"), receive=0)), "waits for tb 7 step 0"),
+        (
+            algorithm(block(step("s", (7, 0)), send=1), block(step("r"), receive=0)),
+            "waits for tb 7 step 0",
+        ),
         (RING.replace('ngpus="4"', 'ngpus="four"'), 'ngpus is "four"'),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpuyard.simulate.result import Outcome, jain_index, max_mean_ratio
+from gpuyard.simulate.result import FlowOutcome, jain_index, max_mean_ratio
 
 LOADS = arrays(np.float64, st.integers(1, 40), elements=st.floats(0, 1e9))
 
@@ -27,10 +27,13 @@ def test_equal_loads_are_fair_and_one_load_is_not() -> None:
 
 
 def test_times_leave_out_what_did_not_finish() -> None:
-    outcome = Outcome(
-        began_s=np.array([0.0, 1.0, 0.0]), finish_s=np.array([2.0, 5.0, np.nan]), size_bytes=np.array([20, 40, 1]),
-        link_bytes=np.array([50.0]), link_rate_bytes_per_s=np.array([20.0]),
-    )  # fmt: skip
+    outcome = FlowOutcome(
+        began_s=np.array([0.0, 1.0, 0.0]),
+        finish_s=np.array([2.0, 5.0, np.nan]),
+        size_bytes=np.array([20, 40, 1]),
+        link_bytes=np.array([50.0]),
+        link_rate_bytes_per_s=np.array([20.0]),
+    )
     assert outcome.duration_s == 5.0
     assert outcome.unfinished_count == 1
     assert outcome.mean_completion_s == 3.0

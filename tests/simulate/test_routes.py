@@ -9,20 +9,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.network import Network, fat_tree, from_topology, leaf_spine, network_of, single_switch
-from gpuyard.simulate.routes import Routes, flow_hash, flow_paths, next_links, routes_of, switch_salts
-from gpuyard.simulate.traffic import Traffic, all_to_all, traffic_of
-from gpuyard.topology import End, Link, Node, Port, Topology
+from gpuyard.simulate.network import (
+    Network,
+    fat_tree,
+    from_topology,
+    leaf_spine,
+    network_of,
+    single_switch,
+)
+from gpuyard.simulate.routes import (
+    Routes,
+    flow_hash,
+    flow_paths,
+    next_links,
+    routes_of,
+    switch_salts,
+)
+from gpuyard.simulate.traffic import FlowSet, all_to_all, traffic_of
+from gpuyard.topology.links import End, Link
+from gpuyard.topology.nodes import Node, Port
+from gpuyard.topology.topology import Topology
 
 FAT = fat_tree(16, rate_bits_per_s=400e9, delay_s=1e-6)
 SPINES = leaf_spine(12, hosts_per_leaf=4, spines=3, rate_bits_per_s=400e9, delay_s=1e-6)
 
 
-def _paths(network: Network, routes: Routes, traffic: Traffic, seed: int = 1) -> npt.NDArray[np.int32]:
-    return flow_paths(routes, traffic.source, traffic.target, flow_hash(traffic), switch_salts(network, seed))
+def _paths(
+    network: Network, routes: Routes, traffic: FlowSet, seed: int = 1
+) -> npt.NDArray[np.int32]:
+    port = np.zeros(traffic.flow_count, dtype=np.int32)
+    return flow_paths(
+        routes,
+        traffic.source,
+        traffic.target,
+        flow_hash(traffic),
+        switch_salts(network, seed),
+        port,
+    )
 
 
-def _check(network: Network, traffic: Traffic, paths: npt.NDArray[np.int32]) -> None:
+def _check(network: Network, traffic: FlowSet, paths: npt.NDArray[np.int32]) -> None:
     for flow, path in enumerate(paths):
         links = path[path >= 0]
         assert network.link_from[links[0]] == traffic.source[flow]
@@ -32,7 +58,9 @@ def _check(network: Network, traffic: Traffic, paths: npt.NDArray[np.int32]) -> 
         assert np.all(np.diff(np.sign(climb)) <= 0), "up, then down"
 
 
-@pytest.mark.parametrize("network", [FAT, SPINES, single_switch(4, rate_bits_per_s=1e9, delay_s=0.0)])
+@pytest.mark.parametrize(
+    "network", [FAT, SPINES, single_switch(4, rate_bits_per_s=1e9, delay_s=0.0)]
+)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_pair_has_a_path_that_climbs_and_descends(network: Network, seed: int) -> None:
     traffic = all_to_all(network.host_count, 1)
@@ -69,11 +97,20 @@ def test_switches_that_hash_alike_use_less_of_the_network() -> None:
     network = fat_tree(128, rate_bits_per_s=400e9, delay_s=1e-6)
     routes, traffic = routes_of(network), traffic_of([0] * 400, [127] * 400, 1)
     used = [
-        len(np.unique(flow_paths(
-            routes, traffic.source, traffic.target, flow_hash(traffic), switch_salts(network, 1, polarised=alike)
-        )))
+        len(
+            np.unique(
+                flow_paths(
+                    routes,
+                    traffic.source,
+                    traffic.target,
+                    flow_hash(traffic),
+                    switch_salts(network, 1, polarised=alike),
+                    np.zeros(400, dtype=np.int32),
+                )
+            )
+        )
         for alike in (False, True)
-    ]  # fmt: skip
+    ]
     assert used[1] < used[0]
 
 
@@ -104,28 +141,43 @@ def test_no_way_is_wrong_input() -> None:
 
 def test_a_ring_of_switches_has_no_up_down_routes_but_shortest_ones() -> None:
     count = 5
-    ends = [(i, count + i) for i in range(count)] + [(count + i, count + (i + 1) % count) for i in range(count)]
+    ends = [(i, count + i) for i in range(count)] + [
+        (count + i, count + (i + 1) % count) for i in range(count)
+    ]
     ring = network_of(
-        tier=np.array([0] * count + [1] * count, dtype=np.int8), ends=np.array(ends, dtype=np.int32),
-        rate_bits_per_s=np.full(2 * count, 1e9), delay_s=np.zeros(2 * count),
+        tier=np.array([0] * count + [1] * count, dtype=np.int8),
+        ends=np.array(ends, dtype=np.int32),
+        rate_bits_per_s=np.full(2 * count, 1e9),
+        delay_s=np.zeros(2 * count),
         names=tuple(f"{kind}{i}" for kind in ("h", "s") for i in range(count)),
-    )  # fmt: skip
+    )
     traffic = traffic_of([0, 0], [1, 2], 1)
-    assert np.count_nonzero(_paths(ring, routes_of(ring, up_down=False), traffic) >= 0, axis=1).tolist() == [3, 4]
+    assert np.count_nonzero(
+        _paths(ring, routes_of(ring, up_down=False), traffic) >= 0, axis=1
+    ).tolist() == [3, 4]
     with pytest.raises(InputError, match="no route from host 0 to host 2"):
         _paths(ring, routes_of(ring), traffic)  # one hop between equals is allowed, two are not
 
 
 def test_hosts_of_one_server_use_the_switch_inside() -> None:
     ports = tuple(Port(name=f"gpu{rail}", rail=rail) for rail in range(2))
-    nodes = [Node(name=f"server-{i}", role="server", ports=ports) for i in range(2)] + [Node(name="leaf", role="leaf")]
+    nodes = [Node(name=f"server-{i}", role="server", ports=ports) for i in range(2)] + [
+        Node(name="leaf", role="leaf")
+    ]
     links = [
-        Link(a=End(node=f"server-{i}", port=f"gpu{rail}"), b=End(node="leaf", port=f"p{i}{rail}"),
-             speed_bits_per_s=4e11, cable_m=1.0)
-        for i in range(2) for rail in range(2)
-    ]  # fmt: skip
+        Link(
+            a=End(node=f"server-{i}", port=f"gpu{rail}"),
+            b=End(node="leaf", port=f"p{i}{rail}"),
+            speed_bits_per_s=4e11,
+            cable_m=1.0,
+        )
+        for i in range(2)
+        for rail in range(2)
+    ]
     network = from_topology(
-        Topology(nodes=tuple(nodes), links=tuple(links)), port_delay_s=0.0, scale_up_bits_per_s=3.6e12
+        Topology(nodes=tuple(nodes), links=tuple(links)),
+        port_delay_s=0.0,
+        scale_up_bits_per_s=3.6e12,
     )
     paths = _paths(network, routes_of(network), traffic_of([0, 0], [1, 2], 1))
     assert network.names[network.link_to[paths[0, 0]]] == "server-0 scale-up"

@@ -5,46 +5,50 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuyard.simulate.collectives import Call, collective_traffic, grid_of
+from gpuyard.simulate.collectives.compile import CollectiveCall, collective_traffic, grid_of
 from gpuyard.simulate.collectives.rounds import rounds_of
 from gpuyard.simulate.drawing import device_names, topology_of
-from gpuyard.simulate.flow import FlowSettings, rail_network, simulate_flows
+from gpuyard.simulate.flow.flow_engine import simulate_flows
+from gpuyard.simulate.flow.rails import rail_network
+from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.loads import message_count, round_bytes
 from gpuyard.simulate.network import Network, fat_tree, leaf_spine, single_switch
-from gpuyard.simulate.packet import simulate_packets
-from gpuyard.simulate.summary import fabric_links, hottest_links, summary_of
+from gpuyard.simulate.packet.packet_engine import simulate_packets
+from gpuyard.simulate.summary import RunInfo, fabric_links, hottest_links, summary_of
 from gpuyard.simulate.traffic import incast, permutation, traffic_of
 
 RATE, DELAY = 400e9, 1e-6
-WORDS = {"words": ("n", "t"), "balancing": "ecmp", "congestion_control": "none", "seed": 1, "events": 1}
+RUN = RunInfo(network="n", traffic="t", balancing="ecmp")
 
 
 def rails() -> Network:
-    return rail_network(4, 4, nic_bits_per_s=RATE, scale_up_bits_per_s=3.6e12, servers_per_leaf=2, spines=2)
+    return rail_network(
+        4, 4, nic_bits_per_s=RATE, scale_up_bits_per_s=3.6e12, servers_per_leaf=2, spines=2
+    )
 
 
 def test_flows_know_no_packets() -> None:
     network = fat_tree(16, rate_bits_per_s=RATE, delay_s=DELAY)
     found = simulate_flows(network, permutation(16, 1 << 20, seed=1), FlowSettings())
-    told = summary_of(network, found.outcome, None, **WORDS)  # type: ignore[arg-type]
-    assert (told.engine, told.flows, told.completed) == ("flow", 16, 16)
-    assert told.drops is told.pauses is told.marks is told.buffer_peak_bytes is None
-    assert told.fct_p50_s is not None
-    assert told.fct_mean_s is not None
-    assert told.fct_max_s == pytest.approx(told.completion_s)
-    assert told.fct_p50_s <= (told.fct_p99_s or 0.0) <= told.fct_max_s  # type: ignore[operator]
+    summary = summary_of(network, found.outcome, None, RUN, events=1)
+    assert (summary.engine, summary.flows, summary.completed) == ("flow", 16, 16)
+    assert summary.drops is summary.pauses is summary.marks is summary.buffer_peak_bytes is None
+    assert summary.fct_p50_s is not None
+    assert summary.fct_mean_s is not None
+    assert summary.fct_max_s == pytest.approx(summary.completion_s)
+    assert summary.fct_p50_s <= (summary.fct_p99_s or 0.0) <= summary.fct_max_s  # type: ignore[operator]
 
 
 def test_packets_of_an_incast_pause_and_fill_the_last_link() -> None:
     network = single_switch(8, rate_bits_per_s=RATE, delay_s=DELAY)
     found = simulate_packets(network, incast(8, 1 << 20))
-    told = summary_of(network, found.outcome, found, **WORDS)  # type: ignore[arg-type]
-    assert told.engine == "packet"
-    assert told.drops == 0
-    assert told.pauses
-    assert told.buffer_peak_bytes
-    assert told.hottest[0].link == "leaf0 → host0"
-    assert told.hottest[0].utilisation_ratio > 0.9
+    summary = summary_of(network, found.outcome, found, RUN, events=1)
+    assert summary.engine == "packet"
+    assert summary.drops == 0
+    assert summary.pauses
+    assert summary.buffer_peak_bytes
+    assert summary.hottest[0].link == "leaf0 → host0"
+    assert summary.hottest[0].utilisation_ratio > 0.9
 
 
 def test_a_flow_that_never_ends_is_counted() -> None:
@@ -53,8 +57,8 @@ def test_a_flow_that_never_ends_is_counted() -> None:
     finish = found.outcome.finish_s.copy()
     finish[1] = np.nan
     object.__setattr__(found.outcome, "finish_s", finish)
-    told = summary_of(network, found.outcome, None, **WORDS)  # type: ignore[arg-type]
-    assert (told.flows, told.completed) == (2, 1)
+    summary = summary_of(network, found.outcome, None, RUN, events=1)
+    assert (summary.flows, summary.completed) == (2, 1)
 
 
 def test_balance_is_that_of_links_between_switches() -> None:
@@ -78,7 +82,7 @@ def test_links_inside_servers_are_no_hot_links() -> None:
 def test_rounds_load_links_as_their_messages_do(algorithm: str, balance: str) -> None:
     network = rails()
     settings = FlowSettings(balance=balance, header_bytes=0)  # type: ignore[arg-type]
-    call = Call(collective="all-reduce", algorithm=algorithm, size_bytes=16e6)  # type: ignore[arg-type]
+    call = CollectiveCall(collective="all-reduce", algorithm=algorithm, size_bytes=16e6)  # type: ignore[arg-type]
     carried = round_bytes(network, rounds_of(call, grid_of(network)), settings)
     flows = simulate_flows(network, collective_traffic(call, network), settings)
     assert carried is not None
@@ -87,12 +91,15 @@ def test_rounds_load_links_as_their_messages_do(algorithm: str, balance: str) ->
         assert carried == pytest.approx(flows.outcome.link_bytes, rel=1e-3, abs=100.0)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "rail-ring", "hierarchical", "tree", "halving", "nvls"])
+@pytest.mark.parametrize(
+    "algorithm", ["ring", "rail-ring", "hierarchical", "tree", "halving", "nvls"]
+)
 def test_the_count_of_messages_is_about_right(algorithm: str) -> None:
     network = rails()
-    call = Call(collective="all-reduce", algorithm=algorithm, size_bytes=16e6)  # type: ignore[arg-type]
-    told, real = message_count(call, grid_of(network)), collective_traffic(call, network).flow_count
-    assert real / 3 <= told <= 3 * real
+    call = CollectiveCall(collective="all-reduce", algorithm=algorithm, size_bytes=16e6)  # type: ignore[arg-type]
+    estimate = message_count(call, grid_of(network))
+    real = collective_traffic(call, network).flow_count
+    assert real / 3 <= estimate <= 3 * real
 
 
 def test_a_fat_tree_is_drawn_in_pods() -> None:

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from gpuyard.simulate.summary import Summary
+from gpuyard.simulate.summary import NetworkSummary
 from gpuyard.simulate.sweep import Axes, SweepRow, cases, spreads
 
 
-def summary(seed: int, completion_s: float, balancing: str = "ecmp") -> Summary:
-    return Summary(
-        network="n", traffic="t", engine="flow", balancing=balancing, congestion_control="none", seed=seed, hosts=4,
-        flows=4, completed=4, completion_s=completion_s, total_bytes=1.0, bus_bytes_per_s=1.0 / completion_s,
-    )  # fmt: skip
+def summary(seed: int, completion_s: float, balancing: str = "ecmp") -> NetworkSummary:
+    return NetworkSummary(
+        network="n",
+        traffic="t",
+        engine="flow",
+        balancing=balancing,
+        congestion_control="none",
+        seed=seed,
+        hosts=4,
+        flows=4,
+        completed=4,
+        completion_s=completion_s,
+        total_bytes=1.0,
+        bus_bytes_per_s=1.0 / completion_s,
+    )
 
 
 def row(seed: int, completion_s: float | None, balancing: str = "ecmp") -> SweepRow:
     made = None if completion_s is None else summary(seed, completion_s, balancing)
-    return SweepRow(design="d", size_bytes=1e6, channels=1, seed=seed, summary=made, infeasible=None if made else "no")
+    return SweepRow(
+        design="d",
+        size_bytes=1e6,
+        channels=1,
+        seed=seed,
+        summary=made,
+        infeasible=None if made else "no",
+    )
 
 
 def test_every_combination_is_there_once() -> None:
-    axes = Axes(designs=("a", "b"), sizes_bytes=(1.0, 2.0), balancings=("ecmp", "spray"), seeds=(1, 2, 3))
+    axes = Axes(
+        designs=("a", "b"), sizes_bytes=(1.0, 2.0), balancings=("ecmp", "spray"), seeds=(1, 2, 3)
+    )
     made = cases(axes)
     assert len(made) == len(set(made)) == 2 * 2 * 2 * 3
     assert [case.seed for case in made[:3]] == [1, 2, 3]

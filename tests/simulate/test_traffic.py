@@ -13,7 +13,9 @@ from gpuyard.simulate.traffic import all_to_all, incast, permutation, traffic_of
 
 @settings(max_examples=20, deadline=None)
 @given(hosts=st.integers(2, 300), seed=st.integers(0, 2**32))
-def test_in_a_permutation_everyone_sends_and_receives_once_and_not_to_itself(hosts: int, seed: int) -> None:
+def test_in_a_permutation_everyone_sends_and_receives_once_and_not_to_itself(
+    hosts: int, seed: int
+) -> None:
     traffic = permutation(hosts, 4096, seed=seed)
     assert sorted(traffic.source) == sorted(traffic.target) == list(range(hosts))
     assert np.all(traffic.source != traffic.target)
@@ -23,7 +25,11 @@ def test_in_a_permutation_everyone_sends_and_receives_once_and_not_to_itself(hos
 
 def test_all_to_all_holds_every_pair_once() -> None:
     traffic = all_to_all(7, 10)
-    assert len({*zip(traffic.source.tolist(), traffic.target.tolist(), strict=True)}) == 42 == traffic.flow_count
+    assert (
+        len({*zip(traffic.source.tolist(), traffic.target.tolist(), strict=True)})
+        == 42
+        == traffic.flow_count
+    )
     assert traffic.total_bytes == 420
 
 
@@ -34,7 +40,9 @@ def test_an_incast_has_one_target_and_no_sender_twice() -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    traffic = traffic_of([0, 1, 2], [9, 1, 0], [1, 1, 0], start_s=[0.0, 0.0, -1.0], after=((), (5,), ()))
+    traffic = traffic_of(
+        [0, 1, 2], [9, 1, 0], [1, 1, 0], start_s=[0.0, 0.0, -1.0], after=((), (5,), ())
+    )
     with pytest.raises(InputError) as caught:
         traffic.check(4)
     told = str(caught.value)

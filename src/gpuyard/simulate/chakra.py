@@ -1,7 +1,8 @@
-"""Chakra execution traces (MLCommons, `name.RANK.et`): what one rank computes, sends and waits for.
+"""Chakra execution traces (MLCommons, `name.RANK.et`): compute, sends and dependencies per rank.
 
-A file is a row of protobuf messages, each after its length: one of metadata, then the nodes (mlcommons/chakra,
-schema/protobuf/et_def.proto). Only the fields that a replay needs are read; others are skipped, as protobuf has it.
+A file is a row of protobuf messages, each after its length: one of metadata, then the nodes
+(mlcommons/chakra, schema/protobuf/et_def.proto). Only the fields that a replay needs are read;
+others are skipped, as protobuf has it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,24 @@ from typing import Literal
 
 from gpuyard.errors import InputError
 
-__all__ = ["ChakraNode", "Kind", "read_chakra"]
-
 Kind = Literal["other", "compute", "send", "receive", "collective"]
-KINDS: dict[int, Kind] = {2: "compute", 3: "compute", 4: "compute", 5: "send", 6: "receive", 7: "collective"}
-NODE_ID, NODE_NAME, NODE_TYPE, NODE_CONTROL, NODE_DATA, NODE_DURATION, NODE_ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
+KINDS: dict[int, Kind] = {
+    2: "compute",
+    3: "compute",
+    4: "compute",
+    5: "send",
+    6: "receive",
+    7: "collective",
+}
+NODE_ID, NODE_NAME, NODE_TYPE, NODE_CONTROL, NODE_DATA, NODE_DURATION, NODE_ATTRIBUTE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    10,
+)
 ATTRIBUTE_NAME, DOUBLE, FLOAT, TEXT, FLAGS = 1, 3, 5, 29, 28
 SIGNED = (15, 17)  # sint32 and sint64, written in zigzag
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5  # how a field is written
@@ -39,7 +53,7 @@ class ChakraNode:
     peer: int = -1  # of a send or a receive
     tag: int = 0
     group: str = ""  # name of the process group; "": all ranks
-    every_dimension: bool = True  # False: only some dimensions of a topology that the trace does not tell
+    every_dimension: bool = True  # False: only some dimensions of an unknown topology
 
 
 def read_chakra(data: bytes, file: str = "trace.0.et") -> tuple[ChakraNode, ...]:
@@ -48,14 +62,15 @@ def read_chakra(data: bytes, file: str = "trace.0.et") -> tuple[ChakraNode, ...]
         messages = list(_messages(data))
         nodes = tuple(_node(message) for message in messages[1:])  # the first is metadata
     except (IndexError, ValueError, struct.error):
-        raise InputError.one(file, "not a Chakra execution trace", "give the .et file of a rank") from None
+        raise InputError.one(
+            file, "not a Chakra execution trace", "give the .et file of a rank"
+        ) from None
     if not nodes:
         raise InputError.one(file, "no nodes", "give a trace that does something")
     return nodes
 
 
 def _messages(data: bytes) -> Iterator[bytes]:
-    """The messages of a file."""
     at = 0
     while at < len(data):
         length, at = _varint(data, at)
@@ -66,7 +81,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A whole number of seven bits a byte, and where the next field begins."""
+    """A varint (seven bits per byte), and where the next field begins."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -101,21 +116,19 @@ def _fields(data: bytes) -> Iterator[Field]:
 
 
 def _numbers(value: int | bytes) -> list[int]:
-    """A repeated number, alone or packed."""
     if isinstance(value, int):
         return [value]
-    found, at = [], 0
+    numbers, at = [], 0
     while at < len(value):
-        each, at = _varint(value, at)
-        found.append(each)
-    return found
+        number, at = _varint(value, at)
+        numbers.append(number)
+    return numbers
 
 
 def _node(data: bytes) -> ChakraNode:
-    """A node from its message."""
     number, name, kind, duration = 0, "", 0, 0
     after: list[int] = []
-    told: dict[str, int | str | list[int]] = {}
+    attributes: dict[str, int | str | list[int]] = {}
     for field, value in _fields(data):
         if field in (NODE_CONTROL, NODE_DATA):
             after += _numbers(value)
@@ -123,31 +136,30 @@ def _node(data: bytes) -> ChakraNode:
             name = value.decode()
         elif field == NODE_ATTRIBUTE and isinstance(value, bytes):
             key, what = _attribute(value)
-            told[key] = what
+            attributes[key] = what
         elif isinstance(value, int):
             number = value if field == NODE_ID else number
             kind = value if field == NODE_TYPE else kind
             duration = value if field == NODE_DURATION else duration
-    found = KINDS.get(kind, "other")
-    flags = told.get("involved_dim", [])
+    node_kind = KINDS.get(kind, "other")
+    flags = attributes.get("involved_dim", [])
     return ChakraNode(
         id=number,
         name=name,
-        kind=found,
+        kind=node_kind,
         after=tuple(dict.fromkeys(after)),
-        duration_s=duration * MICROSECOND if found == "compute" else 0.0,
-        collective=_whole(told, "comm_type", 0),
-        size_bytes=_whole(told, "comm_size", 0),
-        peer=_whole(told, {"send": "comm_dst", "receive": "comm_src"}.get(found, ""), -1),
-        tag=_whole(told, "comm_tag", 0),
-        group=str(told.get("pg_name", "")),
+        duration_s=duration * MICROSECOND if node_kind == "compute" else 0.0,
+        collective=_whole(attributes, "comm_type", 0),
+        size_bytes=_whole(attributes, "comm_size", 0),
+        peer=_whole(attributes, {"send": "comm_dst", "receive": "comm_src"}.get(node_kind, ""), -1),
+        tag=_whole(attributes, "comm_tag", 0),
+        group=str(attributes.get("pg_name", "")),
         every_dimension=not isinstance(flags, list) or all(flags),
     )
 
 
-def _whole(told: dict[str, int | str | list[int]], key: str, otherwise: int) -> int:
-    """A number among the attributes."""
-    value = told.get(key, otherwise)
+def _whole(attributes: dict[str, int | str | list[int]], key: str, otherwise: int) -> int:
+    value = attributes.get(key, otherwise)
     return value if isinstance(value, int) else otherwise
 
 
@@ -163,7 +175,12 @@ def _attribute(data: bytes) -> tuple[str, int | str | list[int]]:
         elif field == TEXT:
             value = raw.decode()
         elif field == FLAGS:
-            value = [each for inner, packed in _fields(raw) if inner == 1 for each in _numbers(packed)]
+            value = [
+                number
+                for inner, packed in _fields(raw)
+                if inner == 1
+                for number in _numbers(packed)
+            ]
         elif field in (DOUBLE, FLOAT):
             value = int(struct.unpack("<d" if field == DOUBLE else "<f", raw)[0])
         elif len(raw) in (4, 8) and 19 <= field <= 25:  # fixed numbers

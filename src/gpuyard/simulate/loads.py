@@ -1,4 +1,4 @@
-"""What links carry when a collective runs in rounds, whose flows are not simulated one by one."""
+"""Link loads of a collective that is simulated in rounds."""
 
 from __future__ import annotations
 
@@ -7,62 +7,71 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.simulate.collectives.compile import Call, Grid
+from gpuyard.simulate.collectives.compile import CollectiveCall, HostGrid
 from gpuyard.simulate.collectives.rounds import Exchange, Round
-from gpuyard.simulate.flow.entries import loads_of, ways_of, wire_bytes
+from gpuyard.simulate.flow.flow_links import (
+    carried_bytes,
+    flow_link_shares,
+    live_routes,
+    wire_bytes,
+)
 from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.network import Network
-from gpuyard.simulate.traffic import Traffic, traffic_of
+from gpuyard.simulate.traffic import FlowSet, traffic_of
 
-__all__ = ["message_count", "round_bytes"]
-
-MOST_PAIRS = 1_200_000  # of an exchange whose flows are listed to count what links carry
+MAX_PAIRS = 1_200_000  # flows of an exchange that are listed to add up link loads
 
 
-def message_count(call: Call, grid: Grid) -> int:
-    """About how many messages a collective has when all are listed."""
+def message_count(call: CollectiveCall, grid: HostGrid) -> int:
+    """Estimate how many messages a collective has when all are listed."""
     n, servers, rails = len(grid.hosts), grid.servers, grid.rails
     halves = 2 if call.collective == "all-reduce" else 1
     counts = {
         "ring": halves * (n - 1) * n * call.channels,
         "rail-ring": halves * (n - 1) * n * max(call.channels, rails),
-        "hierarchical": (rails * halves * (servers - 1) * servers * call.channels + 2 * n * rails) * call.parts,
-        "nvls": (4 * n + 2 * n) * call.parts,
+        "hierarchical": (rails * halves * (servers - 1) * servers * call.channels + 2 * n * rails)
+        * call.chunks,
+        "nvls": (4 * n + 2 * n) * call.chunks,
         "direct": n * (n - 1) * call.channels if call.collective == "all-to-all" else call.channels,
         "pxn": n * rails + n * servers,
-        "tree": 4 * n * call.parts * call.channels,
+        "tree": 4 * n * call.chunks * call.channels,
         "halving": 2 * n * n.bit_length(),
     }
     return counts[call.algorithm]
 
 
 def round_bytes(
-    network: Network, rounds: Sequence[Round | Exchange], settings: FlowSettings
+    network: Network,
+    rounds: Sequence[Round | Exchange],
+    settings: FlowSettings,
+    alive: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float64] | None:
-    """Bytes on every link after all rounds; None where an exchange has too many flows to list."""
-    ways = ways_of(network, settings)
+    """Return the bytes on every link; None if an exchange has too many flows to list."""
+    routes = live_routes(network, settings, alive)
     total = np.zeros(network.link_count)
     for item in rounds:
-        traffic, times = _flows(item)
+        traffic, repeats = _flows(item)
         if traffic is None:
             return None
-        loads = loads_of(ways, traffic)
-        sent = np.repeat(wire_bytes(traffic.size_bytes, settings), np.diff(loads.index)) * loads.share
-        carried = np.bincount(loads.link, sent, minlength=len(loads.capacity_bytes_per_s)) * times
-        total += carried if loads.lump is None else (carried / loads.lump.members)[loads.lump.link]
+        sent_bytes = wire_bytes(traffic.size_bytes, settings)
+        loads = flow_link_shares(routes, traffic)
+        total += carried_bytes(loads, sent_bytes, network.link_count, repeats)
     return total
 
 
-def _flows(item: Round | Exchange) -> tuple[Traffic | None, int]:
+def _flows(item: Round | Exchange) -> tuple[FlowSet | None, int]:
     """The flows of a round, and how often they run."""
     if isinstance(item, Round):
         size = max(1, round(item.size_bytes))
         return traffic_of(item.source, item.target, size, channel=item.channel), item.repeat_count
     servers, rails = item.hosts.shape
     peers = servers - 1 if item.same_rail else servers * rails - 1
-    if servers * rails * peers > MOST_PAIRS:
+    if servers * rails * peers > MAX_PAIRS:
         return None, 1
     groups = list(item.hosts.T) if item.same_rail else [item.hosts.reshape(-1)]
     source = np.concatenate([np.repeat(hosts, len(hosts) - 1) for hosts in groups])
-    target = np.concatenate([np.roll(hosts, -1 - k)[:-1] for hosts in groups for k in range(len(hosts))])
-    return traffic_of(source, target, max(1, round(item.size_bytes)), channel=np.zeros(len(source))), 1
+    target = np.concatenate(
+        [np.roll(hosts, -1 - k)[:-1] for hosts in groups for k in range(len(hosts))]
+    )
+    size = max(1, round(item.size_bytes))
+    return traffic_of(source, target, size, channel=np.zeros(len(source))), 1

@@ -1,11 +1,12 @@
-"""MSCCL algorithms (`.xml`) as traffic: thread blocks of GPUs that send, receive, reduce and wait for each other.
+"""MSCCL algorithms (`.xml`) as flows.
 
     <algo name="ring" nchunksperloop="2" nchannels="1" ngpus="2" coll="allreduce">
       <gpu id="0"><tb id="0" send="1" recv="1" chan="0">
         <step s="0" type="s" cnt="1" depid="-1" deps="-1"/> …
 
-The n-th send of a GPU to another on a channel is the n-th receive there. A step waits for the one before it in its
-thread block and for the step that `depid` (thread block) and `deps` (step) name. Copies and sums take no time.
+The n-th send of a GPU to another on a channel is the n-th receive there. A step waits for the one
+before it in its thread block and for the step that `depid` (thread block) and `deps` (step) name.
+Copies and sums take no time.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuyard.errors import InputError, Problem
-from gpuyard.simulate.traffic import Traffic, traffic_of
-
-__all__ = ["Msccl", "read_msccl"]
+from gpuyard.simulate.traffic import FlowSet, traffic_of
 
 SENDS = ("s", "rcs", "rrcs", "rrs")
 RECEIVES = ("r", "rrc", "rcs", "rrcs", "rrs")
@@ -33,7 +32,7 @@ class Msccl:
     name: str
     collective: str
     rank_count: int
-    traffic: Traffic
+    traffic: FlowSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +62,21 @@ class _Book:
 
 
 def read_msccl(text: str, size_bytes: float, file: str = "algorithm.xml") -> Msccl:
-    """The traffic of an algorithm for data of that size; InputError with everything that is wrong."""
+    """Return the traffic of an algorithm for data of a size.
+
+    Raises:
+        InputError: everything that is wrong with the file.
+    """
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise InputError.one(f"{file}:{error.position[0]}", f"not XML: {error}", "mend it there") from None
+        raise InputError.one(
+            f"{file}:{error.position[0]}", f"not XML: {error}", "fix the XML"
+        ) from None
     if root.tag != "algo":
-        raise InputError.one(file, f"begins with <{root.tag}>", "give an MSCCL algorithm, which begins with <algo>")
+        raise InputError.one(
+            file, f"begins with <{root.tag}>", "give an MSCCL algorithm, which begins with <algo>"
+        )
     book = _Book(file=file)
     ranks, chunks = _number(book, root, "ngpus"), _number(book, root, "nchunksperloop")
     for gpu in root.iter("gpu"):
@@ -92,21 +99,27 @@ def read_msccl(text: str, size_bytes: float, file: str = "algorithm.xml") -> Msc
         channel=[book.steps[place].channel for place in flows],
     )
     traffic.check(ranks)
-    return Msccl(name=root.get("name", file), collective=root.get("coll", ""), rank_count=ranks, traffic=traffic)
+    return Msccl(
+        name=root.get("name", file),
+        collective=root.get("coll", ""),
+        rank_count=ranks,
+        traffic=traffic,
+    )
 
 
 def _number(book: _Book, element: ElementTree.Element, key: str) -> int:
-    """A whole number among the attributes; -1 is none."""
+    """An integer attribute; -1 means none."""
     text = element.get(key, "")
     try:
         return int(text)
     except ValueError:
-        book.wrong(f"<{element.tag}>", f'{key} is "{text}", which is no whole number', f'write {key}="0"')
+        book.wrong(
+            f"<{element.tag}>", f'{key} is "{text}", which is not an integer', f'write {key}="0"'
+        )
         return 0
 
 
 def _read_block(book: _Book, gpu: int, block: ElementTree.Element, ranks: int) -> None:
-    """The steps of a thread block."""
     number, send, receive = (_number(book, block, key) for key in ("id", "send", "recv"))
     channel = _number(book, block, "chan")
     where = f"gpu {gpu} tb {number}"
@@ -115,21 +128,33 @@ def _read_block(book: _Book, gpu: int, block: ElementTree.Element, ranks: int) -
     for order, element in enumerate(block.iter("step")):
         kind = element.get("type", "")
         if kind not in {*SENDS, *RECEIVES, *LOCAL}:
-            book.wrong(f"{where} step {order}", f'no step of type "{kind}"', "use s, r, rcs, rrs, rrcs, rrc, cpy, re")
+            book.wrong(
+                f"{where} step {order}",
+                f'no step of type "{kind}"',
+                "use s, r, rcs, rrs, rrcs, rrc, cpy, re",
+            )
         if (kind in SENDS and send < 0) or (kind in RECEIVES and receive < 0):
-            book.wrong(f"{where} step {order}", f"{kind} without a peer", "give the thread block its send and recv")
+            book.wrong(
+                f"{where} step {order}",
+                f"{kind} without a peer",
+                "give the thread block its send and recv",
+            )
         waits: list[Place] = [(gpu, number, order - 1)] if order else []
         block_id, step = _number(book, element, "depid"), _number(book, element, "deps")
         if block_id >= 0 and step >= 0:
             waits.append((gpu, block_id, step))
         book.steps[gpu, number, order] = _Step(
-            place=(gpu, number, order), kind=kind, count=_number(book, element, "cnt"), send=send, receive=receive,
-            channel=channel, waits=tuple(waits),
-        )  # fmt: skip
+            place=(gpu, number, order),
+            kind=kind,
+            count=_number(book, element, "cnt"),
+            send=send,
+            receive=receive,
+            channel=channel,
+            waits=tuple(waits),
+        )
 
 
 def _flows(book: _Book) -> list[Place]:
-    """The steps that send."""
     return [place for place, step in book.steps.items() if step.kind in SENDS]
 
 
@@ -146,19 +171,31 @@ def _matched(book: _Book, flows: list[Place]) -> dict[Place, int]:
     for key in sorted(set(sent) | set(got)):
         if len(sent[key]) != len(got[key]):
             what = f"{len(sent[key])} sends and {len(got[key])} receives"
-            book.wrong(f"gpu {key[0]} to gpu {key[1]}, channel {key[2]}", what, "receive as often as is sent")
-    return {place: number for key, places in got.items() for place, number in zip(places, sent[key], strict=False)}
+            book.wrong(
+                f"gpu {key[0]} to gpu {key[1]}, channel {key[2]}",
+                what,
+                "receive as often as is sent",
+            )
+    return {
+        place: number
+        for key, places in got.items()
+        for place, number in zip(places, sent[key], strict=False)
+    }
 
 
-def _after(book: _Book, place: Place, number: dict[Place, int], arrived: dict[Place, int]) -> tuple[int, ...]:
+def _after(
+    book: _Book, place: Place, number: dict[Place, int], arrived: dict[Place, int]
+) -> tuple[int, ...]:
     """The flows that a sending step waits for: what it passes on, and all that came before it."""
     step = book.steps[place]
     own = (arrived[place],) if step.kind in RECEIVES else ()
     return tuple(sorted({*own, *_before(book, step, number, arrived)}))
 
 
-def _before(book: _Book, step: _Step, number: dict[Place, int], arrived: dict[Place, int]) -> Iterator[int]:
-    """The flows that end the steps which a step waits for; local steps hand on what they wait for."""
+def _before(
+    book: _Book, step: _Step, number: dict[Place, int], arrived: dict[Place, int]
+) -> Iterator[int]:
+    """The flows that a step waits for; local steps pass on what they wait for."""
     seen: set[Place] = set()
     ahead = list(step.waits)
     while ahead:
@@ -170,7 +207,7 @@ def _before(book: _Book, step: _Step, number: dict[Place, int], arrived: dict[Pl
         if earlier is None:
             where = f"gpu {step.place[0]} tb {step.place[1]} step {step.place[2]}"
             what = f"waits for tb {place[1]} step {place[2]}, which is not there"
-            raise InputError.one(f"{book.file}: {where}", what, "mend depid and deps")
+            raise InputError.one(f"{book.file}: {where}", what, "fix depid and deps")
         if place in number:
             yield number[place]
         elif place in arrived:

@@ -1,4 +1,4 @@
-"""What a simulation of flows gives, whichever engine made it: when flows began and ended, what links carried."""
+"""Result of a simulation: flow start and end times, link loads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Outcome", "jain_index", "max_mean_ratio"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Outcome:
+class FlowOutcome:
     """Times of flows and loads of links; a flow that did not finish has NaN."""
 
     began_s: npt.NDArray[np.float64]
@@ -42,10 +40,14 @@ class Outcome:
     @property
     def mean_completion_s(self) -> float:
         """The mean time of the flows that finished."""
-        return float(np.nanmean(self.completion_s)) if self.unfinished_count < len(self.finish_s) else float("nan")
+        return (
+            float(np.nanmean(self.completion_s))
+            if self.unfinished_count < len(self.finish_s)
+            else float("nan")
+        )
 
     def percentile_s(self, percent: float) -> float:
-        """The time within which so many per cent of the flows that finished did."""
+        """Completion time within which this percentage of the finished flows completed."""
         ended = self.completion_s[~np.isnan(self.finish_s)]
         return float(np.percentile(ended, percent)) if len(ended) else float("nan")
 

@@ -1,34 +1,23 @@
-"""A simulation as a value that every engine gives, and its numbers: times, bandwidth, balance, buffers, pauses."""
+"""Summary of a network simulation: times, bandwidth, balance, buffers, pauses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.document import Doc
-from gpuyard.simulate.network import Network
-from gpuyard.simulate.packet import PacketResult
-from gpuyard.simulate.result import Outcome, jain_index, max_mean_ratio
-from gpuyard.simulate.routes import scale_up_switches
-from gpuyard.simulate.traffic import Traffic
-from gpuyard.topology import Topology
+from gpuyard.document.field_types import Doc
+from gpuyard.simulate.network import Network, scale_up_switches
+from gpuyard.simulate.result import FlowOutcome, jain_index, max_mean_ratio
+from gpuyard.simulate.traffic import FlowSet
+from gpuyard.topology.topology import Topology
 from gpuyard.units import bits_from_bytes
 
-__all__ = [
-    "Engine",
-    "LinkLoad",
-    "Phase",
-    "Simulation",
-    "Summary",
-    "between_servers",
-    "fabric_links",
-    "hottest_links",
-    "summary_of",
-]
+if TYPE_CHECKING:  # the packet engine imports Numba
+    from gpuyard.simulate.packet.packet_engine import PacketResult
 
 Engine = Literal["flow", "packet"]
 Floats = npt.NDArray[np.float64]
@@ -37,7 +26,7 @@ HOTTEST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLoad:
-    """What one link, one way, carried and suffered."""
+    """Load, pauses and queue of one link, one direction."""
 
     link: str
     utilisation_ratio: Annotated[float, Doc("of its rate, until the last flow finished")]
@@ -48,7 +37,7 @@ class LinkLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A stretch of a collective."""
+    """A phase of a collective."""
 
     label: str
     begin_s: float
@@ -56,8 +45,8 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """The numbers of a simulation; those that an engine does not know are missing."""
+class NetworkSummary:
+    """Results of a simulation; None where the engine does not model it."""
 
     network: str
     traffic: str
@@ -78,14 +67,20 @@ class Summary:
     algorithm: str | None = None
     bus_bytes_per_s: Annotated[float | None, Doc("bus bandwidth as nccl-tests defines it")] = None
     algorithm_bytes_per_s: Annotated[float | None, Doc("size over time")] = None
-    nccl_s: Annotated[float | None, Doc("what NCCL takes on such links, by the time model fitted on measurements")] = (
-        None
-    )
+    nccl_s: Annotated[
+        float | None, Doc("what NCCL takes on such links, by the time model fitted on measurements")
+    ] = None
     nccl_bus_bytes_per_s: float | None = None
     nccl_algorithm: str | None = None
-    flow_jain_ratio: Annotated[float | None, Doc("Jain's index of the rates of flows between servers")] = None
-    link_mmr_ratio: Annotated[float | None, Doc("fullest over mean load of the links between switches")] = None
-    link_jain_ratio: Annotated[float | None, Doc("Jain's index of the loads of the links between switches")] = None
+    flow_jain_ratio: Annotated[
+        float | None, Doc("Jain's index of the rates of flows between servers")
+    ] = None
+    link_mmr_ratio: Annotated[
+        float | None, Doc("fullest over mean load of the links between switches")
+    ] = None
+    link_jain_ratio: Annotated[
+        float | None, Doc("Jain's index of the loads of the links between switches")
+    ] = None
     link_max_ratio: Annotated[float | None, Doc("utilisation of the fullest link")] = None
     drops: int | None = None
     pauses: int | None = None
@@ -98,28 +93,32 @@ class Summary:
     buffer_peak_bytes: Annotated[int | None, Doc("of the fullest switch")] = None
     queue_peak_bytes: int | None = None
     storms: Annotated[int | None, Doc("ports that the watchdog found stuck")] = None
-    deadlock: Annotated[tuple[str, ...], Doc("links that wait for each other in a circle at the end")] = ()
+    deadlock: Annotated[
+        tuple[str, ...], Doc("links that wait for each other in a cycle at the end")
+    ] = ()
     events: int | None = None
     hottest: tuple[LinkLoad, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Simulation:
-    """Everything about one run; `outcome` is missing where flows were taken together in rounds."""
+class SimulationResult:
+    """Everything about one run; no `outcome` if it was simulated in rounds."""
 
-    summary: Summary
+    summary: NetworkSummary
     network: Network
-    topology: Annotated[Topology | None, Doc("for drawing; None: made from the network when it is drawn")] = None
-    traffic: Traffic | None = None
-    outcome: Outcome | None = None
+    topology: Annotated[
+        Topology | None, Doc("for drawing; None: made from the network when it is drawn")
+    ] = None
+    traffic: FlowSet | None = None
+    outcome: FlowOutcome | None = None
     packets: PacketResult | None = None
     phases: tuple[Phase, ...] = ()
     link_bytes: Floats | None = None
 
     @property
     def utilisation(self) -> Floats | None:
-        """The share of its rate that every link carried."""
+        """Utilisation of every link."""
         if self.outcome is not None:
             return self.outcome.link_utilisation
         if self.link_bytes is None or not self.summary.completion_s:
@@ -130,16 +129,20 @@ class Simulation:
 
 
 def fabric_links(network: Network) -> npt.NDArray[np.bool_]:
-    """The links between switches; those of hosts where there are no others."""
+    """Return the links between switches, or those of hosts if there are no others."""
     hosts = network.host_count
     between: npt.NDArray[np.bool_] = (network.link_from >= hosts) & (network.link_to >= hosts)
     return between if between.any() else np.ones(network.link_count, dtype=np.bool_)
 
 
 def hottest_links(
-    network: Network, utilisation: Floats, carried: Floats, packets: PacketResult | None = None, count: int = HOTTEST
+    network: Network,
+    utilisation: Floats,
+    carried: Floats,
+    packets: PacketResult | None = None,
+    count: int = HOTTEST,
 ) -> tuple[LinkLoad, ...]:
-    """The fullest links, fullest first; links inside servers are left out."""
+    """Return the hottest links first, without those inside servers."""
     inside = _scale_up(network)
     order = np.argsort(np.where(inside, np.inf, -utilisation), kind="stable")[:count]
     return tuple(
@@ -156,45 +159,53 @@ def hottest_links(
 
 
 def _scale_up(network: Network) -> npt.NDArray[np.bool_]:
-    """Links of switches that join hosts of one server and nothing else."""
+    """Links of scale-up switches."""
     inside = scale_up_switches(network)
-    found: npt.NDArray[np.bool_] = inside[network.link_from] | inside[network.link_to]
-    return found
+    scale_up: npt.NDArray[np.bool_] = inside[network.link_from] | inside[network.link_to]
+    return scale_up
 
 
-def between_servers(network: Network, traffic: Traffic) -> npt.NDArray[np.bool_]:
-    """The flows that leave their server."""
+def between_servers(network: Network, traffic: FlowSet) -> npt.NDArray[np.bool_]:
+    """Return which flows leave their server."""
     away: npt.NDArray[np.bool_] = network.server[traffic.source] != network.server[traffic.target]
     return away
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """Labels and settings of a simulation, for its summary."""
+
+    network: str
+    traffic: str
+    balancing: str
+    congestion_control: str = "none"
+    seed: int = 1
+    notes: Sequence[str] = ()
+
+
 def summary_of(
     network: Network,
-    outcome: Outcome,
+    outcome: FlowOutcome,
     packets: PacketResult | None,
+    run: RunInfo,
     *,
-    words: tuple[str, str],
-    balancing: str,
-    congestion_control: str,
-    seed: int,
     events: int,
-    notes: Sequence[str] = (),
     far: npt.NDArray[np.bool_] | None = None,
-) -> Summary:
-    """The numbers of flows that were simulated one by one; `words` name the network and the traffic.
+) -> NetworkSummary:
+    """Summarise flows that were simulated one by one.
 
     Rates are compared among the flows of `far`: inside a server they are of another kind.
     """
     done = ~np.isnan(outcome.finish_s)
     alike = done & (outcome.completion_s > 0) & (far if far is not None and far.any() else True)
     utilisation, between = outcome.link_utilisation, fabric_links(network)
-    return Summary(
-        network=words[0],
-        traffic=words[1],
+    return NetworkSummary(
+        network=run.network,
+        traffic=run.traffic,
         engine="packet" if packets else "flow",
-        balancing=balancing,
-        congestion_control=congestion_control,
-        seed=seed,
+        balancing=run.balancing,
+        congestion_control=run.congestion_control,
+        seed=run.seed,
         hosts=network.host_count,
         flows=len(outcome.finish_s),
         completed=int(np.count_nonzero(done)),
@@ -211,13 +222,13 @@ def summary_of(
         link_max_ratio=float(utilisation.max()) if len(utilisation) else None,
         events=events,
         hottest=hottest_links(network, utilisation, outcome.link_bytes, packets),
-        notes=tuple(notes),
+        notes=tuple(run.notes),
         **(_counted(network, packets) if packets else {}),
     )
 
 
 class _Counted(TypedDict, total=False):
-    """What only packets tell."""
+    """Fields that only the packet engine knows."""
 
     drops: int
     pauses: int
@@ -234,7 +245,6 @@ class _Counted(TypedDict, total=False):
 
 
 def _counted(network: Network, packets: PacketResult) -> _Counted:
-    """The tallies of the packet engine."""
     counters = packets.counters
     return {
         "drops": counters.dropped_count,
@@ -253,5 +263,4 @@ def _counted(network: Network, packets: PacketResult) -> _Counted:
 
 
 def _known(value: float) -> float | None:
-    """The number; None where there is none."""
     return None if np.isnan(value) else value

@@ -1,4 +1,4 @@
-"""Many simulations: every combination of designs, sizes, algorithms, balancings and seeds, and their spread."""
+"""Sweeps: every combination of designs, sizes, algorithms, load balancing and seeds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Annotated
 
 import numpy as np
 
-from gpuyard.document import Doc
-from gpuyard.simulate.summary import Summary
-
-__all__ = ["Axes", "Spread", "Sweep", "SweepCase", "SweepRow", "cases", "spreads"]
+from gpuyard.document.field_types import Doc
+from gpuyard.simulate.summary import NetworkSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +46,12 @@ class SweepRow:
     size_bytes: float | None
     channels: int
     seed: int
-    summary: Summary | None
+    summary: NetworkSummary | None
     infeasible: Annotated[str | None, Doc("what made it so")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class SeedSpread:
     """Simulations that differ in nothing but the seed."""
 
     design: str
@@ -80,29 +78,45 @@ class Sweep:
 
     traffic: str
     rows: tuple[SweepRow, ...]
-    spreads: tuple[Spread, ...]
+    spreads: tuple[SeedSpread, ...]
 
 
 def cases(axes: Axes) -> tuple[SweepCase, ...]:
     """Every combination; seeds change fastest."""
     product = itertools.product(
-        enumerate(axes.designs), axes.sizes_bytes, axes.algorithms, axes.channels, axes.balancings, axes.seeds
+        enumerate(axes.designs),
+        axes.sizes_bytes,
+        axes.algorithms,
+        axes.channels,
+        axes.balancings,
+        axes.seeds,
     )
     return tuple(
         SweepCase(
-            design=number, name=name, size_bytes=size, algorithm=algorithm, channels=channels, balancing=balancing,
+            design=number,
+            name=name,
+            size_bytes=size,
+            algorithm=algorithm,
+            channels=channels,
+            balancing=balancing,
             seed=seed,
         )
         for (number, name), size, algorithm, channels, balancing, seed in product
-    )  # fmt: skip
+    )
 
 
-def spreads(rows: Sequence[SweepRow]) -> tuple[Spread, ...]:
+def spreads(rows: Sequence[SweepRow]) -> tuple[SeedSpread, ...]:
     """The rows put together over seeds; infeasible ones are left out."""
-    groups: dict[tuple[str, float | None, str | None, int, str], list[Summary]] = {}
+    groups: dict[tuple[str, float | None, str | None, int, str], list[NetworkSummary]] = {}
     for row in rows:
         if row.summary is not None:
-            key = row.design, row.size_bytes, row.summary.algorithm, row.channels, row.summary.balancing
+            key = (
+                row.design,
+                row.size_bytes,
+                row.summary.algorithm,
+                row.channels,
+                row.summary.balancing,
+            )
             groups.setdefault(key, []).append(row.summary)
     return tuple(
         _spread(design, size, algorithm or "", channels, balancing, runs)
@@ -111,13 +125,17 @@ def spreads(rows: Sequence[SweepRow]) -> tuple[Spread, ...]:
 
 
 def _spread(
-    design: str, size: float | None, algorithm: str, channels: int, balancing: str, runs: Sequence[Summary]
-) -> Spread:
-    """One group."""
+    design: str,
+    size: float | None,
+    algorithm: str,
+    channels: int,
+    balancing: str,
+    runs: Sequence[NetworkSummary],
+) -> SeedSpread:
     times = [run.completion_s for run in runs]
     bus = [run.bus_bytes_per_s for run in runs if run.bus_bytes_per_s is not None]
     drops = [run.drops for run in runs if run.drops is not None]
-    return Spread(
+    return SeedSpread(
         design=design,
         size_bytes=size,
         algorithm=algorithm,
@@ -138,6 +156,5 @@ def _spread(
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of those that are known."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None

@@ -8,19 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.collectives.compile import ALGORITHMS, Call, Grid, schedule_of
+from gpuyard.simulate.collectives.compile import ALGORITHMS, CollectiveCall, HostGrid, schedule_of
 from gpuyard.simulate.collectives.ring import rail_orders
 from gpuyard.simulate.collectives.schedule import Schedule, to_traffic
 from gpuyard.simulate.collectives.tree import parents, second_parents
 
 SHAPES = [(1, 2), (2, 1), (2, 2), (3, 1), (5, 1), (3, 2), (2, 4), (3, 4), (4, 4), (8, 1), (7, 2)]
-GATHERING = [("all-reduce", name) for name in ("ring", "rail-ring", "tree", "halving", "hierarchical")] + [
-    (part, name) for part in ("all-gather", "reduce-scatter") for name in ("ring", "rail-ring", "hierarchical")
+GATHERING = [
+    ("all-reduce", name) for name in ("ring", "rail-ring", "tree", "halving", "hierarchical")
+] + [
+    (part, name)
+    for part in ("all-gather", "reduce-scatter")
+    for name in ("ring", "rail-ring", "hierarchical")
 ]
 
 
 def carried(schedule: Schedule, message: int) -> np.ndarray:
-    return schedule.first_piece[message] + np.arange(schedule.pieces[message]) * schedule.piece_stride[message]
+    return (
+        schedule.first_piece[message]
+        + np.arange(schedule.pieces[message]) * schedule.piece_stride[message]
+    )
 
 
 def run(schedule: Schedule, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -28,19 +35,27 @@ def run(schedule: Schedule, state: np.ndarray, rng: np.random.Generator) -> np.n
     waiting = np.diff(schedule.after_index).copy()
     heirs: list[list[int]] = [[] for _ in range(len(schedule))]
     for message in range(len(schedule)):
-        for before in schedule.after[schedule.after_index[message] : schedule.after_index[message + 1]]:
+        for before in schedule.after[
+            schedule.after_index[message] : schedule.after_index[message + 1]
+        ]:
             heirs[before].append(message)
     ready = [("send", message) for message in np.flatnonzero(waiting == 0)]
     data: dict[int, np.ndarray] = {}
     done = 0
     while ready:
         kind, message = ready.pop(int(rng.integers(len(ready))))
-        pieces, source, target = carried(schedule, message), schedule.source[message], schedule.target[message]
+        pieces, source, target = (
+            carried(schedule, message),
+            schedule.source[message],
+            schedule.target[message],
+        )
         if kind == "send":
             data[message] = state[source, pieces].copy()
             ready.append(("receive", message))
             continue
-        state[target, pieces] = data.pop(message) + (state[target, pieces] if schedule.reduces[message] else 0)
+        state[target, pieces] = data.pop(message) + (
+            state[target, pieces] if schedule.reduces[message] else 0
+        )
         done += 1
         for heir in heirs[message]:
             waiting[heir] -= 1
@@ -50,16 +65,20 @@ def run(schedule: Schedule, state: np.ndarray, rng: np.random.Generator) -> np.n
     return state
 
 
-def grid(servers: int, rails: int) -> Grid:
-    return Grid(servers=servers, rails=rails, hosts=np.arange(servers * rails))
+def grid(servers: int, rails: int) -> HostGrid:
+    return HostGrid(servers=servers, rails=rails, hosts=np.arange(servers * rails))
 
 
 @pytest.mark.parametrize(("servers", "rails"), SHAPES)
 @pytest.mark.parametrize(("collective", "algorithm"), GATHERING)
 @pytest.mark.parametrize("seed", range(3))
-def test_every_rank_ends_with_the_sum_or_all_pieces(collective, algorithm, servers, rails, seed) -> None:
+def test_every_rank_ends_with_the_sum_or_all_pieces(
+    collective, algorithm, servers, rails, seed
+) -> None:
     n = servers * rails
-    call = Call(collective=collective, algorithm=algorithm, size_bytes=1.0, channels=2, parts=2)
+    call = CollectiveCall(
+        collective=collective, algorithm=algorithm, size_bytes=1.0, channels=2, chunks=2
+    )
     schedule = schedule_of(call, grid(servers, rails))
     pieces = schedule.piece_count
     state = np.zeros((n, pieces, n), dtype=int)
@@ -89,13 +108,18 @@ def owners(schedule: Schedule, algorithm: str, servers: int, rails: int) -> list
     if algorithm != "hierarchical":
         return [piece % n for piece in range(schedule.piece_count)]
     inner = servers * 2  # channels
-    return [piece % inner % servers * rails + piece % (inner * rails) // inner for piece in range(schedule.piece_count)]
+    return [
+        piece % inner % servers * rails + piece % (inner * rails) // inner
+        for piece in range(schedule.piece_count)
+    ]
 
 
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 @pytest.mark.parametrize("part", ["all-gather", "reduce-scatter"])
 def test_halving_and_doubling_alone(part, n) -> None:
-    schedule = schedule_of(Call(collective=part, algorithm="halving", size_bytes=1.0), grid(n, 1))
+    schedule = schedule_of(
+        CollectiveCall(collective=part, algorithm="halving", size_bytes=1.0), grid(n, 1)
+    )
     state = np.zeros((n, n, n), dtype=int)
     if part == "all-gather":
         state[np.arange(n), np.arange(n), np.arange(n)] = 1
@@ -113,7 +137,10 @@ def test_halving_and_doubling_alone(part, n) -> None:
 @pytest.mark.parametrize("algorithm", ["direct", "pxn"])
 def test_all_to_all_brings_every_pair_its_piece(algorithm, servers, rails) -> None:
     n = servers * rails
-    schedule = schedule_of(Call(collective="all-to-all", algorithm=algorithm, size_bytes=1.0), grid(servers, rails))
+    schedule = schedule_of(
+        CollectiveCall(collective="all-to-all", algorithm=algorithm, size_bytes=1.0),
+        grid(servers, rails),
+    )
     state = np.zeros((n, n * n, n), dtype=int)
     for source in range(n):
         state[source, np.arange(n) * n + source, source] = 1
@@ -129,7 +156,10 @@ def test_all_to_all_brings_every_pair_its_piece(algorithm, servers, rails) -> No
 @pytest.mark.parametrize("algorithm", ["ring", "tree"])
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_broadcast_reaches_all(algorithm, n) -> None:
-    schedule = schedule_of(Call(collective="broadcast", algorithm=algorithm, size_bytes=1.0, parts=3), grid(n, 1))
+    schedule = schedule_of(
+        CollectiveCall(collective="broadcast", algorithm=algorithm, size_bytes=1.0, chunks=3),
+        grid(n, 1),
+    )
     state = np.zeros((n, schedule.piece_count, n), dtype=int)
     state[0, :, 0] = 1
     assert (run(schedule, state, np.random.default_rng(2))[:, :, 0] == 1).all()
@@ -147,7 +177,8 @@ def test_bytes_are_the_theory(servers, rails) -> None:
 
     def all_sent(collective, algorithm, **more):
         schedule = schedule_of(
-            Call(collective=collective, algorithm=algorithm, size_bytes=size, **more), grid(servers, rails)
+            CollectiveCall(collective=collective, algorithm=algorithm, size_bytes=size, **more),
+            grid(servers, rails),
         )
         return sent(schedule, size * (n if collective == "all-to-all" else 1), n)
 
@@ -159,7 +190,9 @@ def test_bytes_are_the_theory(servers, rails) -> None:
     if not n & (n - 1):
         np.testing.assert_allclose(all_sent("all-reduce", "halving"), 2 * optimal, rtol=1e-4)
     np.testing.assert_allclose(all_sent("all-reduce", "tree").sum(), 2 * (n - 1) * size, rtol=1e-4)
-    assert all_sent("all-reduce", "tree").max() <= 2 * size + 2  # a double tree loads nobody with more than both ways
+    assert (
+        all_sent("all-reduce", "tree").max() <= 2 * size + 2
+    )  # a double tree loads nobody with more than both ways
     np.testing.assert_allclose(all_sent("all-to-all", "direct"), optimal, rtol=1e-4)
     if servers > 1 and rails > 1:
         pxn = all_sent("all-to-all", "pxn")
@@ -168,11 +201,17 @@ def test_bytes_are_the_theory(servers, rails) -> None:
 
 
 def test_nvls_loads_each_link_with_the_data_and_one_share_of_the_sum() -> None:
-    schedule = schedule_of(Call(collective="all-reduce", algorithm="nvls", size_bytes=800.0), grid(1, 8))
+    schedule = schedule_of(
+        CollectiveCall(collective="all-reduce", algorithm="nvls", size_bytes=800.0), grid(1, 8)
+    )
     np.testing.assert_array_equal(sent(schedule, 800.0, 8), 900.0)
-    two = schedule_of(Call(collective="all-reduce", algorithm="nvls", size_bytes=800.0), grid(2, 8))
+    two = schedule_of(
+        CollectiveCall(collective="all-reduce", algorithm="nvls", size_bytes=800.0), grid(2, 8)
+    )
     far = two.source // 8 != two.target // 8
-    assert to_traffic(two, 800.0, np.arange(16)).size_bytes[far].sum() == 2 * 800  # each server sends the sum once
+    assert (
+        to_traffic(two, 800.0, np.arange(16)).size_bytes[far].sum() == 2 * 800
+    )  # each server sends the sum once
 
 
 @given(st.integers(2, 200))
@@ -199,7 +238,10 @@ def test_rail_rings_visit_all_and_cross_on_one_rail(servers, rails) -> None:
         far = order // rails != after // rails
         crossed = (order[far] % rails != after[far] % rails).sum()
         assert crossed <= (1 if rails == 2 and servers % 2 else 0)
-    leaves = [order[np.flatnonzero(order // rails != np.roll(order, -1) // rails)] % rails for order in orders]
+    leaves = [
+        order[np.flatnonzero(order // rails != np.roll(order, -1) // rails)] % rails
+        for order in orders
+    ]
     counts = np.bincount(np.concatenate(leaves), minlength=rails)
     if servers > 1:
         assert counts.max() == counts.min() or (rails == 2 and servers % 2)
@@ -207,7 +249,11 @@ def test_rail_rings_visit_all_and_cross_on_one_rail(servers, rails) -> None:
 
 def test_an_algorithm_that_cannot_is_told() -> None:
     with pytest.raises(InputError, match="no pxn all-reduce"):
-        schedule_of(Call(collective="all-reduce", algorithm="pxn", size_bytes=1.0), grid(2, 2))
+        schedule_of(
+            CollectiveCall(collective="all-reduce", algorithm="pxn", size_bytes=1.0), grid(2, 2)
+        )
     with pytest.raises(InputError, match="power of two"):
-        schedule_of(Call(collective="all-gather", algorithm="halving", size_bytes=1.0), grid(3, 1))
+        schedule_of(
+            CollectiveCall(collective="all-gather", algorithm="halving", size_bytes=1.0), grid(3, 1)
+        )
     assert ("send", "direct") in ALGORITHMS

@@ -14,18 +14,27 @@ from hypothesis import strategies as st
 
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.constants import NCCL_PATH, read_constants
-from gpuyard.simulate.collectives.published import read_measured
+from gpuyard.simulate.collectives.published_collectives import read_measured
 from gpuyard.simulate.collectives.score import score_collectives
-from gpuyard.simulate.collectives.timing import Cluster, collective_time
+from gpuyard.simulate.collectives.timing import RankTopology, collective_time
 
 C = read_constants()
-ROWS = list(csv.DictReader((Path(__file__).parent / "nccl_rows.csv").read_text(encoding="utf-8").splitlines()))
-H100 = Cluster(
-    domains=2, domain_chips=8, generation="hopper", scale_up_bytes_per_s=450e9, nic_bytes_per_s=50e9, technology="rdma"
+ROWS = list(
+    csv.DictReader(
+        (Path(__file__).parent / "nccl_rows.csv").read_text(encoding="utf-8").splitlines()
+    )
+)
+H100 = RankTopology(
+    domains=2,
+    domain_chips=8,
+    generation="hopper",
+    scale_up_bytes_per_s=450e9,
+    nic_bytes_per_s=50e9,
+    technology="rdma",
 )
 NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send", "broadcast")
 clusters = st.builds(
-    Cluster,
+    RankTopology,
     domains=st.sampled_from([1, 2, 3, 8, 128]),
     domain_chips=st.sampled_from([2, 4, 8, 72]),
     generation=st.sampled_from(["ampere", "hopper", "blackwell"]),
@@ -56,7 +65,8 @@ def test_wider_links_are_never_slower(cluster, name, times) -> None:
         scale_up_bytes_per_s=cluster.scale_up_bytes_per_s * times,
     )
     assert (
-        collective_time(wide, name, sizes, C).time_s <= collective_time(cluster, name, sizes, C).time_s * (1 + 1e-12)
+        collective_time(wide, name, sizes, C).time_s
+        <= collective_time(cluster, name, sizes, C).time_s * (1 + 1e-12)
     ).all()
 
 
@@ -81,9 +91,14 @@ def test_every_constant_has_a_meaning_and_lies_in_its_bounds() -> None:
 
 def test_rows_are_read_as_their_words_say() -> None:
     base = {
-        "collective": "all_reduce", "size_bytes": "8589934592", "time_us": "33605", "algbw_GBps": "", "busbw_GBps": "479.28",
-        "source": "", "note": "",
-    }  # fmt: skip
+        "collective": "all_reduce",
+        "size_bytes": "8589934592",
+        "time_us": "33605",
+        "algbw_GBps": "",
+        "busbw_GBps": "479.28",
+        "source": "",
+        "note": "",
+    }
 
     def read(**cells):
         measured, refused = read_measured([base | cells])
@@ -91,14 +106,20 @@ def test_rows_are_read_as_their_words_say() -> None:
 
     aws = read(system="AWS p4d.24xlarge (A100 x8)", fabric="EFA 4x100 Gb/s", nodes="2", gpus="16")
     assert (aws.technology, aws.generation, aws.nic_bytes_per_s) == ("efa1", "ampere", 6.25e9)
-    mega = read(system="GCP A3 Mega (H100 x8)", fabric="GPUDirect-TCPXO 1.8 Tb/s/node", nodes="2", gpus="16")
+    mega = read(
+        system="GCP A3 Mega (H100 x8)", fabric="GPUDirect-TCPXO 1.8 Tb/s/node", nodes="2", gpus="16"
+    )
     assert (mega.technology, mega.nic_bytes_per_s, mega.domains) == ("tcpxo", 25e9, 2)
     b200 = read(system="GCP A4 (B200 x8)", fabric="RoCE 8x400 Gb/s", nodes="2", gpus="16")
     assert (b200.technology, b200.generation, b200.nic_bytes_per_s) == ("rdma", "blackwell", 50e9)
-    racks = read(system="CoreWeave GB200 20 racks", fabric="NVLink5 + IB 400G", nodes="360", gpus="1440")
+    racks = read(
+        system="CoreWeave GB200 20 racks", fabric="NVLink5 + IB 400G", nodes="360", gpus="1440"
+    )
     assert (racks.domains, racks.domain_chips, racks.nic_bytes_per_s) == (20, 72, 50e9)
-    assert "not told" in str(read(system="somewhere", fabric="", nodes="2", gpus="16"))
-    assert "single" in str(read(system="H100 x8", fabric="", nodes="2", gpus="16", busbw_GBps="46-48"))
+    assert "not stated" in str(read(system="somewhere", fabric="", nodes="2", gpus="16"))
+    assert "single" in str(
+        read(system="H100 x8", fabric="", nodes="2", gpus="16", busbw_GBps="46-48")
+    )
 
 
 def test_published_bandwidths_are_met() -> None:
@@ -120,10 +141,18 @@ def test_published_bandwidths_are_met() -> None:
 
 def test_a_bandwidth_printed_with_one_digit_is_a_band() -> None:
     row = {
-        "system": "AWS p4d.24xlarge (A100 x8)", "fabric": "EFA 4x100 Gb/s", "nodes": "2", "gpus": "16",
-        "collective": "all_reduce", "size_bytes": "1024", "time_us": "", "algbw_GBps": "", "busbw_GBps": "0.01",
-        "source": "", "note": "",
-    }  # fmt: skip
+        "system": "AWS p4d.24xlarge (A100 x8)",
+        "fabric": "EFA 4x100 Gb/s",
+        "nodes": "2",
+        "gpus": "16",
+        "collective": "all_reduce",
+        "size_bytes": "1024",
+        "time_us": "",
+        "algbw_GBps": "",
+        "busbw_GBps": "0.01",
+        "source": "",
+        "note": "",
+    }
     score = score_collectives([row])
     assert score.coarse_count == 1
     assert score.rows[0].error == 0.0

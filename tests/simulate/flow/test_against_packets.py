@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from gpuyard.simulate.collectives import Call, collective_traffic
-from gpuyard.simulate.flow import FlowSettings, rail_network, simulate_flows
+from gpuyard.simulate.collectives.compile import CollectiveCall, collective_traffic
+from gpuyard.simulate.flow.flow_engine import simulate_flows
+from gpuyard.simulate.flow.rails import rail_network
+from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.network import fat_tree
-from gpuyard.simulate.packet import PacketSettings, simulate_packets
+from gpuyard.simulate.packet.packet_engine import simulate_packets
+from gpuyard.simulate.packet.settings import PacketSettings
 from gpuyard.simulate.traffic import all_to_all, incast, permutation, traffic_of
 
 TREE = fat_tree(16, rate_bits_per_s=400e9, delay_s=1e-6)
-RAILS = rail_network(4, 4, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9, servers_per_leaf=2, spines=2)
+RAILS = rail_network(
+    4, 4, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9, servers_per_leaf=2, spines=2
+)
 
 
 def collective(network, name, algorithm, **more):
-    return collective_traffic(Call(collective=name, algorithm=algorithm, size_bytes=1 << 24, **more), network)
+    return collective_traffic(
+        CollectiveCall(collective=name, algorithm=algorithm, size_bytes=1 << 24, **more), network
+    )
 
 
 UNCONGESTED = {
@@ -30,7 +37,7 @@ CONGESTED = {
     "permutation": (TREE, permutation(16, 1 << 22, seed=3)),
     "all-to-all": (TREE, all_to_all(16, 1 << 16)),
     "halving": (TREE, collective(TREE, "all-reduce", "halving")),
-    "tree": (TREE, collective(TREE, "all-reduce", "tree", parts=8)),
+    "tree": (TREE, collective(TREE, "all-reduce", "tree", chunks=8)),
     "rail ring": (RAILS, collective(RAILS, "all-reduce", "rail-ring")),
 }
 

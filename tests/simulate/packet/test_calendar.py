@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuyard.compiled import compiled
+from gpuyard.jit import jit
 from gpuyard.simulate.network import single_switch
-from gpuyard.simulate.packet.build import build
+from gpuyard.simulate.packet.build_state import build
 from gpuyard.simulate.packet.calendar import next_batch, return_row, schedule, take_row
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.settings import PacketSettings
@@ -19,7 +19,7 @@ from gpuyard.simulate.routes import routes_of
 from gpuyard.simulate.traffic import traffic_of
 
 
-@compiled
+@jit
 def put(head: npt.NDArray[np.void], time: int, mark: int) -> None:
     """Plans an event with a mark."""
     s: Row = head[0]
@@ -28,7 +28,7 @@ def put(head: npt.NDArray[np.void], time: int, mark: int) -> None:
     schedule(s, row, time)
 
 
-@compiled
+@jit
 def take(head: npt.NDArray[np.void], until: int, found: npt.NDArray[np.int64]) -> int:
     """Takes the next event that begins before `until`; 0 if there is none."""
     s: Row = head[0]
@@ -47,9 +47,12 @@ TIMES = st.one_of(st.integers(0, 100), st.integers(0, 10**6), st.integers(0, 10*
 
 @settings(max_examples=60, deadline=None)
 @given(
-    first=st.lists(TIMES, min_size=1, max_size=200), more=st.lists(st.tuples(st.integers(0, 200), TIMES), max_size=60)
+    first=st.lists(TIMES, min_size=1, max_size=200),
+    more=st.lists(st.tuples(st.integers(0, 200), TIMES), max_size=60),
 )
-def test_events_come_in_order_of_time_and_of_planning(first: list[int], more: list[tuple[int, int]]) -> None:
+def test_events_come_in_order_of_time_and_of_planning(
+    first: list[int], more: list[tuple[int, int]]
+) -> None:
     network = single_switch(2, rate_bits_per_s=400e9, delay_s=1e-6)
     state = build(network, routes_of(network), traffic_of([0], [1], 4096), PacketSettings())
     found = np.zeros(2, dtype=np.int64)

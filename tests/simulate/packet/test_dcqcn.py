@@ -10,23 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuyard.compiled import compiled
+from gpuyard.jit import jit
 from gpuyard.simulate.network import single_switch
-from gpuyard.simulate.packet import Dcqcn, Ecn, PacketSettings, simulate_packets
-from gpuyard.simulate.packet.build import build
+from gpuyard.simulate.packet.build_state import build
+from gpuyard.simulate.packet.dcqcn import cut_rate, rate_after
 from gpuyard.simulate.packet.memory import Row
-from gpuyard.simulate.packet.senders import cut_rate, rate_after
-from gpuyard.simulate.packet.state import lines
+from gpuyard.simulate.packet.packet_engine import simulate_packets
+from gpuyard.simulate.packet.settings import DcqcnSettings, EcnSettings, PacketSettings
+from gpuyard.simulate.packet.state import ports
 from gpuyard.simulate.routes import routes_of
 from gpuyard.simulate.traffic import incast, traffic_of
 
 LINE_RATE = 400e9
 NETWORK = single_switch(9, rate_bits_per_s=LINE_RATE, delay_s=1e-6)
-MARKS = Ecn(kmin_bytes=50_000, kmax_bytes=200_000, pmax_ratio=0.2)
-FAST = Dcqcn(additive_bits_per_s=2e9, hyper_bits_per_s=10e9, increase_timer_s=20e-6, alpha_timer_s=30e-6)
+MARKS = EcnSettings(kmin_bytes=50_000, kmax_bytes=200_000, pmax_ratio=0.2)
+FAST = DcqcnSettings(
+    additive_bits_per_s=2e9, hyper_bits_per_s=10e9, increase_timer_s=20e-6, alpha_timer_s=30e-6
+)
 
 
-@compiled
+@jit
 def notify(head: npt.NDArray[np.void], now: int) -> None:
     """Tells flow 0 of a mark."""
     s: Row = head[0]
@@ -34,32 +37,45 @@ def notify(head: npt.NDArray[np.void], now: int) -> None:
     cut_rate(s, 0)
 
 
-@compiled
+@jit
 def send(head: npt.NDArray[np.void], now: int, size: int) -> float:
     """Flow 0 sends, and has this rate after it."""
     s: Row = head[0]
     s.now = now
-    return rate_after(s, 0, size, lines(s, 0).ps_per_byte)
+    return rate_after(s, 0, size, ports(s, 0).ps_per_byte)
 
 
 class Ticking:
     """The equations of the paper, with a timer that fires at every period."""
 
-    def __init__(self, dcqcn: Dcqcn) -> None:
-        self.dcqcn, self.rate, self.target, self.alpha = dcqcn, LINE_RATE, LINE_RATE, dcqcn.initial_alpha_ratio
-        self.alpha_at = self.rise_at = 0.0
+    def __init__(self, dcqcn: DcqcnSettings) -> None:
+        self.dcqcn, self.rate, self.target, self.alpha = (
+            dcqcn,
+            LINE_RATE,
+            LINE_RATE,
+            dcqcn.initial_alpha_ratio,
+        )
+        self.alpha_at = self.increase_at = 0.0
         self.bytes, self.timer_stage, self.byte_stage, self.cut = 0, 0, 0, False
 
     def tick(self, now: float) -> None:
         while (
             self.cut
-            and now >= min(self.alpha_at + self.dcqcn.alpha_timer_s, self.rise_at + self.dcqcn.increase_timer_s) - 1e-13
+            and now
+            >= min(
+                self.alpha_at + self.dcqcn.alpha_timer_s,
+                self.increase_at + self.dcqcn.increase_timer_s,
+            )
+            - 1e-13
         ):
-            if self.alpha_at + self.dcqcn.alpha_timer_s <= self.rise_at + self.dcqcn.increase_timer_s:
+            if (
+                self.alpha_at + self.dcqcn.alpha_timer_s
+                <= self.increase_at + self.dcqcn.increase_timer_s
+            ):
                 self.alpha_at += self.dcqcn.alpha_timer_s
                 self.alpha *= 1 - self.dcqcn.g_ratio
             else:
-                self.rise_at += self.dcqcn.increase_timer_s
+                self.increase_at += self.dcqcn.increase_timer_s
                 self.timer_stage += 1
                 self.rise()
 
@@ -75,7 +91,7 @@ class Ticking:
         self.alpha = (1 - self.dcqcn.g_ratio) * self.alpha + self.dcqcn.g_ratio
         self.target = self.rate
         self.rate = max(self.dcqcn.minimum_bits_per_s, self.rate * (1 - self.alpha / 2))
-        self.alpha_at = self.rise_at = now
+        self.alpha_at = self.increase_at = now
         self.bytes = self.timer_stage = self.byte_stage = 0
         self.cut = True
 
@@ -94,7 +110,7 @@ class Ticking:
     steps=st.lists(st.tuples(st.booleans(), st.integers(1, 120)), min_size=1, max_size=60),
     increase_bytes=st.sampled_from([None, 100_000]),
     g_ratio=st.sampled_from([1 / 256, 1 / 16]),
-)  # fmt: skip
+)
 def test_rates_are_those_of_ticking_timers(
     steps: list[tuple[bool, int]], increase_bytes: int | None, g_ratio: float
 ) -> None:
@@ -109,29 +125,39 @@ def test_rates_are_those_of_ticking_timers(
             told.notify(now / 1e12)
         else:
             rate = send(state.head, now, 40_960) * 8e12
-            assert rate == pytest.approx(told.send(now / 1e12, 40_960), rel=2e-3)  # near the top it snaps to the line
+            assert rate == pytest.approx(
+                told.send(now / 1e12, 40_960), rel=2e-3
+            )  # near the top it snaps to the port
 
 
 def test_a_crowd_under_control_pauses_less_and_fills_queues_less() -> None:
     traffic = incast(9, 1 << 22)
     often = replace(FAST, cnp_interval_s=4e-6)
-    free, held = (simulate_packets(NETWORK, traffic, PacketSettings(ecn=MARKS, dcqcn=dcqcn)) for dcqcn in (None, often))
+    free, held = (
+        simulate_packets(NETWORK, traffic, PacketSettings(ecn=MARKS, dcqcn=dcqcn))
+        for dcqcn in (None, often)
+    )
     assert held.counters.cnp_count > 0
     assert held.link_pause_s.sum() < 0.5 * free.link_pause_s.sum()
     assert held.outcome.unfinished_count == 0
 
 
-@pytest.mark.parametrize(("change", "slower"), [
-    ({"cnp_interval_s": 4e-6}, True),
-    ({"additive_bits_per_s": 20e9, "hyper_bits_per_s": 50e9}, False),
-    ({"increase_timer_s": 500e-6, "increase_bytes": None}, True),
-    ({"decrease_interval_s": 1e-3}, False),
-    ({"minimum_bits_per_s": 45e9}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "slower"),
+    [
+        ({"cnp_interval_s": 4e-6}, True),
+        ({"additive_bits_per_s": 20e9, "hyper_bits_per_s": 50e9}, False),
+        ({"increase_timer_s": 500e-6, "increase_bytes": None}, True),
+        ({"decrease_interval_s": 1e-3}, False),
+        ({"minimum_bits_per_s": 45e9}, False),
+    ],
+)
 def test_every_timer_acts(change: dict[str, float], slower: bool) -> None:
     traffic = incast(9, 1 << 21)
     base, other = (
-        simulate_packets(NETWORK, traffic, PacketSettings(ecn=MARKS, dcqcn=dcqcn)).outcome.mean_completion_s
+        simulate_packets(
+            NETWORK, traffic, PacketSettings(ecn=MARKS, dcqcn=dcqcn)
+        ).outcome.mean_completion_s
         for dcqcn in (FAST, replace(FAST, **change))  # type: ignore[arg-type]
     )
     assert (other > base) == slower

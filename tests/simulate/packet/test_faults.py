@@ -8,13 +8,14 @@ import pytest
 from gpuyard.errors import InputError
 from gpuyard.simulate.faults import Fault, LinkDown, NodeDown, PfcStorm, SlowLink, Straggler
 from gpuyard.simulate.network import Network, leaf_spine, network_of
-from gpuyard.simulate.packet import PacketResult, PacketSettings, Watchdog, simulate_packets
+from gpuyard.simulate.packet.packet_engine import PacketResult, simulate_packets
+from gpuyard.simulate.packet.settings import PacketSettings, WatchdogSettings
 from gpuyard.simulate.traffic import permutation, traffic_of
 
 RATE = 400e9
 NETWORK = leaf_spine(16, hosts_per_leaf=4, spines=2, rate_bits_per_s=RATE, delay_s=1e-6)
 TRAFFIC = permutation(16, 1 << 21, seed=2)
-WATCHDOG = Watchdog(detect_s=30e-6, restore_s=30e-6, poll_s=10e-6)
+WATCHDOG = WatchdogSettings(detect_s=30e-6, restore_s=30e-6, poll_s=10e-6)
 WHOLE = simulate_packets(NETWORK, TRAFFIC)
 
 
@@ -29,11 +30,14 @@ def test_routes_looked_up_at_every_switch_are_those_known_from_the_start() -> No
     assert np.array_equal(late.outcome.link_bytes, WHOLE.outcome.link_bytes)
 
 
-@pytest.mark.parametrize("fault", [
-    LinkDown(one="leaf0", other="spine0", at_s=20e-6, reconverge_s=30e-6),
-    LinkDown(one="leaf0", other="spine0", at_s=20e-6, until_s=60e-6, reconverge_s=10e-6),
-    NodeDown(node="spine1", at_s=20e-6, reconverge_s=30e-6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fault",
+    [
+        LinkDown(one="leaf0", other="spine0", at_s=20e-6, reconverge_s=30e-6),
+        LinkDown(one="leaf0", other="spine0", at_s=20e-6, until_s=60e-6, reconverge_s=10e-6),
+        NodeDown(node="spine1", at_s=20e-6, reconverge_s=30e-6),
+    ],
+)
 def test_flows_go_round_a_dead_link_or_spine(fault: Fault) -> None:
     result = _with(fault, settings=PacketSettings(retransmit_timeout_s=1e-4))
     assert result.counters.dropped_count > 0
@@ -52,7 +56,9 @@ def test_a_link_that_is_down_carries_nothing_after_reconvergence() -> None:
 
 def test_slower_reconvergence_loses_more() -> None:
     lost = [
-        _with(LinkDown(one="leaf0", other="spine0", at_s=20e-6, reconverge_s=delay_s)).counters.dropped_count
+        _with(
+            LinkDown(one="leaf0", other="spine0", at_s=20e-6, reconverge_s=delay_s)
+        ).counters.dropped_count
         for delay_s in (1e-6, 20e-6, 60e-6)
     ]
     assert lost == sorted(lost)
@@ -78,14 +84,18 @@ def test_a_slow_nic_slows_its_flow_to_its_rate() -> None:
     result = _with(SlowLink(one="host3", other="leaf0", rate_ratio=0.1))
     assert result.outcome.finish_s[flow] >= (1 << 21) * 8 / (0.1 * RATE)
     brief = _with(SlowLink(one="host3", other="leaf0", rate_ratio=0.1, at_s=0.0, until_s=50e-6))
-    assert WHOLE.outcome.finish_s[flow] < brief.outcome.finish_s[flow] < result.outcome.finish_s[flow]
+    assert (
+        WHOLE.outcome.finish_s[flow] < brief.outcome.finish_s[flow] < result.outcome.finish_s[flow]
+    )
 
 
 def test_a_straggler_is_late_by_its_lag() -> None:
     flow = int(np.flatnonzero(TRAFFIC.source == 3)[0])
     assert _with(Straggler(host="host3", lag_s=1e-3)).outcome.began_s[flow] == pytest.approx(1e-3)
     chain = traffic_of([3, 0], [0, 3], 4096, after=((), (0,)))
-    result = simulate_packets(NETWORK, chain, faults=(Straggler(host="host0", lag_s=2e-4, at_s=1e-9),))
+    result = simulate_packets(
+        NETWORK, chain, faults=(Straggler(host="host0", lag_s=2e-4, at_s=1e-9),)
+    )
     assert result.outcome.began_s[1] == pytest.approx(result.outcome.finish_s[0] + 2e-4)
 
 
@@ -111,12 +121,16 @@ def test_the_watchdog_restores_a_port_that_is_calm_again() -> None:
 
 
 def _ring(count: int) -> Network:
-    ends = [(i, count + i) for i in range(count)] + [(count + i, count + (i + 1) % count) for i in range(count)]
+    ends = [(i, count + i) for i in range(count)] + [
+        (count + i, count + (i + 1) % count) for i in range(count)
+    ]
     return network_of(
-        tier=np.array([0] * count + [1] * count, dtype=np.int8), ends=np.array(ends, dtype=np.int32),
-        rate_bits_per_s=np.full(2 * count, RATE), delay_s=np.full(2 * count, 1e-6),
+        tier=np.array([0] * count + [1] * count, dtype=np.int8),
+        ends=np.array(ends, dtype=np.int32),
+        rate_bits_per_s=np.full(2 * count, RATE),
+        delay_s=np.full(2 * count, 1e-6),
         names=tuple(f"{kind}{i}" for kind in ("host", "switch") for i in range(count)),
-    )  # fmt: skip
+    )
 
 
 def test_a_ring_of_switches_without_up_down_routes_deadlocks_and_is_found() -> None:
@@ -125,14 +139,18 @@ def test_a_ring_of_switches_without_up_down_routes_deadlocks_and_is_found() -> N
     traffic = traffic_of(hosts * 2, [(host + 2) % 5 for host in hosts] * 2, 1 << 23)
     result = simulate_packets(ring, traffic, PacketSettings(up_down=False))
     assert result.outcome.unfinished_count == 10
-    assert {ring.link_name(link) for link in result.deadlock} == {f"switch{i} → switch{(i + 1) % 5}" for i in range(5)}
+    assert {ring.link_name(link) for link in result.deadlock} == {
+        f"switch{i} → switch{(i + 1) % 5}" for i in range(5)
+    }
     assert result.counters.in_flight_count > 0
 
 
 def test_the_watchdog_breaks_a_deadlock() -> None:
     hosts = list(range(5))
     traffic = traffic_of(hosts * 2, [(host + 2) % 5 for host in hosts] * 2, 1 << 21)
-    settings = PacketSettings(up_down=False, watchdog=WATCHDOG, retransmit_timeout_s=1e-4, retry_count=1000)
+    settings = PacketSettings(
+        up_down=False, watchdog=WATCHDOG, retransmit_timeout_s=1e-4, retry_count=1000
+    )
     result = simulate_packets(_ring(5), traffic, settings)
     assert result.outcome.unfinished_count == 0
     assert result.storms
@@ -145,15 +163,18 @@ def test_without_a_failure_there_is_neither_storm_nor_deadlock() -> None:
     assert np.array_equal(result.outcome.finish_s, WHOLE.outcome.finish_s)
 
 
-@pytest.mark.parametrize(("fault", "words"), [
-    (LinkDown(one="leaf0", other="leaf1", at_s=0.0), "0 cables between"),
-    (LinkDown(one="leaf0", other="spine0", at_s=0.0, cable=1), "1 cables between"),
-    (NodeDown(node="leaf9", at_s=0.0), 'no node named "leaf9"'),
-    (Straggler(host="leaf0", lag_s=1.0), "no host"),
-    (PfcStorm(host="host0", at_s=2.0, until_s=1.0), "ends before"),
-    (SlowLink(one="host0", other="leaf0", rate_ratio=0.0), "rate_ratio"),
-    (Straggler(host="host0", lag_s=-1.0), "negative lag"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (LinkDown(one="leaf0", other="leaf1", at_s=0.0), "0 cables between"),
+        (LinkDown(one="leaf0", other="spine0", at_s=0.0, cable=1), "1 cables between"),
+        (NodeDown(node="leaf9", at_s=0.0), 'no node named "leaf9"'),
+        (Straggler(host="leaf0", lag_s=1.0), "no host"),
+        (PfcStorm(host="host0", at_s=2.0, until_s=1.0), "ends before"),
+        (SlowLink(one="host0", other="leaf0", rate_ratio=0.0), "rate_ratio"),
+        (Straggler(host="host0", lag_s=-1.0), "negative lag"),
+    ],
+)
 def test_a_failure_that_cannot_be_is_refused(fault: Fault, words: str) -> None:
     with pytest.raises(InputError, match=words):
         _with(fault)

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from gpuyard.simulate.network import fat_tree
-from gpuyard.simulate.packet import HTSIM_ROCE, PacketSettings, simulate_packets
+from gpuyard.simulate.packet.packet_engine import simulate_packets
+from gpuyard.simulate.packet.settings import HTSIM_ROCE, PacketSettings
 from gpuyard.simulate.traffic import all_to_all, incast, permutation, traffic_of
 
 TREE = fat_tree(128, rate_bits_per_s=400e9, delay_s=1e-6)
@@ -27,15 +28,20 @@ def test_an_incast_ends_to_the_nanosecond_when_htsim_says() -> None:
     for settings in (HTSIM_ROCE, DELAYED):
         outcome = simulate_packets(TREE, incast(128, 1 << 20), settings).outcome
         assert outcome.duration_s * 1e6 == pytest.approx(2713.09, abs=0.01)  # 8 runs, all the same
-        assert outcome.mean_completion_s * 1e6 == pytest.approx(2010, rel=0.03)  # 1972 to 2043 over 8 runs
+        assert outcome.mean_completion_s * 1e6 == pytest.approx(
+            2010, rel=0.03
+        )  # 1972 to 2043 over 8 runs
 
 
 @pytest.mark.parametrize("settings", [HTSIM_ROCE, DELAYED])
 def test_an_all_to_all_agrees_within_five_per_cent(settings: PacketSettings) -> None:
     outcomes = [
-        simulate_packets(TREE, all_to_all(128, 1 << 16), replace(settings, seed=seed)).outcome for seed in range(2)
+        simulate_packets(TREE, all_to_all(128, 1 << 16), replace(settings, seed=seed)).outcome
+        for seed in range(2)
     ]
-    mean, last = np.mean([(each.mean_completion_s, each.duration_s) for each in outcomes], axis=0) * 1e6
+    mean, last = (
+        np.mean([(each.mean_completion_s, each.duration_s) for each in outcomes], axis=0) * 1e6
+    )
     assert mean == pytest.approx(188.5, rel=0.05)  # 188.0 to 188.6 over 4 runs
     assert last == pytest.approx(214.6, rel=0.05)  # 212.8 to 217
 
@@ -43,10 +49,14 @@ def test_an_all_to_all_agrees_within_five_per_cent(settings: PacketSettings) -> 
 @pytest.mark.parametrize("settings", [HTSIM_ROCE, FINAL])
 def test_permutations_agree_within_three_and_five_per_cent(settings: PacketSettings) -> None:
     outcomes = [
-        simulate_packets(TREE, permutation(128, 1 << 20, seed=1), replace(settings, seed=seed)).outcome
+        simulate_packets(
+            TREE, permutation(128, 1 << 20, seed=1), replace(settings, seed=seed)
+        ).outcome
         for seed in range(40)
     ]
-    mean, last = np.mean([(each.mean_completion_s, each.duration_s) for each in outcomes], axis=0) * 1e6
+    mean, last = (
+        np.mean([(each.mean_completion_s, each.duration_s) for each in outcomes], axis=0) * 1e6
+    )
     assert mean == pytest.approx(62.31, rel=0.03)  # over 60 runs, standard deviation 1.94
     assert last == pytest.approx(101.06, rel=0.05)  # standard deviation 7.7
 
@@ -54,10 +64,15 @@ def test_permutations_agree_within_three_and_five_per_cent(settings: PacketSetti
 def test_a_ring_of_sixteen_agrees_within_a_thousandth() -> None:
     ranks, steps = 16, 30
     source = [(rank + step) % ranks for rank in range(ranks) for step in range(steps)]
-    after = tuple((rank * steps + step - 1,) if step else () for rank in range(ranks) for step in range(steps))
-    traffic = traffic_of(source, [(each + 1) % ranks for each in source], (64 << 20) // ranks, after=after)
+    after = tuple(
+        (rank * steps + step - 1,) if step else () for rank in range(ranks) for step in range(steps)
+    )
+    traffic = traffic_of(
+        source, [(each + 1) % ranks for each in source], (64 << 20) // ranks, after=after
+    )
     tree = fat_tree(16, rate_bits_per_s=400e9, delay_s=1e-6)
     times = [
-        simulate_packets(tree, traffic, replace(HTSIM_ROCE, seed=seed)).outcome.duration_s * 1e6 for seed in range(4)
+        simulate_packets(tree, traffic, replace(HTSIM_ROCE, seed=seed)).outcome.duration_s * 1e6
+        for seed in range(4)
     ]
     assert np.mean(times) == pytest.approx(2815.07, rel=1e-3)

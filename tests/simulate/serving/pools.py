@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuyard.perf.inference import COLUMNS, Limits, Room, find_engine
-from gpuyard.simulate.serving import Outcome, Pool, Requests, simulate
+from gpuyard.perf.inference.columns import COLUMNS
+from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits
+from gpuyard.perf.inference.serving_engine import find_engine
+from gpuyard.simulate.serving.load import Requests
+from gpuyard.simulate.serving.outcome import ServingOutcome
+from gpuyard.simulate.serving.simulate import ReplicaPool, simulate
 
 DECODE_S, KV_S, PREFILL_S = 0.01, 1e-7, 1e-5  # a step, a cached token, a prompt token
 
@@ -19,7 +23,7 @@ def pool(
     block: int = 16,
     replicas: int = 1,
     **engine: bool | int,
-) -> Pool:
+) -> ReplicaPool:
     """A pool whose step is linear, so that its times can be added up by hand."""
     row = np.zeros(len(COLUMNS))
     for name, value in (
@@ -33,17 +37,29 @@ def pool(
     ):
         row[COLUMNS.index(name)] = value
     row[COLUMNS.index("prefill_straggler")] = 1.0
-    room = Room(
-        weight_bytes=1e9, spare_bytes=1e9, reserve_bytes=1e9, cache_bytes=1e9, token_bytes=1.0, sequence_bytes=0.0,
-        block_tokens=block, blocks=blocks,
-    )  # fmt: skip
+    room = KvCacheCapacity(
+        weight_bytes=1e9,
+        spare_bytes=1e9,
+        reserve_bytes=1e9,
+        cache_bytes=1e9,
+        token_bytes=1.0,
+        sequence_bytes=0.0,
+        block_tokens=block,
+        blocks=blocks,
+    )
     own = replace(find_engine("vllm-v1"), **engine)
-    return Pool(
-        row=row, room=room, limits=Limits(sequences=sequences, budget_tokens=budget), engine=own, replicas=replicas
+    return ReplicaPool(
+        row=row,
+        room=room,
+        limits=StepLimits(sequences=sequences, budget_tokens=budget),
+        engine=own,
+        replicas=replicas,
     )
 
 
-def requests(prompts: list[int], outputs: list[int], arrived: list[float] | None = None) -> Requests:
+def requests(
+    prompts: list[int], outputs: list[int], arrived: list[float] | None = None
+) -> Requests:
     """Requests by their lengths."""
     return Requests(
         arrived_s=np.array(arrived or [0.0] * len(prompts)),
@@ -53,10 +69,10 @@ def requests(prompts: list[int], outputs: list[int], arrived: list[float] | None
     )
 
 
-def run(load: Requests, own: Pool, users: int = 0) -> Outcome:
+def run(load: Requests, own: ReplicaPool, users: int = 0) -> ServingOutcome:
     """The outcome, which there must be."""
     found = simulate(load, own, users=users)
-    assert isinstance(found, Outcome)
+    assert isinstance(found, ServingOutcome)
     return found
 
 
@@ -68,7 +84,7 @@ class _Sequence:
     given: int = 0
 
 
-def plain(load: Requests, own: Pool) -> tuple[list[float], list[float]]:
+def plain(load: Requests, own: ReplicaPool) -> tuple[list[float], list[float]]:
     """First tokens and finishes of requests there at the start, one step at a time, with room for all. Reserves."""
     clock, first, finish = 0.0, [-1.0] * load.count, [-1.0] * load.count
     waiting = [_Sequence(i, int(p)) for i, p in enumerate(load.prompt_tokens)]

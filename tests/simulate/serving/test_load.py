@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuyard.simulate.serving import at_rate, fixed, lognormal, uniform
-from gpuyard.simulate.serving.load import drifted
+from gpuyard.simulate.serving.load import at_rate, drifted, fixed, lognormal, uniform
 
 
 def test_uniform_lengths_lie_between_their_bounds() -> None:

@@ -10,14 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import read_calibration
-from gpuyard.perf.inference.published import read_cases
-from gpuyard.simulate.serving import score, score_json
-from gpuyard.simulate.serving.published import best_layout, cache_ratios, mlperf_requests, predict, repeated, run
+from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.published_serving import read_cases
+from gpuyard.simulate.serving.predict_published import (
+    best_layout,
+    cache_ratios,
+    mlperf_requests,
+    predict,
+    repeated,
+    run,
+)
 from gpuyard.simulate.serving.schedules import schedules
-from gpuyard.simulate.serving.score import predictions
+from gpuyard.simulate.serving.score import predictions, score, score_json
 
 CURATED = Path(__file__).parents[2] / "accuracy" / "inference_runs.csv"
 CATALOG = load_catalog()
@@ -33,13 +39,22 @@ def rows(step: int) -> list[dict[str, str]]:
 def test_the_score_has_every_key_and_counts_every_row() -> None:
     some = [*rows(9), {**rows(9)[0], "id": "odd", "chip": "abacus"}]
     found = score_json(score(some, CATALOG))
-    assert set(found) >= {"rows", "scored", "unsupported", "metrics", "by_engine", "by_chip", "by_scenario", "per_row"}
+    assert set(found) >= {
+        "rows",
+        "scored",
+        "unsupported",
+        "metrics",
+        "by_engine",
+        "by_chip",
+        "by_scenario",
+        "per_row",
+    }
     assert found["rows"] == len(some)
     unsupported, per_row, metrics = found["unsupported"], found["per_row"], found["metrics"]
     assert isinstance(unsupported, list)
     assert isinstance(per_row, list)
     assert isinstance(metrics, dict)
-    assert {"id": "odd", "reason": "no facts for chip abacus"} in unsupported
+    assert {"id": "odd", "reason": "unknown chip abacus"} in unsupported
     assert len(per_row) + len(unsupported) == len(some)
     assert set(metrics) == METRICS
     json.dumps(found, allow_nan=False)
@@ -68,7 +83,9 @@ def test_gathered_schedules_predict_what_the_simulation_does() -> None:
 def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
     calibration = read_calibration()
     case = next(
-        c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "offline" and c.load.output_tokens > 1000
+        c
+        for c in read_cases(rows(1), CATALOG).cases
+        if c.load.kind == "offline" and c.load.output_tokens > 1000
     )
     spans, tokens = [], 0.0
     for ratio in cache_ratios(case):
@@ -86,12 +103,17 @@ def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
 def test_a_longer_offline_run_of_mlperf_ends_only_once() -> None:
     calibration = read_calibration()
     case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-offline")
-    short, long = (replace(case, load=replace(case.load, requests=1, run_s=seconds)) for seconds in (60.0, 86400.0))
+    short, long = (
+        replace(case, load=replace(case.load, requests=1, run_s=seconds))
+        for seconds in (60.0, 86400.0)
+    )
     found = run(long, calibration)
     assert not isinstance(found, Infeasible)
     often, tokens = repeated(long, found[0])
     assert often > 1.0
-    assert tokens / found[0].output_tokens.mean() == pytest.approx(mlperf_requests(long, *best_layout(long)), rel=0.01)
+    assert tokens / found[0].output_tokens.mean() == pytest.approx(
+        mlperf_requests(long, *best_layout(long)), rel=0.01
+    )
     rates = predictions([short, long], calibration)[:, 0]
     assert rates[0] < rates[1]
 
@@ -99,7 +121,10 @@ def test_a_longer_offline_run_of_mlperf_ends_only_once() -> None:
 def test_a_server_is_slower_by_the_time_of_its_last_request() -> None:
     calibration = read_calibration()
     case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-server")
-    brief, long = (replace(case, load=replace(case.load, requests=1000, run_s=seconds)) for seconds in (600.0, 86400.0))
+    brief, long = (
+        replace(case, load=replace(case.load, requests=1000, run_s=seconds))
+        for seconds in (600.0, 86400.0)
+    )
     found = run(long, calibration)
     assert not isinstance(found, Infeasible)
     outcome, _, per_s = found

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from tests.simulate.serving.pools import DECODE_S, KV_S, PREFILL_S, plain, pool, requests, run
 
 from gpuyard.errors import Infeasible
-from gpuyard.simulate.serving import Outcome, Transfer, at_rate, fixed, lognormal, simulate, uniform
+from gpuyard.simulate.serving.load import at_rate, fixed, lognormal, uniform
+from gpuyard.simulate.serving.outcome import ServingOutcome
+from gpuyard.simulate.serving.simulate import Transfer, simulate
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 400), st.integers(1, 60)), min_size=1, max_size=25)
 
 
 @settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(1, 12), st.sampled_from((32, 100, 1000)))
-def test_jumps_give_what_single_steps_give(lengths: list[tuple[int, int]], sequences: int, budget: int) -> None:
+def test_jumps_give_what_single_steps_give(
+    lengths: list[tuple[int, int]], sequences: int, budget: int
+) -> None:
     load = requests([p for p, _ in lengths], [o for _, o in lengths])
     own = pool(sequences=sequences, budget=max(budget, sequences + 1), reserves=True)
     found = run(load, own)
@@ -28,13 +32,31 @@ def test_jumps_give_what_single_steps_give(lengths: list[tuple[int, int]], seque
 
 
 @settings(max_examples=60, deadline=None)
-@given(LENGTHS, st.integers(1, 8), st.booleans(), st.booleans(), st.booleans(), st.integers(35, 90), st.integers(0, 9))
-@example([(399, 4), (385, 1)], 2, True, True, False, 50, 0)  # a prompt in progress has the block that a decode needs
+@given(
+    LENGTHS,
+    st.integers(1, 8),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(35, 90),
+    st.integers(0, 9),
+)
+@example(
+    [(399, 4), (385, 1)], 2, True, True, False, 50, 0
+)  # a prompt in progress has the block that a decode needs
 def test_every_request_is_served_in_order_and_within_memory(
-    lengths: list[tuple[int, int]], users: int, mixes: bool, chunks: bool, reserves: bool, blocks: int, seed: int
+    lengths: list[tuple[int, int]],
+    users: int,
+    mixes: bool,
+    chunks: bool,
+    reserves: bool,
+    blocks: int,
+    seed: int,
 ) -> None:
     load = requests([p for p, _ in lengths], [o for _, o in lengths])
-    own = pool(blocks=blocks, sequences=6, budget=128, mixes=mixes, chunks=chunks, reserves=reserves)
+    own = pool(
+        blocks=blocks, sequences=6, budget=128, mixes=mixes, chunks=chunks, reserves=reserves
+    )
     spread = at_rate(load, 2.0, np.random.default_rng(seed))
     for found in (run(load, own, users=users), run(spread, own)):
         assert (found.arrived_s <= found.admitted_s).all()
@@ -57,13 +79,17 @@ def test_times_of_one_request_add_up() -> None:
     found = run(requests([100], [11]), pool())
     assert found.ttft_s[0] == pytest.approx(DECODE_S + 100 * PREFILL_S)
     cached = sum(100 + k for k in range(1, 11))
-    assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(10 * DECODE_S + cached * KV_S)
+    assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(
+        10 * DECODE_S + cached * KV_S
+    )
 
 
 def test_beams_of_a_search_share_the_prompt_and_cache_a_token_each() -> None:
     found = run(requests([100], [11]), pool(beams=4))
     cached = sum(100 + 4 * k for k in range(1, 11))
-    assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(10 * DECODE_S + cached * KV_S)
+    assert found.finished_s[0] - found.first_token_s[0] == pytest.approx(
+        10 * DECODE_S + cached * KV_S
+    )
     reserved = run(requests([64] * 4, [200] * 4), pool(blocks=120, reserves=True, beams=4))
     assert reserved.timeline.running.max() == 2  # 54 blocks of 16 each: 64 + 4 x 200 tokens
 
@@ -131,7 +157,9 @@ def test_users_wait_for_their_answer_before_they_ask_again() -> None:
 def test_the_next_request_of_a_user_misses_the_steps_under_way(overlaps: bool) -> None:
     found = run(requests([100, 100, 100], [5, 20, 5]), pool(overlaps=overlaps), users=2)
     line, begun = found.timeline, found.arrived_s[2]
-    missed = line.steps[(line.at_s >= begun - 1e-9) & (line.at_s < found.admitted_s[2] - 1e-9)].sum()
+    missed = line.steps[
+        (line.at_s >= begun - 1e-9) & (line.at_s < found.admitted_s[2] - 1e-9)
+    ].sum()
     assert missed == (2 if overlaps else 1)
     assert found.admitted_s[2] == pytest.approx(begun + missed * DECODE_S, rel=1e-2)
 
@@ -142,7 +170,11 @@ def test_a_user_alone_is_not_kept_waiting() -> None:
 
 
 def test_the_same_input_gives_the_same_times() -> None:
-    load = at_rate(lognormal(300, 200, 60, (1.0, 1.0), np.random.default_rng(3)), 20.0, np.random.default_rng(4))
+    load = at_rate(
+        lognormal(300, 200, 60, (1.0, 1.0), np.random.default_rng(3)),
+        20.0,
+        np.random.default_rng(4),
+    )
     once, again = run(load, pool(replicas=3)), run(load, pool(replicas=3))
     assert (once.finished_s == again.finished_s).all()
 
@@ -155,14 +187,14 @@ def test_replicas_share_the_load_and_routers_balance_it() -> None:
         router: simulate(load, pool(sequences=8, replicas=3), router=router)  # type: ignore[arg-type]
         for router in ("round-robin", "least-outstanding", "shortest-queue")
     }
-    assert isinstance(one, Outcome)
+    assert isinstance(one, ServingOutcome)
     for outcome in found.values():
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, ServingOutcome)
         assert set(outcome.replica) == {0, 1, 2}
         assert outcome.ttft_s.mean() < one.ttft_s.mean()
     in_turn, balanced = found["round-robin"], found["least-outstanding"]
-    assert isinstance(in_turn, Outcome)
-    assert isinstance(balanced, Outcome)
+    assert isinstance(in_turn, ServingOutcome)
+    assert isinstance(balanced, ServingOutcome)
     assert (np.bincount(in_turn.replica) == 200).all()
     assert balanced.ttft_s.mean() <= in_turn.ttft_s.mean()
 
@@ -173,8 +205,8 @@ def test_pools_for_prefill_and_decode_pay_for_the_transfer_between_them() -> Non
         simulate(load, pool(replicas=2), prefill=pool(), transfer=Transfer(latency_s=wait), users=4)
         for wait in (0.0, 1.0)
     )
-    assert isinstance(near, Outcome)
-    assert isinstance(far, Outcome)
+    assert isinstance(near, ServingOutcome)
+    assert isinstance(far, ServingOutcome)
     assert far.ttft_s.min() > 1.0  # the decode pool sends the first token
     assert far.ttft_s.mean() == pytest.approx(near.ttft_s.mean() + 1.0, rel=0.1)
     assert far.tpot_s.mean() == pytest.approx(near.tpot_s.mean(), rel=0.2)
@@ -185,7 +217,7 @@ def test_pools_for_prefill_and_decode_pay_for_the_transfer_between_them() -> Non
 
 def test_both_pools_are_used_evenly() -> None:
     found = simulate(fixed(300, 300, 20), pool(replicas=3), prefill=pool(replicas=2), users=30)
-    assert isinstance(found, Outcome)
+    assert isinstance(found, ServingOutcome)
     line = found.timeline
     prompts = [line.prefill_tokens[line.replica == r].sum() for r in range(2)]
     assert prompts[0] == pytest.approx(prompts[1], rel=0.1)
@@ -206,6 +238,6 @@ def test_the_summary_is_of_the_times() -> None:
 def test_without_a_timeline_the_times_are_the_same() -> None:
     load = fixed(30, 100, 20)
     bare = simulate(load, pool(), timeline=False)
-    assert isinstance(bare, Outcome)
+    assert isinstance(bare, ServingOutcome)
     assert (bare.finished_s == run(load, pool()).finished_s).all()
     assert replace(bare).timeline.at_s.size == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.serving import parse_trace, read_trace
+from gpuyard.simulate.serving.trace import parse_trace, read_trace
 
 HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 
@@ -29,7 +29,11 @@ def test_columns_may_stand_in_any_order_beside_others() -> None:
     [
         ("", "t.csv:1", "the file is empty"),
         (HEADER, "t.csv:2", "no requests"),
-        ("time,prompt\n1,2\n", "t.csv:1", "no column arrived_at, num_prefill_tokens, num_decode_tokens"),
+        (
+            "time,prompt\n1,2\n",
+            "t.csv:1",
+            "no column arrived_at, num_prefill_tokens, num_decode_tokens",
+        ),
         (HEADER + "0,10,5\n1,x,5\n", "t.csv:3", 'num_prefill_tokens: "x" is not a number'),
         (HEADER + "0,10,0\n", "t.csv:2", "num_decode_tokens: 0"),
         (HEADER + "-1,10,5\n", "t.csv:2", "arrived_at: -1"),
@@ -66,6 +70,8 @@ def test_a_trace_beyond_any_clock_is_refused() -> None:
 def test_a_trace_larger_than_a_workload_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.csv"
     line = f"1.5,100,10,{'x' * 1000}\n"
-    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens,note\n" + line * 17_000, encoding="utf-8")
+    path.write_text(
+        "arrived_at,num_prefill_tokens,num_decode_tokens,note\n" + line * 17_000, encoding="utf-8"
+    )
     assert path.stat().st_size > 16 << 20
     assert read_trace(path).count == 17_000

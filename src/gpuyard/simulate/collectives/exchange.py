@@ -1,4 +1,4 @@
-"""All-to-all, directly and along rails (PXN); and single messages."""
+"""All-to-all, direct and along rails (PXN), and point-to-point messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 
 from gpuyard.simulate.collectives.schedule import Ints, Schedule, joined, no_waits
 
-__all__ = ["all_to_all", "rail_all_to_all", "send"]
-
 
 def all_to_all(n: int, channels: int = 1) -> Schedule:
-    """Every rank sends a piece to every other at once; piece target x n + source (times channels)."""
+    """All-to-all at once; piece = target x n + source (times channels)."""
     channel, shift, source = (axis.ravel() for axis in np.indices((channels, n - 1, n)))
     target = (source + shift + 1) % n
     index, after = no_waits(len(source))
@@ -31,10 +29,10 @@ def all_to_all(n: int, channels: int = 1) -> Schedule:
 
 
 def rail_all_to_all(servers: int, rails: int) -> Schedule:
-    """All-to-all in which no message changes rails in the network (PXN), over rank = server x rails + rail.
+    """All-to-all in which no message changes rails in the network (PXN).
 
-    A rank hands what is for rail j to its server's rank on rail j over NVLink; that one sends, for all its server,
-    one message to each rank of its rail.
+    A rank hands what is for rail j to its server's rank on rail j over NVLink; that one sends, for
+    all its server, one message to each rank of its rail.
     """
     n = servers * rails
     rows: list[tuple[int, int, int, int, int]] = []

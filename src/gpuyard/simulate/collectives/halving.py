@@ -1,4 +1,4 @@
-"""Recursive halving and doubling (Rabenseifner 2004): log2(n) exchanges each way."""
+"""Recursive halving and doubling (Rabenseifner 2004)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from gpuyard.simulate.collectives.schedule import Ints, Schedule, joined
 
-__all__ = ["halving_doubling"]
-
 Part = Literal["reduce-scatter", "all-gather", "all-reduce"]
-Row = tuple[int, int, int, int, bool, tuple[int, ...]]  # source, target, first piece, pieces, reduces, waits
+Row = tuple[
+    int, int, int, int, bool, tuple[int, ...]
+]  # source, target, first piece, pieces, reduces, waits
 
 
 def halving_doubling(part: Part, ranks: Ints, channel: int = 0) -> Schedule:
@@ -23,7 +23,9 @@ def halving_doubling(part: Part, ranks: Ints, channel: int = 0) -> Schedule:
     power = 1 << (n.bit_length() - 1)
     extra = n - power
     assert part == "all-reduce" or not extra, "reduce-scatter and all-gather need a power of two"
-    core = [2 * i if i < extra else i + extra for i in range(power)]  # the ranks that take part in the exchanges
+    core = [
+        2 * i if i < extra else i + extra for i in range(power)
+    ]  # the ranks that take part in the exchanges
     rows: list[Row] = []
     came: dict[int, list[int]] = {rank: [] for rank in range(n)}
     for i in range(extra):
@@ -38,7 +40,6 @@ def halving_doubling(part: Part, ranks: Ints, channel: int = 0) -> Schedule:
 
 
 def _add(rows: list[Row], came: dict[int, list[int]], row: Row) -> None:
-    """Sends a message."""
     rows.append(row)
     came[row[1]].append(len(rows) - 1)
 
@@ -55,17 +56,20 @@ def _halve(rows: list[Row], came: dict[int, list[int]], core: list[int]) -> None
 
 
 def _double(rows: list[Row], came: dict[int, list[int]], core: list[int]) -> None:
-    """Each sends its range to the rank beside it, then twice as far."""
+    """Each rank sends its range to its neighbour, then twice as far."""
     reach = 1
     while reach < len(core):
         waits = [tuple(came[rank]) for rank in core]
         for place, rank in enumerate(core):
-            _add(rows, came, (rank, core[place ^ reach], place // reach * reach, reach, False, waits[place]))
+            _add(
+                rows,
+                came,
+                (rank, core[place ^ reach], place // reach * reach, reach, False, waits[place]),
+            )
         reach *= 2
 
 
 def _schedule(rows: list[Row], ranks: Ints, pieces: int, channel: int) -> Schedule:
-    """The rows as a schedule."""
     index, after = joined([row[5] for row in rows])
     table = np.array([row[:4] for row in rows], dtype=np.int64).reshape(-1, 4)
     order = np.asarray(ranks, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Collectives in two levels: inside the servers over NVLink, between them along each rail."""
+"""Two-level collectives: NVLink inside servers, rails between them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,39 @@ from gpuyard.simulate.collectives.ring import Part, ring, rotated_orders
 from gpuyard.simulate.collectives.schedule import (
     Ints,
     Schedule,
+    embedded,
+    in_parallel,
+    in_sequence,
     no_waits,
     pipelined,
-    placed,
-    side_by_side,
-    then,
 )
 from gpuyard.simulate.collectives.tree import double_tree
-
-__all__ = ["Between", "direct", "hierarchical", "nvls", "nvls_rails"]
 
 Between = Literal["ring", "tree", "halving"]
 
 
 def hierarchical(
-    part: Part, servers: int, rails: int, between: Between = "ring", times: int = 1, channels: int = 1
+    part: Part,
+    servers: int,
+    rails: int,
+    between: Between = "ring",
+    times: int = 1,
+    channels: int = 1,
 ) -> Schedule:
     """Over rank = server x rails + rail: each rail carries its share of the data between servers.
 
-    All-reduce: reduce-scatter inside, all-reduce along each rail, all-gather inside. Piece order follows the rail
-    first, so a reduce-scatter leaves rank s x rails + r with piece r x servers + s.
+    All-reduce: reduce-scatter inside, all-reduce along each rail, all-gather inside. Piece order
+    follows the rail first, so a reduce-scatter leaves rank s x rails + r with piece r x servers +
+    s.
     """
     outer = _between(part, servers, between, channels)
     cut = outer.piece_count
     whole = rails * cut
-    rail_wise = side_by_side(
-        [placed(outer, np.arange(servers) * rails + rail, rail * cut, whole) for rail in range(rails)],
+    rail_wise = in_parallel(
+        [
+            embedded(outer, np.arange(servers) * rails + rail, rail * cut, whole)
+            for rail in range(rails)
+        ],
         share_pieces=True,
     )
     if rails == 1:
@@ -46,14 +53,13 @@ def hierarchical(
         stages.insert(0, _inside(direct("reduce-scatter", rails), servers, rails, cut))
     if part != "reduce-scatter":
         stages.append(_inside(direct("all-gather", rails), servers, rails, cut))
-    made = stages[0]
+    schedule = stages[0]
     for stage in stages[1:]:
-        made = then(made, stage)
-    return pipelined(made, times)
+        schedule = in_sequence(schedule, stage)
+    return pipelined(schedule, times)
 
 
 def _between(part: Part, servers: int, between: Between, channels: int) -> Schedule:
-    """The collective among one rail's ranks."""
     if between == "tree" and part == "all-reduce":
         return double_tree(np.arange(servers), channels=channels)
     if between == "halving":
@@ -62,9 +68,11 @@ def _between(part: Part, servers: int, between: Between, channels: int) -> Sched
 
 
 def _inside(schedule: Schedule, servers: int, rails: int, cut: int) -> Schedule:
-    """The same inside every server."""
-    return side_by_side(
-        [placed(schedule, server * rails + np.arange(rails), 0, rails * cut, scale=cut) for server in range(servers)],
+    return in_parallel(
+        [
+            embedded(schedule, server * rails + np.arange(rails), 0, rails * cut, scale=cut)
+            for server in range(servers)
+        ],
         share_pieces=True,
     )
 
@@ -91,11 +99,12 @@ def direct(part: Literal["reduce-scatter", "all-gather"], n: int) -> Schedule:
 
 
 def nvls(ranks: Ints, part: Part, times: int = 1) -> Schedule:
-    """All-reduce, reduce-scatter or all-gather that the NVLink switch sums or copies, as load on the links.
+    """Return an NVLink SHARP collective as load on the links.
 
-    A message between hosts cannot say that the switch adds or copies. What can be said is the load of each link:
-    of n ranks, each sends the whole once and receives its nth part of the sum, or the other way round; an all-reduce
-    does both at once, (n + 1) / n of the whole on each link and direction. A ring of single messages loads them so.
+    A message between hosts cannot say that the switch adds or copies. What can be said is the load
+    of each link: of n ranks, each sends the whole once and receives its nth part of the sum, or the
+    other way round; an all-reduce does both at once, (n + 1) / n of the whole on each link and
+    direction. A ring of single messages loads them so.
     """
     n = len(ranks)
     index, after = no_waits(n)
@@ -118,17 +127,23 @@ def nvls(ranks: Ints, part: Part, times: int = 1) -> Schedule:
 
 
 def nvls_rails(servers: int, rails: int, between: Between = "tree", times: int = 1) -> Schedule:
-    """All-reduce: summed by each server's NVLink switch, over the rails, and copied by the switches."""
+    """All-reduce summed by each NVLink switch, along the rails, and copied by the switches."""
     outer = _between("all-reduce", servers, between, 1)
     cut = outer.piece_count
     whole = rails * cut
-    rail_wise = side_by_side(
-        [placed(outer, np.arange(servers) * rails + rail, rail * cut, whole) for rail in range(rails)],
+    rail_wise = in_parallel(
+        [
+            embedded(outer, np.arange(servers) * rails + rail, rail * cut, whole)
+            for rail in range(rails)
+        ],
         share_pieces=True,
     )
     load = nvls(np.arange(rails), "reduce-scatter")
-    inside = side_by_side(
-        [placed(load, server * rails + np.arange(rails), 0, whole, scale=cut) for server in range(servers)],
+    inside = in_parallel(
+        [
+            embedded(load, server * rails + np.arange(rails), 0, whole, scale=cut)
+            for server in range(servers)
+        ],
         share_pieces=True,
     )
-    return pipelined(then(then(inside, rail_wise), inside), times)
+    return pipelined(in_sequence(in_sequence(inside, rail_wise), inside), times)

@@ -1,4 +1,4 @@
-"""Rings: reduce-scatter, all-gather and all-reduce around them, and broadcast along them."""
+"""Ring algorithms: reduce-scatter, all-gather, all-reduce, broadcast."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import numpy as np
 
 from gpuyard.simulate.collectives.schedule import Ints, Schedule, no_waits, pipelined
 
-__all__ = ["chain_broadcast", "rail_orders", "ring", "rotated_orders"]
-
 Part = Literal["reduce-scatter", "all-gather", "all-reduce"]
 
 
 def ring(part: Part, orders: Ints) -> Schedule:
-    """One ring a row of `orders` (ranks in ring order), each on its share of the data; piece r of a share is rank r's.
+    """One ring per row of `orders`, each on its share of the data; piece r of a share is rank r's.
 
-    Reduce-scatter: piece q leaves q's successor and gathers the sum on its way to q. All-gather: it goes on from q.
+    Reduce-scatter: piece q leaves q's successor and gathers the sum on its way to q. All-gather: it
+    goes on from q.
     """
     channels, n = orders.shape
     scatter = n - 1 if part != "all-gather" else 0
@@ -56,10 +55,11 @@ def rotated_orders(ranks: Ints, channels: int = 1) -> Ints:
 
 
 def rail_orders(servers: int, rails: int, channels: int) -> Ints:
-    """Rings over rank = server x rails + rail that cross between servers on one rail, another for each channel.
+    """Rings that cross between servers on one rail, a different one for each channel.
 
-    A ring enters a server on the rail on which it left the one before. Two rails take turns; with an odd number of
-    servers a third one closes the ring. Where there are only two, that last crossing changes rails.
+    A ring enters a server on the rail on which it left the one before. Two rails take turns; with
+    an odd number of servers a third one closes the ring. Where there are only two, that last
+    crossing changes rails.
     """
     rows = []
     for channel in range(channels):
@@ -78,7 +78,7 @@ def rail_orders(servers: int, rails: int, channels: int) -> Ints:
 
 
 def chain_broadcast(ranks: Ints, times: int = 1, channel: int = 0) -> Schedule:
-    """From the first rank along the others, in `times` parts that follow each other."""
+    """Broadcast from the first rank along the others, in `times` pipelined chunks."""
     n = len(ranks)
     index, _ = no_waits(n - 1)
     index[1:] = np.arange(n - 1)

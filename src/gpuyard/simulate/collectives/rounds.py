@@ -1,7 +1,7 @@
-"""Large symmetric collectives as rounds: flows that run at once, repeated, instead of every message.
+"""Large symmetric collectives as repeated rounds of concurrent flows.
 
-A ring over n ranks is one round of n flows repeated 2(n - 1) times; n² messages are never listed. An all-to-all is
-an exchange: sizes and who takes part, no flows at all.
+A ring over n ranks is one round of n flows repeated 2(n - 1) times; n² messages are never listed.
+An all-to-all is an exchange: sizes and who takes part, no flows at all.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.collectives.compile import Call, Grid
+from gpuyard.simulate.collectives.compile import CollectiveCall, HostGrid
 from gpuyard.simulate.collectives.ring import rail_orders, rotated_orders
-
-__all__ = ["Exchange", "Round", "rounds_of"]
 
 Hosts = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Round:
-    """Flows that run at once; a host begins the next repetition when it has sent and received this one.
+    """Concurrent flows; a host begins the next repetition when it has sent and received this one.
 
-    Where `ring_length` is not 0, the flows are rings of that length listed one after the other, and a repetition on
-    one ring does not wait for the others.
+    Where `ring_length` is not 0, the flows are rings of that length listed one after the other, and
+    a repetition on one ring does not wait for the others.
     """
 
     label: str
@@ -39,7 +37,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
-    """Every host sends to every other one of its column, or of all: hosts[server, rail]."""
+    """All-to-all within each column of hosts[server, rail], or among all of them."""
 
     label: str
     hosts: npt.NDArray[np.int64]
@@ -47,16 +45,28 @@ class Exchange:
     same_rail: bool
 
 
-def rounds_of(call: Call, grid: Grid) -> tuple[Round | Exchange, ...]:
-    """The collective in rounds; InputError for algorithms that only exist message by message."""
+def rounds_of(call: CollectiveCall, grid: HostGrid) -> tuple[Round | Exchange, ...]:
+    """Return the rounds of a collective.
+
+    Raises:
+        InputError: the algorithm has no rounds, only messages.
+    """
     n, whole = len(grid.hosts), call.size_bytes
     halves = 2 if call.collective == "all-reduce" else 1
-    if call.algorithm in ("ring", "rail-ring") and call.collective in ("all-reduce", "all-gather", "reduce-scatter"):
+    if call.algorithm in ("ring", "rail-ring") and call.collective in (
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+    ):
         orders = rotated_orders(np.arange(n), call.channels)
         if call.algorithm == "rail-ring":
             orders = rail_orders(grid.servers, grid.rails, max(call.channels, grid.rails))
         return (_ring_round("ring", grid.hosts[orders], whole / n / len(orders), halves * (n - 1)),)
-    if call.algorithm == "hierarchical" and call.collective in ("all-reduce", "all-gather", "reduce-scatter"):
+    if call.algorithm == "hierarchical" and call.collective in (
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+    ):
         return _levels(call, grid, halves)
     if call.algorithm == "nvls" and call.collective == "all-reduce":
         return _switched(call, grid)
@@ -66,12 +76,14 @@ def rounds_of(call: Call, grid: Grid) -> tuple[Round | Exchange, ...]:
     if call.algorithm == "pxn" and call.collective == "all-to-all":
         return _rails(call, grid)
     raise InputError.one(
-        "algorithm", f"{call.algorithm} {call.collective} has no rounds", "use its flows, or hierarchical or ring"
+        "algorithm",
+        f"{call.algorithm} {call.collective} has no rounds",
+        "use its flows, or hierarchical or ring",
     )
 
 
 def _ring_round(label: str, rings: npt.NDArray[np.int64], size_bytes: float, repeats: int) -> Round:
-    """Rings given as rows of hosts; each row is a channel of its own."""
+    """Rings given as rows of hosts; each row is a separate channel."""
     channel = np.repeat(np.arange(rings.shape[0]), rings.shape[1])
     return Round(
         label=label,
@@ -84,11 +96,13 @@ def _ring_round(label: str, rings: npt.NDArray[np.int64], size_bytes: float, rep
     )
 
 
-def _inside(label: str, grid: Grid, size_bytes: float) -> Round:
+def _inside(label: str, grid: HostGrid, size_bytes: float) -> Round:
     """Every host to every other of its server."""
     square = grid.hosts.reshape(grid.servers, grid.rails)
     pairs = [np.stack([square, np.roll(square, -shift, axis=1)]) for shift in range(1, grid.rails)]
-    source, target = np.concatenate([pair.reshape(2, -1) for pair in pairs], axis=1).astype(np.int32)
+    source, target = np.concatenate([pair.reshape(2, -1) for pair in pairs], axis=1).astype(
+        np.int32
+    )
     return Round(
         label=label,
         source=source,
@@ -99,14 +113,15 @@ def _inside(label: str, grid: Grid, size_bytes: float) -> Round:
     )
 
 
-def _between(grid: Grid, size_bytes: float, halves: int, channels: int) -> Round:
+def _between(grid: HostGrid, size_bytes: float, halves: int, channels: int) -> Round:
     """A ring along each rail, one for each channel."""
     columns = grid.hosts.reshape(grid.servers, grid.rails).T
-    return _ring_round("rails", np.tile(columns, (channels, 1)), size_bytes / channels, halves * (grid.servers - 1))
+    return _ring_round(
+        "rails", np.tile(columns, (channels, 1)), size_bytes / channels, halves * (grid.servers - 1)
+    )
 
 
-def _levels(call: Call, grid: Grid, halves: int) -> tuple[Round, ...]:
-    """Inside, between, inside."""
+def _levels(call: CollectiveCall, grid: HostGrid, halves: int) -> tuple[Round, ...]:
     part = call.size_bytes / grid.rails
     rounds: list[Round] = []
     if grid.rails > 1 and call.collective != "all-gather":
@@ -118,7 +133,7 @@ def _levels(call: Call, grid: Grid, halves: int) -> tuple[Round, ...]:
     return tuple(rounds)
 
 
-def _switched(call: Call, grid: Grid) -> tuple[Round, ...]:
+def _switched(call: CollectiveCall, grid: HostGrid) -> tuple[Round, ...]:
     """The NVLink switches sum and copy; rings along the rails between servers."""
     square = grid.hosts.reshape(grid.servers, grid.rails)
     if grid.servers == 1:
@@ -131,12 +146,14 @@ def _switched(call: Call, grid: Grid) -> tuple[Round, ...]:
     )
 
 
-def _rails(call: Call, grid: Grid) -> tuple[Round | Exchange, ...]:
+def _rails(call: CollectiveCall, grid: HostGrid) -> tuple[Round | Exchange, ...]:
     """Over NVLink to the rail of the target, then along the rail."""
     square = grid.hosts.reshape(grid.servers, grid.rails)
-    each = call.size_bytes / len(grid.hosts)
-    along = Exchange(label="rails", hosts=square, size_bytes=each * grid.rails, same_rail=True)
+    piece_bytes = call.size_bytes / len(grid.hosts)
+    along = Exchange(
+        label="rails", hosts=square, size_bytes=piece_bytes * grid.rails, same_rail=True
+    )
     if grid.rails == 1:
         return (along,)
-    inside = _inside("to the rail", grid, each * grid.servers)
+    inside = _inside("to the rail", grid, piece_bytes * grid.servers)
     return (inside, along) if grid.servers > 1 else (inside,)

@@ -1,4 +1,4 @@
-"""The messages of a collective between ranks: what each carries and what it waits for; and as traffic of hosts."""
+"""Messages of a collective between ranks with their dependencies, and as flows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.simulate.traffic import Traffic
-
-__all__ = ["Ints", "Schedule", "joined", "no_waits", "pipelined", "placed", "side_by_side", "then", "to_traffic"]
+from gpuyard.simulate.traffic import FlowSet
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,14 +45,21 @@ def joined(waits: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     return index, np.array([item for row in waits for item in row], dtype=np.int64)
 
 
-def to_traffic(schedule: Schedule, whole_bytes: float, hosts: Ints, delay_s: float = 0.0) -> Traffic:
-    """The schedule over hosts (one a rank) for data of `whole_bytes`; each message starts `delay_s` after its waits."""
+def to_traffic(
+    schedule: Schedule, whole_bytes: float, hosts: Ints, delay_s: float = 0.0
+) -> FlowSet:
+    """Return the flows of a schedule over hosts (one per rank) for data of `whole_bytes`.
+
+    Each message starts `delay_s` after those it waits for.
+    """
     cut = schedule.piece_count
     first, last = schedule.first_piece, schedule.first_piece + schedule.pieces
-    exact = np.floor(last * whole_bytes / cut) - np.floor(first * whole_bytes / cut)  # pieces add up to the whole
+    exact = np.floor(last * whole_bytes / cut) - np.floor(
+        first * whole_bytes / cut
+    )  # pieces add up to the whole
     spread = np.round(schedule.pieces * whole_bytes / cut)
     size = np.where(schedule.piece_stride == 1, exact, spread).astype(np.int64)
-    return Traffic(
+    return FlowSet(
         source=np.asarray(hosts)[schedule.source].astype(np.int32),
         target=np.asarray(hosts)[schedule.target].astype(np.int32),
         size_bytes=np.maximum(size, 1),
@@ -65,8 +70,8 @@ def to_traffic(schedule: Schedule, whole_bytes: float, hosts: Ints, delay_s: flo
     )
 
 
-def side_by_side(parts: Sequence[Schedule], share_pieces: bool = False) -> Schedule:
-    """Schedules that run at once, each on pieces of its own (or all on the same) and none waiting for another."""
+def in_parallel(parts: Sequence[Schedule], share_pieces: bool = False) -> Schedule:
+    """Run schedules concurrently, each on separate pieces or all on the same ones."""
     base = np.cumsum([0, *(len(part) for part in parts)])
     cut = np.cumsum([0, *(0 if share_pieces else part.piece_count for part in parts)])
     steps = [np.diff(part.after_index) for part in parts]
@@ -77,7 +82,9 @@ def side_by_side(parts: Sequence[Schedule], share_pieces: bool = False) -> Sched
         piece_count=parts[0].piece_count if share_pieces else int(cut[-1]),
         source=np.concatenate([part.source for part in parts]),
         target=np.concatenate([part.target for part in parts]),
-        first_piece=np.concatenate([part.first_piece + at for part, at in zip(parts, cut, strict=False)]),
+        first_piece=np.concatenate(
+            [part.first_piece + at for part, at in zip(parts, cut, strict=False)]
+        ),
         pieces=np.concatenate([part.pieces for part in parts]),
         piece_stride=np.concatenate([part.piece_stride for part in parts]),
         reduces=np.concatenate([part.reduces for part in parts]),
@@ -87,11 +94,16 @@ def side_by_side(parts: Sequence[Schedule], share_pieces: bool = False) -> Sched
     )
 
 
-def then(first: Schedule, second: Schedule) -> Schedule:
-    """Both on the same pieces; what `second` does not merely pass on waits for all that `first` brought its sender."""
+def in_sequence(first: Schedule, second: Schedule) -> Schedule:
+    """Run two schedules on the same pieces, one after the other.
+
+    A message of `second` that is not only forwarded waits for all that `first` sent its sender.
+    """
     assert first.piece_count == second.piece_count, "both cut the data alike"
-    into: dict[int, Ints] = {int(rank): np.flatnonzero(first.target == rank) for rank in np.unique(first.target)}
-    both = side_by_side((first, second), share_pieces=True)
+    into: dict[int, Ints] = {
+        int(rank): np.flatnonzero(first.target == rank) for rank in np.unique(first.target)
+    }
+    both = in_parallel((first, second), share_pieces=True)
     nothing = np.zeros(0, dtype=np.int64)
     waits: list[Ints] = []
     own = np.flatnonzero(~_passed_on(second))
@@ -102,7 +114,7 @@ def then(first: Schedule, second: Schedule) -> Schedule:
 
 
 def _passed_on(schedule: Schedule) -> npt.NDArray[np.bool_]:
-    """Messages that copy what copies brought: their senders have nothing of their own in them."""
+    """Messages that only forward copies: their senders contribute no data."""
     owner = np.repeat(np.arange(len(schedule)), np.diff(schedule.after_index))
     sums = np.bincount(owner, schedule.reduces[schedule.after], minlength=len(schedule)) > 0
     return ~schedule.reduces & ~sums & (np.diff(schedule.after_index) > 0)
@@ -111,7 +123,9 @@ def _passed_on(schedule: Schedule) -> npt.NDArray[np.bool_]:
 def _overlaps(first: Schedule, came: Ints, second: Schedule, number: int) -> npt.NDArray[np.bool_]:
     """Which of the messages carry a piece that the message does too; strided ones are taken to."""
     low, count = second.first_piece[number], second.pieces[number]
-    meet = (first.first_piece[came] < low + count) & (low < first.first_piece[came] + first.pieces[came])
+    meet = (first.first_piece[came] < low + count) & (
+        low < first.first_piece[came] + first.pieces[came]
+    )
     strided = (first.piece_stride[came] != 1) | (second.piece_stride[number] != 1)
     return np.asarray(meet | strided, dtype=np.bool_)
 
@@ -121,7 +135,9 @@ def _with_waits(schedule: Schedule, messages: Ints, waits: Sequence[Ints]) -> Sc
     counts = np.diff(schedule.after_index)
     more = np.zeros(len(schedule), dtype=np.int64)
     more[messages] = [len(row) for row in waits]
-    owner = np.concatenate([np.repeat(np.arange(len(schedule)), counts), np.repeat(messages, more[messages])])
+    owner = np.concatenate(
+        [np.repeat(np.arange(len(schedule)), counts), np.repeat(messages, more[messages])]
+    )
     after = np.concatenate([schedule.after, *waits]) if len(waits) else schedule.after
     index = np.zeros(len(schedule) + 1, dtype=np.int64)
     np.cumsum(counts + more, out=index[1:])
@@ -129,17 +145,19 @@ def _with_waits(schedule: Schedule, messages: Ints, waits: Sequence[Ints]) -> Sc
 
 
 def pipelined(schedule: Schedule, times: int) -> Schedule:
-    """The data cut in `times` parts that follow each other: a message also waits for itself of the part before."""
+    """Pipeline a schedule in `times` chunks: a message waits for itself in the previous chunk."""
     if times == 1:
         return schedule
-    parts = side_by_side([schedule] * times)
-    each = len(schedule)
-    messages = np.arange(each, each * times)
-    return _with_waits(parts, messages, list((messages - each).reshape(-1, 1)))
+    parts = in_parallel([schedule] * times)
+    count = len(schedule)
+    messages = np.arange(count, count * times)
+    return _with_waits(parts, messages, list((messages - count).reshape(-1, 1)))
 
 
-def placed(schedule: Schedule, ranks: Ints, first_piece: int, piece_count: int, scale: int = 1) -> Schedule:
-    """The schedule among some of more ranks and on some of more pieces, each of its own being `scale` of them."""
+def embedded(
+    schedule: Schedule, ranks: Ints, first_piece: int, piece_count: int, scale: int = 1
+) -> Schedule:
+    """Embed a schedule in more ranks and pieces; each of its pieces becomes `scale` of them."""
     chosen = np.asarray(ranks, dtype=np.int64)
     return replace(
         schedule,

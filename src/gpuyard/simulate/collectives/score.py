@@ -1,4 +1,4 @@
-"""Errors of the NCCL time model against published measurements, by system and by collective."""
+"""Errors of the NCCL time model on published measurements."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyard.perf.score import Errors, errors
+from gpuyard.perf.error_bars import collective_error_ratio
+from gpuyard.perf.score import ErrorStats, errors
 from gpuyard.simulate.collectives.bus import bus_factor
-from gpuyard.simulate.collectives.constants import Constants, read_constants
-from gpuyard.simulate.collectives.published import Measured, Refused, read_measured
-from gpuyard.simulate.collectives.timing import Cluster, collective_time
-
-__all__ = [
-    "Group", "Score", "ScoredRow", "predicted_s", "row_errors", "score_collectives", "score_measured", "score_rows",
-]  # fmt: skip
-
+from gpuyard.simulate.collectives.constants import NcclConstants, read_constants
+from gpuyard.simulate.collectives.published_collectives import (
+    MeasuredCollective,
+    SkippedRow,
+    read_measured,
+)
+from gpuyard.simulate.collectives.timing import RankTopology, collective_time
 
 ROUNDING = 0.005  # GB/s: nccl-tests prints two decimals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRow:
-    """One measurement beside its prediction; bandwidths are bus bandwidths."""
+    """One measurement and its prediction; bandwidths are bus bandwidths."""
 
-    measured: Measured
+    measured: MeasuredCollective
     predicted_s: float
     measured_bytes_per_s: float
     predicted_bytes_per_s: float
 
     @property
     def error(self) -> float:
-        """Predicted over measured bandwidth, less one; from the times, or from the nearest that rounds to the print."""
+        """Relative error of the bandwidth, by the nearest time that rounds to the print."""
         if not self.measured.coarse:
             return self.measured.time_s / self.predicted_s - 1.0
         printed, mine = self.measured.printed, self.predicted_bytes_per_s / 1e9
@@ -40,36 +40,40 @@ class ScoredRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CollectiveErrors:
     """Rows that have something in common, and the errors of their bandwidths."""
 
     name: str
-    errors: Errors
+    errors: ErrorStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """All rows together, and by system and collective; rows without a usable number are told, not scored."""
+class CollectiveScore:
+    """Score rows by system and collective; rows without a usable number are only listed."""
 
-    overall: Errors
-    measured: Errors  # bandwidths and times
-    relative: Errors  # shares of a line rate
-    by_system: tuple[Group, ...]
-    by_collective: tuple[Group, ...]
+    overall: ErrorStats
+    measured: ErrorStats  # bandwidths and times
+    relative: ErrorStats  # shares of a line rate
+    by_system: tuple[CollectiveErrors, ...]
+    by_collective: tuple[CollectiveErrors, ...]
     rows: tuple[ScoredRow, ...]
-    coarse_count: int  # rows whose bandwidth is printed with one digit and no time: scored as a band
-    refused: tuple[Refused, ...]
+    coarse_count: (
+        int  # rows whose bandwidth is printed with one digit and no time: scored as a band
+    )
+    refused: tuple[SkippedRow, ...]
 
 
-def score_collectives(rows: Iterable[Mapping[str, str]], constants: Constants | None = None) -> Score:
+def score_collectives(
+    rows: Iterable[Mapping[str, str]], constants: NcclConstants | None = None
+) -> CollectiveScore:
     """The score of published rows with these constants, or the shipped ones."""
     measured, refused = read_measured(rows)
     return score_measured(measured, refused, constants or read_constants())
 
 
-def predicted_s(items: Sequence[Measured], constants: Constants) -> list[float]:
+def predicted_s(items: Sequence[MeasuredCollective], constants: NcclConstants) -> list[float]:
     """Seconds for each measurement; sizes of one cluster and collective are taken together."""
-    groups: dict[tuple[Cluster, str, str], list[int]] = {}
+    groups: dict[tuple[RankTopology, str, str], list[int]] = {}
     for place, item in enumerate(items):
         groups.setdefault((item.cluster, item.collective, item.algorithm), []).append(place)
     seconds = [0.0] * len(items)
@@ -81,7 +85,11 @@ def predicted_s(items: Sequence[Measured], constants: Constants) -> list[float]:
     return seconds
 
 
-def score_measured(measured: Sequence[Measured], refused: tuple[Refused, ...], constants: Constants) -> Score:
+def score_measured(
+    measured: Sequence[MeasuredCollective],
+    refused: tuple[SkippedRow, ...],
+    constants: NcclConstants,
+) -> CollectiveScore:
     """The score of measurements."""
     rows = tuple(
         ScoredRow(
@@ -95,9 +103,9 @@ def score_measured(measured: Sequence[Measured], refused: tuple[Refused, ...], c
     return score_rows(rows, refused)
 
 
-def score_rows(rows: tuple[ScoredRow, ...], refused: tuple[Refused, ...]) -> Score:
+def score_rows(rows: tuple[ScoredRow, ...], refused: tuple[SkippedRow, ...]) -> CollectiveScore:
     """The summary of predictions, whichever constants each was made with."""
-    return Score(
+    return CollectiveScore(
         overall=row_errors(rows),
         measured=row_errors([row for row in rows if not row.measured.relative]),
         relative=row_errors([row for row in rows if row.measured.relative]),
@@ -109,19 +117,22 @@ def score_rows(rows: tuple[ScoredRow, ...], refused: tuple[Refused, ...]) -> Sco
     )
 
 
-def _bus(item: Measured, seconds: float) -> float:
-    """Bus bandwidth."""
+def _bus(item: MeasuredCollective, seconds: float) -> float:
     return bus_factor(item.collective, item.cluster.ranks) * item.size_bytes / seconds
 
 
-def _split(rows: Sequence[ScoredRow], names: Sequence[str]) -> tuple[Group, ...]:
+def _split(rows: Sequence[ScoredRow], names: Sequence[str]) -> tuple[CollectiveErrors, ...]:
     """Errors of the rows of each name, in order of first appearance."""
     return tuple(
-        Group(name=name, errors=row_errors([row for row, own in zip(rows, names, strict=True) if own == name]))
+        CollectiveErrors(
+            name=name,
+            errors=row_errors([row for row, own in zip(rows, names, strict=True) if own == name]),
+        )
         for name in dict.fromkeys(names)
     )
 
 
-def row_errors(rows: Sequence[ScoredRow]) -> Errors:
+def row_errors(rows: Sequence[ScoredRow]) -> ErrorStats:
     """The errors of some rows; a bandwidth printed with one digit is right anywhere in its band."""
-    return errors(np.array([1.0 + row.error for row in rows]), np.ones(len(rows)))
+    bars = np.full(len(rows), collective_error_ratio())
+    return errors(np.array([1.0 + row.error for row in rows]), np.ones(len(rows)), bars)

@@ -1,4 +1,4 @@
-"""Trees: the double binary tree of all-reduce (Sanders, Speck and Träff 2009, as NCCL builds it), and broadcast."""
+"""Tree algorithms: NCCL's double binary tree (Sanders, Speck, Träff 2009), and broadcast."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuyard.simulate.collectives.schedule import Ints, Schedule, joined, pipelined, side_by_side
-
-__all__ = ["double_tree", "parents", "second_parents", "tree_broadcast"]
+from gpuyard.simulate.collectives.schedule import Ints, Schedule, in_parallel, joined, pipelined
 
 Message = tuple[int, int, bool, tuple[int, ...]]  # source, target, reduces, waits
 
 
 def parents(n: int) -> tuple[int, ...]:
-    """The parent of each rank in the binary tree in which even ranks are leaves; -1 for the root, rank 0."""
+    """Return each rank's parent in the binary tree with even leaves; -1 for the root, rank 0."""
     result = [-1]
     for rank in range(1, n):
         bit = rank & -rank
@@ -24,7 +22,7 @@ def parents(n: int) -> tuple[int, ...]:
 
 
 def second_parents(n: int) -> tuple[int, ...]:
-    """A second tree in which the first one's leaves are inner: mirrored where n is even, shifted where it is odd."""
+    """Return the complementary tree: mirrored if n is even, shifted if it is odd."""
     first = parents(n)
     if n % 2 == 0:
         return tuple(n - 1 - up if (up := first[n - 1 - rank]) >= 0 else -1 for rank in range(n))
@@ -32,14 +30,14 @@ def second_parents(n: int) -> tuple[int, ...]:
 
 
 def double_tree(ranks: Ints, times: int = 1, channels: int = 1) -> Schedule:
-    """All-reduce: each of two trees takes half of the data up and down, in `times` parts that follow each other."""
+    """All-reduce: two trees each take half of the data up and down, in `times` pipelined chunks."""
     n = len(ranks)
     trees = [
         pipelined(_up_down(parent, ranks, 2 * channel + number), times)
         for channel in range(channels)
         for number, parent in enumerate((parents(n), second_parents(n)))
     ]
-    return side_by_side(trees)
+    return in_parallel(trees)
 
 
 def tree_broadcast(ranks: Ints, times: int = 1, channel: int = 0) -> Schedule:
@@ -69,7 +67,9 @@ def _up(parent: Sequence[int], node: int, messages: list[Message]) -> tuple[int,
     return tuple(arrived)
 
 
-def _down(parent: Sequence[int], node: int, waits: tuple[int, ...], messages: list[Message]) -> None:
+def _down(
+    parent: Sequence[int], node: int, waits: tuple[int, ...], messages: list[Message]
+) -> None:
     """Sends what a node has to all below it."""
     for child in (rank for rank, up in enumerate(parent) if up == node):
         messages.append((node, child, False, waits))
@@ -77,7 +77,6 @@ def _down(parent: Sequence[int], node: int, waits: tuple[int, ...], messages: li
 
 
 def _schedule(messages: Sequence[Message], ranks: Ints, channel: int) -> Schedule:
-    """Messages of one piece."""
     index, after = joined([message[3] for message in messages])
     one = np.ones(len(messages), dtype=np.int64)
     return Schedule(

@@ -1,4 +1,4 @@
-"""A rail-optimised network of so many servers, for questions asked before a fabric is designed."""
+"""A rail-optimised network for N servers, without designing a fabric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuyard.simulate.network import Network, network_of
 
-__all__ = ["rail_network"]
+SCALE_UP_DELAY_S = 2.5e-7  # of an NVLink switch; an assumption
 
 
 def rail_network(
@@ -19,12 +19,13 @@ def rail_network(
     spines: int = 32,
     oversubscription_ratio: float = 1.0,
     link_delay_s: float = 6e-7,
-    scale_up_delay_s: float = 2.5e-7,
 ) -> Network:
-    """Rank = server x rails + rail; NIC r of each server on leaf r of its stripe, leaves on all spines, NVLink inside.
+    """Connect NIC r of each server to leaf r of its stripe, and all leaves to all spines.
 
-    Uplinks of a leaf carry together what its NICs do, over the oversubscription. The leaf's size, the spines and the
-    delays (a switch and 20 m of fibre; an NVLink switch) are assumptions where no fabric is designed: give your own.
+    Rank = server x rails + rail; a scale-up switch connects the GPUs of a server. The uplinks of a
+    leaf carry together what its NICs do, divided by the oversubscription. The size of a leaf, the
+    number of spines and the delay (a switch and 20 m of fibre) are assumptions for networks
+    without a designed fabric.
     """
     hosts, stripes = servers * rails, -(-servers // servers_per_leaf)
     leaves = stripes * rails
@@ -34,12 +35,24 @@ def rail_network(
     leaf = hosts + server // servers_per_leaf * rails + rail
     first_spine, first_inner = hosts + leaves, hosts + leaves + spines
     up = np.stack(
-        [np.repeat(hosts + np.arange(leaves), spines), np.tile(first_spine + np.arange(spines), leaves)], axis=1
+        [
+            np.repeat(hosts + np.arange(leaves), spines),
+            np.tile(first_spine + np.arange(spines), leaves),
+        ],
+        axis=1,
     )
-    inner = np.stack([host, first_inner + server], axis=1) if rails > 1 else np.zeros((0, 2), dtype=np.int64)
-    joint = nic_bits_per_s * min(servers, servers_per_leaf) / oversubscription_ratio
-    rates = [nic_bits_per_s] * hosts + [joint / max(spines, 1)] * len(up) + [scale_up_bits_per_s] * len(inner)
-    delays = [link_delay_s] * (hosts + len(up)) + [scale_up_delay_s] * len(inner)
+    inner = (
+        np.stack([host, first_inner + server], axis=1)
+        if rails > 1
+        else np.zeros((0, 2), dtype=np.int64)
+    )
+    uplinks_bits_per_s = nic_bits_per_s * min(servers, servers_per_leaf) / oversubscription_ratio
+    rates = (
+        [nic_bits_per_s] * hosts
+        + [uplinks_bits_per_s / max(spines, 1)] * len(up)
+        + [scale_up_bits_per_s] * len(inner)
+    )
+    delays = [link_delay_s] * (hosts + len(up)) + [SCALE_UP_DELAY_S] * len(inner)
     inside = servers if rails > 1 else 0
     return network_of(
         tier=np.repeat(np.array([0, 1, 2, 1], dtype=np.int8), [hosts, leaves, spines, inside]),

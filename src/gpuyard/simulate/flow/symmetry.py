@@ -1,7 +1,14 @@
-"""Flows and links that symmetry makes equal, simulated once.
+"""Simulate symmetric flows and links once.
 
-Colours of flows and links are refined until flows of a colour load links of the same colours and wait for flows of
-the same colours, and links of a colour carry flows of the same colours. Max-min rates are then equal in each colour.
+Idea: colour flows and links and refine the colours (1-dimensional Weisfeiler-Leman) until flows of
+a colour load links of the same colours and wait for flows of the same colours, and links of a
+colour carry flows of the same colours. Such a partition is equitable, so max-min rates are equal
+within a colour, and one flow and one link of each colour are enough.
+
+Invariant: a refinement only splits colours, so equal numbers of colours mean that it is finished.
+
+Source: M. Grohe, K. Kersting, M. Mladenov, E. Selman, "Dimension Reduction via Colour Refinement",
+ESA 2014.
 """
 
 from __future__ import annotations
@@ -11,160 +18,139 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.compiled import compiled
 from gpuyard.errors import InputError
-from gpuyard.simulate.flow.problem import Problem, heirs_of
-
-__all__ = ["Quotient", "quotient", "topological"]
+from gpuyard.jit import jit
+from gpuyard.simulate.flow.problem import Dependents, FlowProblem, LinkShares, dependents_of
+from gpuyard.simulate.splitmix import mix64, mix64_array
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
-WORTH_RATIO = 0.7  # with more classes than this share of the flows, nothing is gained
+WORTH_RATIO = 0.7  # with more classes per flow than this, nothing is gained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Quotient:
-    """The problem over classes, and the class of each flow and link."""
+class SymmetricProblem:
+    """The problem of one flow and one link per class, and the class of each flow."""
 
-    problem: Problem
+    problem: FlowProblem
     flow_class: Ints
-    link_class: Ints
 
 
-def quotient(problem: Problem) -> Quotient | None:
-    """The problem over classes of equal flows and links; None where hardly any are equal."""
-    order = topological(problem)
-    flow = _start(problem.size_bytes, problem.start_s, np.round(problem.latency_s, 14))
-    link = _start(problem.capacity_bytes_per_s)
-    weight = np.round(problem.entry_weight, 12).view(np.uint64)
-    flows, links = len(np.unique(flow)), len(np.unique(link))
+def symmetric_problem(problem: FlowProblem) -> SymmetricProblem | None:
+    """Return the problem over classes of equal flows and links; None where few are equal."""
+    order = dependency_order(problem)
+    flow = _initial_colours(problem.size_bytes, problem.start_s, np.round(problem.latency_s, 14))
+    link = _initial_colours(problem.capacity_bytes_per_s)
+    share = np.round(problem.shares.share, 12).view(np.uint64)
+    counts = len(np.unique(flow)), len(np.unique(link))
     while True:
-        flow, link = _refine(
-            order, problem.entry_index, problem.entry_link, weight, problem.after_index, problem.after, flow, link
-        )
-        more_flows, more_links = len(np.unique(flow)), len(np.unique(link))
-        if more_flows > WORTH_RATIO * problem.flow_count:
+        flow, link = _refine(problem, order, share, flow, link)
+        refined = len(np.unique(flow)), len(np.unique(link))
+        if refined[0] > WORTH_RATIO * problem.flow_count:
             return None
-        if (more_flows, more_links) == (flows, links):
-            break
-        flows, links = more_flows, more_links
-    return _collapsed(problem, flow, link)
+        if refined == counts:
+            return _collapse(problem, flow, link)
+        counts = refined
 
 
-def topological(problem: Problem) -> Ints:
-    """The flows in an order in which none waits for a later one; InputError if some wait for each other."""
-    index, heirs = heirs_of(problem.after_index, problem.after)
-    order = _kahn(problem.after_index, index, heirs)
+def dependency_order(problem: FlowProblem) -> Ints:
+    """Return the flows in an order in which none waits for a later one.
+
+    Raises:
+        InputError: some flows wait for each other.
+    """
+    order = _topological_order(problem.after_index, dependents_of(problem))
     if len(order) < problem.flow_count:
         stuck = np.setdiff1d(np.arange(problem.flow_count), order)
-        raise InputError.one("traffic", f"flow {stuck[0]} waits for a flow that waits for it", "break the circle")
+        raise InputError.one(
+            "traffic", f"flow {stuck[0]} waits for a flow that waits for it", "break the cycle"
+        )
     return order
 
 
-def _start(*columns: Floats) -> Hashes:
-    """A hash of each row."""
+def _initial_colours(*columns: Floats) -> Hashes:
     colour = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         bits = np.ascontiguousarray(column, dtype=np.float64).view(np.uint64)
-        colour = _mix_all(colour * np.uint64(31) + bits)
+        colour = mix64_array(colour * np.uint64(31) + bits)
     return colour
 
 
-def _collapsed(problem: Problem, flow: Hashes, link: Hashes) -> Quotient:
-    """The problem over the classes of these colours."""
-    _, keeper, flow_class = np.unique(flow, return_index=True, return_inverse=True)
-    _, link_keeper, link_class = np.unique(link, return_index=True, return_inverse=True)
-    owner = flow_class[np.repeat(np.arange(problem.flow_count), np.diff(problem.entry_index))]
-    on_keeper = link_keeper[link_class[problem.entry_link]] == problem.entry_link
-    key = owner[on_keeper] * len(link_keeper) + link_class[problem.entry_link[on_keeper]]
-    pairs, which = np.unique(key, return_inverse=True)
-    weight = np.bincount(which, problem.entry_weight[on_keeper], minlength=len(pairs)).astype(np.float64)
-    entry_index = np.searchsorted(pairs, np.arange(len(keeper) + 1) * len(link_keeper))
-    waits = [np.unique(flow_class[problem.after[problem.after_index[k] : problem.after_index[k + 1]]]) for k in keeper]
-    after_index = np.zeros(len(keeper) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in waits], out=after_index[1:])
-    return Quotient(
-        problem=Problem(
-            entry_index=entry_index.astype(np.int64),
-            entry_link=pairs % len(link_keeper),
-            entry_weight=weight,
-            capacity_bytes_per_s=problem.capacity_bytes_per_s[link_keeper],
-            size_bytes=problem.size_bytes[keeper],
-            start_s=problem.start_s[keeper],
-            latency_s=problem.latency_s[keeper],
+def _collapse(problem: FlowProblem, flow: Hashes, link: Hashes) -> SymmetricProblem:
+    """Represent each class by its first flow or link; flows add up their shares on that link."""
+    _, first_flow, flow_class = np.unique(flow, return_index=True, return_inverse=True)
+    _, first_link, link_class = np.unique(link, return_index=True, return_inverse=True)
+    shares = problem.shares
+    owner = flow_class[np.repeat(np.arange(problem.flow_count), np.diff(shares.offset))]
+    on_first = first_link[link_class[shares.link]] == shares.link
+    key = owner[on_first] * len(first_link) + link_class[shares.link[on_first]]
+    pairs, pair = np.unique(key, return_inverse=True)
+    share = np.bincount(pair, shares.share[on_first], minlength=len(pairs)).astype(np.float64)
+    index = np.searchsorted(pairs, np.arange(len(first_flow) + 1) * len(first_link))
+    after = [
+        np.unique(flow_class[problem.after[problem.after_index[k] : problem.after_index[k + 1]]])
+        for k in first_flow
+    ]
+    after_index = np.zeros(len(first_flow) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in after], out=after_index[1:])
+    return SymmetricProblem(
+        problem=FlowProblem(
+            shares=LinkShares(index.astype(np.int64), pairs % len(first_link), share),
+            capacity_bytes_per_s=problem.capacity_bytes_per_s[first_link],
+            size_bytes=problem.size_bytes[first_flow],
+            start_s=problem.start_s[first_flow],
+            latency_s=problem.latency_s[first_flow],
             after_index=after_index,
-            after=np.concatenate(waits).astype(np.int64),
+            after=np.concatenate(after).astype(np.int64),
         ),
         flow_class=flow_class,
-        link_class=link_class,
     )
 
 
-@compiled
-def _mix(value: np.uint64) -> np.uint64:
-    """A hash (the finaliser of SplitMix64)."""
-    mixed = value + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-@compiled
-def _mix_all(values: Hashes) -> Hashes:
-    """The hash of each."""
-    made = np.empty_like(values)
-    for k in range(len(values)):
-        made[k] = _mix(values[k])
-    return made
-
-
-@compiled
+@jit
 def _refine(
-    order: Ints,
-    entry_index: Ints,
-    entry_link: Ints,
-    weight: Hashes,
-    after_index: Ints,
-    after: Ints,
-    flow: Hashes,
-    link: Hashes,
+    problem: FlowProblem, order: Ints, share: Hashes, flow: Hashes, link: Hashes
 ) -> tuple[Hashes, Hashes]:
-    """One round: a flow sees its links and (already renewed) the flows it waits for, a link then sees its flows."""
-    flows, links = np.empty_like(flow), link.copy()
-    for k in order:
-        seen = np.uint64(0)
-        for e in range(entry_index[k], entry_index[k + 1]):
-            seen += _mix(link[entry_link[e]] ^ _mix(weight[e]))
+    """Refine once: flows by their links and the flows they wait for, then links by their flows.
+
+    Colours are hashes; sums of them do not depend on the order of neighbours.
+    """
+    index, used = problem.shares.offset, problem.shares.link
+    new_flow, new_link = np.empty_like(flow), link.copy()
+    for k in order:  # the new colours of the flows that k waits for are known
+        links = np.uint64(0)
+        for e in range(index[k], index[k + 1]):
+            links += mix64(link[used[e]] ^ mix64(share[e]))
         waits = np.uint64(0)
-        for a in range(after_index[k], after_index[k + 1]):
-            waits += _mix(flows[after[a]] ^ np.uint64(0x5851F42D4C957F2D))
-        flows[k] = _mix(flow[k] + _mix(seen) + np.uint64(3) * _mix(waits))
+        for a in range(problem.after_index[k], problem.after_index[k + 1]):
+            waits += mix64(new_flow[problem.after[a]] ^ np.uint64(0x5851F42D4C957F2D))
+        new_flow[k] = mix64(flow[k] + mix64(links) + np.uint64(3) * mix64(waits))
     for k in range(len(flow)):
-        for e in range(entry_index[k], entry_index[k + 1]):
-            links[entry_link[e]] += _mix(flows[k] ^ _mix(weight[e] + np.uint64(1)))
-    for k in range(len(links)):
-        links[k] = _mix(links[k])
-    return flows, links
+        for e in range(index[k], index[k + 1]):
+            new_link[used[e]] += mix64(new_flow[k] ^ mix64(share[e] + np.uint64(1)))
+    for k in range(len(link)):
+        new_link[k] = mix64(new_link[k])
+    return new_flow, new_link
 
 
-@compiled
-def _kahn(after_index: Ints, heir_index: Ints, heirs: Ints) -> Ints:
-    """Flows whose waits are over, in turn."""
+@jit
+def _topological_order(after_index: Ints, dependents: Dependents) -> Ints:
+    """Kahn's algorithm; flows on a cycle are left out."""
     flows = len(after_index) - 1
-    order, count, first = np.empty(flows, dtype=np.int64), 0, 0
-    left = np.empty(flows, dtype=np.int64)
+    order, count, done = np.empty(flows, dtype=np.int64), 0, 0
+    waits = np.empty(flows, dtype=np.int64)
     for k in range(flows):
-        left[k] = after_index[k + 1] - after_index[k]
-        if left[k] == 0:
+        waits[k] = after_index[k + 1] - after_index[k]
+        if waits[k] == 0:
             order[count] = k
             count += 1
-    while first < count:
-        k = order[first]
-        first += 1
-        for place in range(heir_index[k], heir_index[k + 1]):
-            left[heirs[place]] -= 1
-            if left[heirs[place]] == 0:
-                order[count] = heirs[place]
+    while done < count:
+        flow = order[done]
+        done += 1
+        for dependent in dependents.flow[dependents.offset[flow] : dependents.offset[flow + 1]]:
+            waits[dependent] -= 1
+            if waits[dependent] == 0:
+                order[count] = dependent
                 count += 1
     return order[:count]

@@ -1,10 +1,16 @@
-"""Which of the equal-cost links a packet takes: by its flow's hash, sprayed, to the shortest queue, or by flowlet."""
+"""Load balancing over ECMP links: flow hash, spraying, shortest queue, flowlets.
+
+Random choices are hashes of the seed, the packet and the switch, never a sequence: they do not
+depend on the order of events, so a change in one flow does not change the draws of another.
+
+Source of flowlets: Vanini et al., "Let It Flow" (NSDI 2017).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.jit import jit
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
     ACK,
@@ -16,7 +22,7 @@ from gpuyard.simulate.packet.state import (
     groups,
     host_index,
     host_links,
-    lines,
+    ports,
     salts,
     scale_ups,
     set_index,
@@ -25,39 +31,37 @@ from gpuyard.simulate.packet.state import (
 from gpuyard.simulate.route_tables import LAST
 from gpuyard.simulate.routes import hash32
 
-__all__ = ["ADAPTIVE", "BY_FLOWLET", "FIXED", "HASHED", "SPRAY", "draw", "onward_link"]
-
-FIXED = 0  # the flow's path is known from the start
-HASHED = 1  # the same choice, made at every switch, so that routes can change
+FIXED = 0  # hash of the flow, path computed before the run
+HASHED = 1  # the same hash at every switch, so that routes can change
 SPRAY = 2
 ADAPTIVE = 3
 BY_FLOWLET = 4
 
 
-@compiled
+@jit
 def draw(s: Row, flow: int, seq: int, place: int) -> int:
-    """A 32-bit number that depends on the seed, the packet and the place alone."""
-    what = (np.uint64(flow) << np.uint64(32)) | np.uint64(seq)
+    """Return 32 random bits that depend on the seed, the packet and the place alone."""
+    packet = (np.uint64(flow) << np.uint64(32)) | np.uint64(seq)
     salt = s.seed ^ (hash32(np.uint64(place), s.seed) << np.uint64(31))
-    return np.int64(hash32(what, salt))  # type: ignore[return-value]  # signed, for what is worked out with it
+    return np.int64(hash32(packet, salt))  # type: ignore[return-value]
 
 
-@compiled
-def onward_link(s: Row, row: int, node: int) -> int:
-    """The link on which a packet leaves a switch; -1 if there is no way."""
+@jit
+def next_hop(s: Row, row: int, node: int) -> int:
+    """Return the link on which a packet leaves a switch, NONE without a route."""
     event = events(s, row)
     flow = flows(s, event.flow)
     backwards = event.kind >= ACK
     target = flow.source if backwards else flow.target
     group = groups(s, target).row
     up = scale_ups(s, target).row
-    if up != NONE and lines(s, up).to == node:
+    if up != NONE and ports(s, up).to == node:
         return int(up ^ 1)
     if group == NONE:
         return NONE
     chosen = choices(s, (node - s.host_count) * s.group_count + group).row
     if chosen == LAST:
-        return _beside(s, node, target)
+        return _link_to_host(s, node, target)
     if chosen == NONE:
         return NONE
     first = set_index(s, chosen).row
@@ -67,7 +71,8 @@ def onward_link(s: Row, row: int, node: int) -> int:
         return int(set_links(s, first).row)
     if mode == HASHED or backwards:
         tuple_hash = flow.back_hash if backwards else flow.hash
-        return int(set_links(s, first + np.int64(hash32(tuple_hash, salts(s, node).value) % np.uint64(count))).row)
+        choice = np.int64(hash32(tuple_hash, salts(s, node).value) % np.uint64(count))
+        return int(set_links(s, first + choice).row)
     number = draw(s, event.flow, event.seq, node)
     if mode == SPRAY:
         return int(set_links(s, first + number % count).row)
@@ -76,33 +81,32 @@ def onward_link(s: Row, row: int, node: int) -> int:
     return _flowlet(s, event.flow, node, first, count, number)
 
 
-@compiled
-def _beside(s: Row, node: int, target: int) -> int:
-    """The link to a host beside the switch."""
+@jit
+def _link_to_host(s: Row, node: int, target: int) -> int:
     for place in range(host_index(s, target).row, host_index(s, target + 1).row):
         back = host_links(s, place).row ^ 1
-        if lines(s, host_links(s, place).row).to == node:
+        if ports(s, host_links(s, place).row).to == node:
             return int(back)
     return NONE
 
 
-@compiled
+@jit
 def _shortest(s: Row, first: int, count: int, number: int) -> int:
-    """The link with the shortest queue that is not paused; among equals, from a drawn one on."""
+    # Paused links come last; ties go to the first link after a random one.
     best, least = NONE, np.int64(2**62)
     now = s.now
     for step in range(count):
         link = set_links(s, first + (number + step) % count).row
-        line = lines(s, link)
-        length = np.int64(line.queued) + (line.free_at > now) + (np.int64(1) << 40) * line.paused
+        port = ports(s, link)
+        length = np.int64(port.queued) + (port.free_at > now) + (np.int64(1) << 40) * port.paused
         if length < least:
             best, least = link, length
     return int(best)
 
 
-@compiled
+@jit
 def _flowlet(s: Row, flow: int, node: int, first: int, count: int, number: int) -> int:
-    """The link of the flow's last packet here, or after a long enough pause the one with the shortest queue."""
+    # The link of the flow's last packet, or after a gap the one with the shortest queue.
     cell = flowlets(s, draw(s, flow, node, 0) % s.flowlet_count)
     now = s.now
     link = cell.link
@@ -110,7 +114,7 @@ def _flowlet(s: Row, flow: int, node: int, first: int, count: int, number: int) 
     member = False
     for step in range(count):
         member = member or set_links(s, first + step).row == link
-    if not (fresh and member):  # an entry may belong to another flow, as in a switch's table
+    if not (fresh and member):  # flows that collide share an entry, as in a switch
         link = _shortest(s, first, count, number)
         cell.link = link
     cell.seen = now

@@ -1,12 +1,21 @@
-"""The order of events: a calendar of narrow slots for what is near, a heap for what is far, exact in time.
+"""Event queue: a calendar queue for near events, a heap for far ones.
 
-A slot is a list; when its turn comes its events are put in order of time (equal times: as they were put in). Almost
-all events lie one transmission and one cable ahead, so what is written moves through memory as a front.
+Idea. Time is cut into slots of a power of two; a slot is a list of its events. Inserting is O(1);
+the events of a slot are sorted when its turn comes. Events beyond the last slot wait in a heap.
+
+Invariant. Slots before `cursor` are empty, and no event in the heap is earlier than the current
+slot when a batch is loaded.
+
+Source: R. Brown, "Calendar Queues: A Fast O(1) Priority Queue Implementation", CACM 31(10), 1988.
+
+A slot is a list; when its turn comes its events are put in order of time (equal times: as they were
+put in). Almost all events lie one transmission and one cable ahead, so what is written moves
+through memory as a front.
 """
 
 from __future__ import annotations
 
-from gpuyard.compiled import compiled, compiled_within
+from gpuyard.jit import jit
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
     ACK,
@@ -18,21 +27,19 @@ from gpuyard.simulate.packet.state import (
     events,
     far,
     near_event,
-    near_line,
+    near_port,
     paths,
     slot_pairs,
     slots,
 )
 
-__all__ = ["next_batch", "return_row", "schedule", "take_row"]
-
 FAR_SIGHT, NEAR_SIGHT = 12, 5  # slots
 MOVES = 16  # an event in a batch: beyond it, insertion is slower than merging
 
 
-@compiled_within
+@jit(forceinline=True)
 def take_row(s: Row) -> int:
-    """A free row of the events: the one given back last, or the next that was never used."""
+    """Return a free event row: the one freed last, or the next unused one."""
     row: int = s.free
     if row == NONE:
         row = s.fresh
@@ -42,16 +49,16 @@ def take_row(s: Row) -> int:
     return row
 
 
-@compiled_within
+@jit(forceinline=True)
 def return_row(s: Row, row: int) -> None:
-    """Gives a row back."""
+    """Free an event row."""
     events(s, row).next = s.free
     s.free = row
 
 
-@compiled_within
+@jit(forceinline=True)
 def schedule(s: Row, row: int, time: int) -> None:
-    """Puts an event where its time says."""
+    """Insert an event at its time."""
     event = events(s, row)
     event.time = time
     ahead = (time >> s.shift) - s.cursor
@@ -61,15 +68,15 @@ def schedule(s: Row, row: int, time: int) -> None:
         slot = (time >> s.shift) & s.mask
         event.next = slots(s, slot).row
         slots(s, slot).row = row
-        s.waiting += 1
+        s.near_count += 1
     else:
         _into_heap(s, row, time)
 
 
-@compiled
+@jit
 def _into_batch(s: Row, row: int, time: int) -> None:
-    """Puts an event among those of the slot that is being worked off."""
-    if s.batch_end == s.batch_room:  # those that are done make room
+    """Insert an event into the current slot."""
+    if s.batch_end == s.batch_room:  # drop those that are done
         for place in range(s.batch_next, s.batch_end):
             batch(s, place - s.batch_next).row = batch(s, place).row
         s.batch_end -= s.batch_next
@@ -82,9 +89,8 @@ def _into_batch(s: Row, row: int, time: int) -> None:
     s.batch_end += 1
 
 
-@compiled
+@jit
 def _into_heap(s: Row, row: int, time: int) -> None:
-    """Puts an event into the heap."""
     place = s.far_count
     s.far_count += 1
     while place > 0:
@@ -96,16 +102,18 @@ def _into_heap(s: Row, row: int, time: int) -> None:
     far(s, place).row = row
 
 
-@compiled
+@jit
 def _from_heap(s: Row) -> int:
-    """Takes the earliest event from the heap."""
     first: int = far(s, 0).row
     s.far_count -= 1
     last = far(s, s.far_count).row
     time = events(s, last).time
     place, below = 0, 1
     while below < s.far_count:
-        if below + 1 < s.far_count and events(s, far(s, below + 1).row).time < events(s, far(s, below).row).time:
+        if (
+            below + 1 < s.far_count
+            and events(s, far(s, below + 1).row).time < events(s, far(s, below).row).time
+        ):
             below += 1
         if events(s, far(s, below).row).time >= time:
             break
@@ -115,16 +123,16 @@ def _from_heap(s: Row) -> int:
     return first
 
 
-@compiled_within
+@jit(forceinline=True)
 def next_batch(s: Row, until: int) -> bool:
-    """Moves on to the next slot that holds events and begins before `until`; False if there is none."""
-    if s.waiting == 0 and s.far_count == 0:
+    """Load the next slot with events that begins before `until`; False if there is none."""
+    if s.near_count == 0 and s.far_count == 0:
         return False
     shift, mask = s.shift, s.mask
     end = until >> shift
     far_slot = events(s, far(s, 0).row).time >> shift if s.far_count else end
     slot = s.cursor + 1
-    slot = max(slot, far_slot) if s.waiting == 0 else _next_filled(s, slot, min(far_slot, end))
+    slot = max(slot, far_slot) if s.near_count == 0 else _next_filled(s, slot, min(far_slot, end))
     if slot >= end:
         return False
     s.cursor = slot
@@ -136,7 +144,7 @@ def next_batch(s: Row, until: int) -> bool:
         count += 1
         row = events(s, row).next
     slots(s, slot & mask).row = NONE
-    s.waiting -= count
+    s.near_count -= count
     for place in range(count >> 1):  # the list was last in, first out
         other = batch(s, place).row
         batch(s, place).row = batch(s, count - 1 - place).row
@@ -150,9 +158,9 @@ def next_batch(s: Row, until: int) -> bool:
     return True
 
 
-@compiled_within
+@jit(forceinline=True)
 def _next_filled(s: Row, slot: int, end: int) -> int:
-    """The first slot before `end` that holds events, from this one on; `end` if there is none."""
+    """The first slot with events from this one on, at most `end`."""
     mask = s.mask
     while slot < end and slots(s, slot & mask).row == NONE:
         slot += 1
@@ -161,17 +169,17 @@ def _next_filled(s: Row, slot: int, end: int) -> int:
     return slot
 
 
-@compiled_within
+@jit(forceinline=True)
 def _eight_empty(s: Row, slot: int) -> bool:
-    """True if neither this slot nor the seven after it hold events: NONE has every bit set."""
+    """Whether this slot and the seven after it are empty: NONE has every bit set."""
     pair = slot >> 1
     first = slot_pairs(s, pair).value & slot_pairs(s, pair + 1).value
     return bool(first & slot_pairs(s, pair + 2).value & slot_pairs(s, pair + 3).value == -1)
 
 
-@compiled_within
+@jit(forceinline=True)
 def _look_ahead(s: Row, slot: int) -> None:
-    """Has the rows of slots to come brought near, and the links that the events of nearer ones will need."""
+    """Prefetch the events of later slots and the ports that events of nearer slots need."""
     row = slots(s, (slot + FAR_SIGHT) & s.mask).row
     if row != NONE:
         near_event(s, row)
@@ -179,17 +187,17 @@ def _look_ahead(s: Row, slot: int) -> None:
     while row != NONE:
         event = events(s, row)
         if event.kind == TX:
-            near_line(s, row)
+            near_port(s, row)
         elif event.kind == DATA and s.balance == 0:
-            near_line(s, paths(s, event.flow * s.path_width + event.hop + 1).row)
+            near_port(s, paths(s, event.flow * s.path_width + event.hop + 1).row)
         elif event.kind == ACK and s.balance == 0:
-            near_line(s, back_paths(s, event.flow * s.path_width + event.hop + 1).row)
+            near_port(s, back_paths(s, event.flow * s.path_width + event.hop + 1).row)
         row = event.next
 
 
-@compiled_within
+@jit(forceinline=True)
 def _in_order(s: Row, count: int) -> None:
-    """Sorts the batch by time; equal times keep their order, and most batches are nearly in order as they come."""
+    """Sort the batch by time, stably; most batches are nearly sorted."""
     left = MOVES * (count + MOVES)
     for place in range(1, count):
         row = batch(s, place).row
@@ -205,7 +213,7 @@ def _in_order(s: Row, count: int) -> None:
             return
 
 
-@compiled
+@jit
 def _merge(s: Row, count: int) -> None:
     """Sorts a long batch that is far from in order: as a list, whose runs are merged two by two."""
     for place in range(count - 1):
@@ -220,7 +228,7 @@ def _merge(s: Row, count: int) -> None:
         first = events(s, first).next
 
 
-@compiled
+@jit
 def _merge_runs(s: Row, one: int, width: int) -> int:
     """Merges each two neighbouring runs of a list of events; gives the first event of the list."""
     first = last = NONE
@@ -230,7 +238,11 @@ def _merge_runs(s: Row, one: int, width: int) -> int:
             ones += 1
             other = events(s, other).next
         while ones > 0 or (others > 0 and other != NONE):
-            from_one = others == 0 or other == NONE or (ones > 0 and events(s, one).time <= events(s, other).time)
+            from_one = (
+                others == 0
+                or other == NONE
+                or (ones > 0 and events(s, one).time <= events(s, other).time)
+            )
             row = one if from_one else other
             if from_one:
                 one = events(s, row).next

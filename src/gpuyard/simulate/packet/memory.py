@@ -1,7 +1,8 @@
-"""Rows of plain memory for compiled functions: a row is an address, so passing one costs nothing.
+"""Typed records in raw memory for compiled functions.
 
-Compiled functions that are handed arrays copy and count them at every call, which costs more than an event of the
-simulator does. They are handed one row instead, the head, which holds the addresses of all tables.
+Compiled functions that are handed arrays copy and count them at every call, which costs more than
+an event of the simulator does. They are handed one row instead, the head, which holds the addresses
+of all tables.
 """
 
 from __future__ import annotations
@@ -11,36 +12,20 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-
-from gpuyard.compiled import Recipe
-
-__all__ = ["Row", "aligned", "prefetch", "table"]
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
 
 Row = Any  # a record at an address; its fields are those of the dtype it was made with
 
 
-def table(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], Row]:
-    """A compiled function that gives a row of the table whose address the head holds in that field."""
-    return cast(Callable[[Row, int], Row], Recipe(_row, _start(head, field), kind))
-
-
-def prefetch(head: np.dtype[np.void], field: str, kind: np.dtype[np.void]) -> Callable[[Row, int], None]:
-    """A compiled function that has a row of a table brought near, without waiting for it."""
-    return cast(Callable[[Row, int], None], Recipe(_near, _start(head, field), kind.itemsize))
-
-
-def _start(head: np.dtype[np.void], field: str) -> int:
-    """Where a field of the head begins."""
-    return head.fields[field][1] if head.fields else 0
-
-
-def _row(start: int, kind: np.dtype[np.void]) -> object:
-    """For the compiler: the row of a table."""
-    from numba import types
-    from numba.extending import intrinsic
-    from numba.np.numpy_support import from_dtype
-
-    record = from_dtype(kind)
+def table(
+    head: np.dtype[np.void], field: str, kind: np.dtype[np.void]
+) -> Callable[[Row, int], Row]:
+    """Return a compiled function (head, index) -> row of the table at an address in the head."""
+    start, record = _start(head, field), from_dtype(kind)
 
     @intrinsic
     def _give(typing: object, of: Any, index: object) -> object:  # noqa: ARG001
@@ -50,16 +35,14 @@ def _row(start: int, kind: np.dtype[np.void]) -> object:
 
         return record(of, types.int64), _generate
 
-    return _give
+    return cast(Callable[[Row, int], Row], _give)
 
 
-def _near(start: int, size: int) -> object:
-    """For the compiler: the row of a table, brought near."""
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-
+def prefetch(
+    head: np.dtype[np.void], field: str, kind: np.dtype[np.void]
+) -> Callable[[Row, int], None]:
+    """Return a compiled function that prefetches a row of a table."""
+    start, size = _start(head, field), kind.itemsize
     insert: Any = cgutils.get_or_insert_function
 
     @intrinsic
@@ -74,22 +57,26 @@ def _near(start: int, size: int) -> object:
 
         return types.void(of, types.int64), _generate
 
-    return _bring
+    return cast(Callable[[Row, int], None], _bring)
+
+
+def _start(head: np.dtype[np.void], field: str) -> int:
+    return head.fields[field][1] if head.fields else 0
 
 
 def _address(builder: Any, arguments: Any, start: int, size: int) -> Any:
-    """The address of a row, as an instruction: what the head holds at `start`, and so many rows more."""
-    from llvmlite import ir
-
+    """The address of a row: the pointer that the head holds at `start`, plus its offset."""
     word = ir.IntType(64)
     place = builder.add(builder.ptrtoint(arguments[0], word), word(start))
     base = builder.load(builder.inttoptr(place, word.as_pointer()))
-    base.set_metadata("invariant.load", builder.module.add_metadata([]))  # tables stay where they are during a call
+    base.set_metadata(
+        "invariant.load", builder.module.add_metadata([])
+    )  # tables stay where they are during a call
     return builder.add(base, builder.mul(arguments[1], word(size)))
 
 
 def aligned(count: int, kind: np.dtype[np.void], *, spare: int = 0) -> npt.NDArray[np.void]:
-    """Rows of zeros that start on a cache line, and spare ones after them that hold anything."""
+    """Return rows of zeros aligned to a cache line, followed by uninitialised spare rows."""
     size = (count + spare) * kind.itemsize
     raw = np.empty(size + 64, dtype=np.uint8)
     skip = -raw.ctypes.data % 64

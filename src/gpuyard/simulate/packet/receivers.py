@@ -1,12 +1,16 @@
-"""What a host does with a packet that reaches it, and how a loss becomes known to the sender.
+"""Receivers: packet arrival, ACKs, NACKs, CNPs, and what a loss leads to.
 
-A packet on the last link has nothing more to contend for, so it is received when it is sent, at the later time.
-Answers (acknowledgement, go-back, congestion notification) either travel as packets or take a fixed delay.
+Idea. A packet on the last link has nothing more to contend for, so it is received when it is sent,
+with the later time. Replies (ACK, NACK for go-back-N, CNP for DCQCN) either travel as packets or
+take a fixed delay; then the event is scheduled with the kind ACKED, NACKED or CNPED.
+
+Invariant. Every received, dropped or answered packet gives its event row back or reuses it, so the
+pool holds exactly the packets, replies and timers that are under way.
 """
 
 from __future__ import annotations
 
-from gpuyard.compiled import compiled, compiled_within
+from gpuyard.jit import jit
 from gpuyard.simulate.packet.calendar import return_row, schedule, take_row
 from gpuyard.simulate.packet.memory import Row
 from gpuyard.simulate.packet.state import (
@@ -14,28 +18,26 @@ from gpuyard.simulate.packet.state import (
     ACKED,
     CNP,
     DATA,
-    FREED,
     LOST,
     NACK,
     NONE,
+    RELEASED,
     RTO,
+    dependent_index,
     events,
     flows,
-    follower_index,
     reactions,
 )
 
-__all__ = ["ACKS_DELAYED", "ACKS_FINAL", "ACKS_QUEUED", "ACKS_QUICK", "deliver", "finish", "lose"]
-
 ACKS_DELAYED = 0
-ACKS_QUEUED = 1  # in the data queues
-ACKS_QUICK = 2  # in a class of their own
-ACKS_FINAL = 3  # the one that ends a flow in the data queues, the others delayed
+ACKS_QUEUED = 1  # packets in the data queues
+ACKS_CONTROL = 2  # packets in the control class
+ACKS_FINAL = 3  # the ACK that ends a flow is a packet in the data queues, the others are delayed
 
 
-@compiled_within
+@jit(forceinline=True)
 def deliver(s: Row, row: int, time: int) -> None:
-    """A packet reaches its host at that time."""
+    """Receive a packet at its host at a time that is still to come."""
     event = events(s, row)
     if event.kind != DATA:
         event.kind += ACKED - ACK
@@ -44,7 +46,7 @@ def deliver(s: Row, row: int, time: int) -> None:
     flow = flows(s, event.flow)
     s.received += 1
     if event.mark and s.dcqcn:
-        _notify(s, event.flow, time)
+        _send_cnp(s, event.flow, time)
     if not s.ordered:
         flow.expected += 1
         flow.late += event.seq < flow.highest
@@ -60,20 +62,20 @@ def deliver(s: Row, row: int, time: int) -> None:
             return
         flow.nacked = flow.expected
         s.nacks += 1
-        _answer(s, row, NACK, time)
+        _reply(s, row, NACK, time)
         return
-    whole = flow.expected == flow.packets and not flow.done
-    if whole and not (s.finish_acked and s.acks != ACKS_DELAYED):
+    complete = flow.expected == flow.packets and not flow.done
+    if complete and not (s.finish_acked and s.acks != ACKS_DELAYED):
         finish(s, event.flow, time + (flow.ack_delay if s.finish_acked else 0))
-    if s.windowed or s.acks in (ACKS_QUEUED, ACKS_QUICK) or (whole and s.acks == ACKS_FINAL):
-        _answer(s, row, ACK, time)
+    if s.windowed or s.acks in (ACKS_QUEUED, ACKS_CONTROL) or (complete and s.acks == ACKS_FINAL):
+        _reply(s, row, ACK, time)
     else:
         return_row(s, row)
 
 
-@compiled
-def _answer(s: Row, row: int, kind: int, time: int) -> None:
-    """Makes a packet into the receiver's answer to it."""
+@jit
+def _reply(s: Row, row: int, kind: int, time: int) -> None:
+    # The row of the packet becomes the reply to it.
     event = events(s, row)
     flow = flows(s, event.flow)
     event.seq = flow.expected
@@ -86,41 +88,40 @@ def _answer(s: Row, row: int, kind: int, time: int) -> None:
     event.link = NONE  # it is sent by the host when its time comes
     event.hop = 0
     event.mark = 0
-    event.bytes = s.control
-    event.quick = s.acks == ACKS_QUICK
+    event.bytes = s.ack_bytes
+    event.control = s.acks == ACKS_CONTROL
     schedule(s, row, time)
 
 
-@compiled
-def _notify(s: Row, number: int, time: int) -> None:
-    """Tells a flow's source of a mark, unless it was told of another just now."""
+@jit
+def _send_cnp(s: Row, number: int, time: int) -> None:
     reaction = reactions(s, number)
-    if time - reaction.cnp_at < s.cnp_gap:
+    if time - reaction.cnp_at < s.cnp_interval:
         return
     reaction.cnp_at = time
     s.cnps += 1
     row = take_row(s)
     events(s, row).flow = number
-    _answer(s, row, CNP, time)
+    _reply(s, row, CNP, time)
 
 
-@compiled
+@jit
 def finish(s: Row, number: int, time: int) -> None:
-    """A flow is done at that time; what waits for it is told then."""
+    """Complete a flow at that time and schedule the release of its dependents."""
     flow = flows(s, number)
     flow.done = 1
     flow.finish = time
-    s.left -= 1
-    if follower_index(s, number + 1).value > follower_index(s, number).value:
+    s.unfinished -= 1
+    if dependent_index(s, number + 1).value > dependent_index(s, number).value:
         row = take_row(s)
-        events(s, row).kind = FREED
+        events(s, row).kind = RELEASED
         events(s, row).flow = number
         schedule(s, row, time)
 
 
-@compiled
-def lose(s: Row, row: int) -> None:
-    """A packet was dropped: its row becomes the timer after which its sender sends it again, or is given back."""
+@jit
+def handle_loss(s: Row, row: int) -> None:
+    """Turn a dropped packet's row into the retransmission timer of its flow, or free it."""
     event = events(s, row)
     flow = flows(s, event.flow)
     if event.kind == CNP or flow.done:

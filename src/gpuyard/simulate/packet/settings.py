@@ -1,4 +1,4 @@
-"""How the packet engine is to behave: buffers, PFC, ECN, congestion control, load balancing, forwarding."""
+"""Settings of the packet engine: buffers, PFC, ECN, DCQCN, load balancing, forwarding."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Literal
 
 from gpuyard.errors import InputError, Problem
 
-__all__ = ["HTSIM_ROCE", "Balance", "Dcqcn", "Ecn", "PacketSettings", "Pfc", "Watchdog"]
-
 Balance = Literal["ecmp", "spray", "adaptive", "flowlet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pfc:
-    """When a switch pauses what comes over a link: at a static threshold, or at `alpha_ratio` × what is free."""
+class PfcSettings:
+    """PFC threshold: static, or `alpha_ratio` times the free buffer."""
 
     xoff_bytes: int = 150 * 4096
     xon_bytes: int = 120 * 4096
-    alpha_ratio: float | None = None  # dynamic threshold; XOFF less XON is then the gap for resuming
+    alpha_ratio: float | None = (
+        None  # dynamic threshold; XOFF less XON is then the gap for resuming
+    )
     headroom_bytes: int | None = None  # of every link; None: what its delay and rate need
     frame_delay_s: float = 0.0  # what making and obeying a pause frame takes, on top of the cable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ecn:
-    """RED marking when a packet leaves a queue: never up to kmin, always from kmax, in between up to pmax."""
+class EcnSettings:
+    """RED marking on dequeue: never below kmin, always above kmax, linear up to pmax between."""
 
     kmin_bytes: int
     kmax_bytes: int
@@ -33,8 +33,8 @@ class Ecn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dcqcn:
-    """DCQCN, every timer of it; the defaults are those of Zhu et al., SIGCOMM 2015, table 14 and section 5."""
+class DcqcnSettings:
+    """DCQCN constants; defaults of Zhu et al., SIGCOMM 2015, table 14 and section 5."""
 
     g_ratio: float = 1 / 256
     initial_alpha_ratio: float = 1.0
@@ -50,8 +50,8 @@ class Dcqcn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watchdog:
-    """The PFC watchdog of a switch: a port paused for so long drops its queue until it was unpaused for so long."""
+class WatchdogSettings:
+    """PFC watchdog: drops at a port paused for `detect_s` until unpaused for `restore_s`."""
 
     detect_s: float
     restore_s: float
@@ -66,26 +66,27 @@ class PacketSettings:
     header_bytes: int = 64
     ack_bytes: int = 64
     cell_count: int = 1  # packets simulated as one: coarser and faster
-    burst_count: int = 4  # packets that a port may send in one step: the later of them leave the buffer early by that
+    burst_count: int = 4  # packets sent in one event: the later ones leave the buffer early
     buffer_bytes: int | None = None  # of every switch; None: no limit
-    pfc: Pfc | None = Pfc()
-    lossy_alpha_ratio: float = 1.0  # without PFC: a queue may hold so much of what is free
-    ecn: Ecn | None = None
-    dcqcn: Dcqcn | None = None
+    pfc: PfcSettings | None = PfcSettings()
+    lossy_alpha_ratio: float = 1.0  # without PFC: a queue may hold this times the free buffer
+    ecn: EcnSettings | None = None
+    dcqcn: DcqcnSettings | None = None
     window_bytes: int | None = None  # None: a source does not wait for acknowledgements
     balance: Balance = "ecmp"
     flowlet_gap_s: float = 10e-6
     flowlet_table_count: int = 65536
     polarised: bool = False  # every switch hashes alike
     up_down: bool = True
-    # Acknowledgements take a delay, or travel in the data queues or in their own class; "final": only those that end
-    # a flow travel (in the data queues), which tells the ends of flows almost as well for a third of the time.
+    # Acknowledgements take a delay, or travel in the data queues or in their own class; "final":
+    # only those that end a flow travel (in the data queues), which gives almost the same completion
+    # times for a third of the CPU time.
     acks: Literal["delayed", "final", "queued", "quick"] = "delayed"
     done: Literal["received", "acknowledged"] = "received"
     forwarding: Literal["store-and-forward", "cut-through"] = "store-and-forward"
     retransmit_timeout_s: float = 1e-3
-    retry_count: int = 7  # a flow is given up after so many timeouts in a row (the most that RoCE's 3-bit field says)
-    watchdog: Watchdog | None = None
+    retry_count: int = 7  # timeouts in a row before a flow fails: the maximum of RoCE's 3-bit field
+    watchdog: WatchdogSettings | None = None
     end_s: float | None = None  # stop there, finished or not
     seed: int = 1
 
@@ -105,37 +106,63 @@ def _rules(settings: PacketSettings) -> tuple[tuple[bool, str, str, str], ...]:
     return (
         (
             min(settings.payload_bytes, settings.cell_count, settings.burst_count) < 1,
-            "payload", "no payload, cell or burst", "give at least 1 of each",
+            "payload",
+            "no payload, cell or burst",
+            "give at least 1 of each",
         ),
         (
             settings.payload_bytes * settings.cell_count > 2**24,
-            "cell_count", "a cell of more than 16 MiB", "use fewer packets a cell",
+            "cell_count",
+            "a cell of more than 16 MiB",
+            "use fewer packets a cell",
         ),
-        (pfc is not None and pfc.xon_bytes >= pfc.xoff_bytes, "pfc", "XON is not below XOFF", "lower xon_bytes"),
+        (
+            pfc is not None and pfc.xon_bytes >= pfc.xoff_bytes,
+            "pfc",
+            "XON is not below XOFF",
+            "lower xon_bytes",
+        ),
         (
             pfc is not None and pfc.alpha_ratio is not None and settings.buffer_bytes is None,
-            "pfc", "a dynamic threshold of an unlimited buffer", "give buffer_bytes",
+            "pfc",
+            "a dynamic threshold of an unlimited buffer",
+            "give buffer_bytes",
         ),
         (
             pfc is None and settings.buffer_bytes is None,
-            "buffer", "no PFC and no limit", "give buffer_bytes, or PFC",
+            "buffer",
+            "no PFC and no limit",
+            "give buffer_bytes, or PFC",
         ),
         (
             ecn is not None and not 0 <= ecn.kmin_bytes < ecn.kmax_bytes,
-            "ecn", "kmin is not below kmax", "raise kmax_bytes",
+            "ecn",
+            "kmin is not below kmax",
+            "raise kmax_bytes",
         ),
-        (ecn is not None and not 0 <= ecn.pmax_ratio <= 1, "ecn", "pmax outside 0 to 1", "give a probability"),
+        (
+            ecn is not None and not 0 <= ecn.pmax_ratio <= 1,
+            "ecn",
+            "pmax outside 0 to 1",
+            "give a probability",
+        ),
         (dcqcn is not None and ecn is None, "dcqcn", "nothing marks packets", "give ecn"),
         (
-            dcqcn is not None and min(dcqcn.alpha_timer_s, dcqcn.increase_timer_s, dcqcn.minimum_bits_per_s) <= 0,
-            "dcqcn", "a timer or a rate that is not positive", "give timers in seconds and a minimum rate",
+            dcqcn is not None
+            and min(dcqcn.alpha_timer_s, dcqcn.increase_timer_s, dcqcn.minimum_bits_per_s) <= 0,
+            "dcqcn",
+            "a timer or a rate that is not positive",
+            "give timers in seconds and a minimum rate",
         ),
         (
             settings.retransmit_timeout_s <= 0,
-            "retransmit_timeout", "not positive", "give it in seconds, above the round trip",
+            "retransmit_timeout",
+            "not positive",
+            "give it in seconds, above the round trip",
         ),
-    )  # fmt: skip
+    )
 
 
-# As csg-htsim's htsim_roce behaves: PFC at 150 and 120 packets, line-rate senders, answers in the data queues.
+# As csg-htsim's htsim_roce behaves: PFC at 150 and 120 packets, line-rate senders, answers in the
+# data queues.
 HTSIM_ROCE = PacketSettings(acks="queued", done="acknowledged")

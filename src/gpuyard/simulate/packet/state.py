@@ -1,8 +1,9 @@
-"""What the packet engine keeps while it runs: rows of small records, so that one visit touches one cache line.
+"""State of the packet engine: compact records, one cache line per access.
 
-A row of `events` is a packet, a control message or a timer; it is in the calendar, in a queue or free, never in
-two of them, so one `next` serves all three. The first rows belong to the links (their transmission timers), the next
-to the flows (start and pacing), the rest is a pool. Times are whole picoseconds.
+A row of `events` is a packet, a control message or a timer; it is in the calendar, in a queue or
+free, never in two of them, so one `next` serves all three. The first rows belong to the links
+(their transmission timers), the next to the flows (start and pacing), the rest is a pool. Times are
+whole picoseconds.
 """
 
 from __future__ import annotations
@@ -13,14 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.simulate.packet.memory import prefetch, table
-
-__all__ = [
-    "ACK", "ACKED", "CNP", "CNPED", "DATA", "EVENT", "FLOW", "FLOWLET", "FREED", "HEAD", "LINE", "LOST", "NACK",
-    "NACKED", "NEVER", "NODE", "NONE", "PACE", "PAUSE", "REACTION", "RESUME", "RTO", "START", "TX", "State",
-    "back_paths", "batch", "choices", "events", "far", "flowlets", "flows", "follower_index", "followers", "groups",
-    "host_index", "host_links", "joined", "lags", "lines", "near_event", "near_line", "nodes", "paths", "reactions",
-    "salts", "scale_ups", "set_index", "set_links", "slot_pairs", "slots",
-]  # fmt: skip
 
 NONE = -1
 NEVER = 2**62  # a time that does not come
@@ -33,14 +26,14 @@ DATA = 3  # arrives over its link; so do the next three
 ACK = 4
 NACK = 5
 CNP = 6
-PAUSE = 7  # a link's sender is told to stop
+PAUSE = 7  # to the sender of a link
 RESUME = 8
-ACKED = 9  # told to a flow's source after a delay, in place of ACK, NACK and CNP
+ACKED = 9  # at a flow's source after a delay, in place of ACK, NACK and CNP
 NACKED = 10
 CNPED = 11
 LOST = 12  # a sprayed packet has to be sent again
 RTO = 13  # a flow's retransmission timer
-FREED = 14  # all that a flow's followers waited for is there
+RELEASED = 14  # all that a flow's dependents waited for is there
 
 Array = npt.NDArray[np.void]
 
@@ -55,11 +48,11 @@ EVENT = np.dtype(
         ("kind", "i1"),
         ("hop", "i1"),  # links crossed before this one
         ("mark", "i1"),  # ECN
-        ("quick", "i1"),  # in the class that PFC does not pause
+        ("control", "i1"),  # in the class that PFC does not pause
     ]
 )
 
-LINE = np.dtype(
+PORT = np.dtype(
     [
         # sending end, first cache line
         ("free_at", "i8"),
@@ -68,8 +61,8 @@ LINE = np.dtype(
         ("ps_per_byte", "f4"),
         ("head", "i4"),  # data queue
         ("tail", "i4"),
-        ("quick_head", "i4"),  # control queue
-        ("quick_tail", "i4"),
+        ("control_head", "i4"),  # control queue
+        ("control_tail", "i4"),
         ("ring_head", "i4"),  # flows of a host that have something to send
         ("ring_tail", "i4"),
         ("queued", "i4"),  # bytes in the data queue
@@ -79,12 +72,15 @@ LINE = np.dtype(
         ("dropping", "i1"),  # the PFC watchdog drops what would go out here
         ("to_host", "i1"),
         ("from_host", "i1"),
-        ("xoff", "i1"),  # the receiving end has told the sender to stop
-        ("pauses_due", "i1"),  # pause frames on their way to the sender
+        ("xoff", "i1"),  # the receiving end has paused the sender
+        ("pauses_in_flight", "i1"),  # pause frames on their way to the sender
         # receiving end and tallies, second cache line
-        ("held", "i8"),  # bytes that came over this link and are still in the switch, without headroom
-        ("over", "i8"),  # of them, in headroom
-        ("room", "i8"),  # headroom
+        (
+            "in_pool",
+            "i8",
+        ),  # bytes that came over this link and are still in the switch, without headroom
+        ("in_headroom", "i8"),  # of them, in headroom
+        ("headroom", "i8"),  # headroom
         ("paused_since", "i8"),
         ("paused_ps", "i8"),
         ("to", "i4"),
@@ -92,7 +88,7 @@ LINE = np.dtype(
         ("marks", "i4"),
         ("drops", "i4"),
         ("pauses", "i4"),
-        ("held_peak", "i4"),
+        ("ingress_peak", "i4"),
     ]
 )
 
@@ -147,7 +143,7 @@ REACTION = np.dtype(
         ("target", "f8"),
         ("alpha", "f8"),
         ("alpha_at", "i8"),
-        ("rise_at", "i8"),
+        ("increase_at", "i8"),
         ("cut_at", "i8"),
         ("bytes", "i8"),
         ("cnp_at", "i8"),  # receiver: last CNP
@@ -159,9 +155,9 @@ REACTION = np.dtype(
 )
 
 TABLES = (
-    "events", "slots", "batch", "far", "lines", "nodes", "flows", "reactions", "paths", "back_paths",
-    "follower_index", "followers", "lags", "salts", "groups", "choices", "set_index", "set_links", "host_index",
-    "host_links", "scale_ups", "flowlets",
+    "events", "slots", "batch", "far", "ports", "nodes", "flows", "reactions", "paths",
+    "back_paths", "dependent_index", "dependents", "host_lags", "salts", "groups", "choices",
+    "set_index", "set_links", "host_index", "host_links", "scale_ups", "flowlets",
 )  # fmt: skip
 
 HEAD = np.dtype(
@@ -169,19 +165,19 @@ HEAD = np.dtype(
         # the clock and the tallies
         ("now", "i8"),
         ("cursor", "i8"),  # slot whose events are in the batch
-        ("waiting", "i8"),  # events in the slots
+        ("near_count", "i8"),  # events in the slots
         ("batch_next", "i4"),
         ("batch_end", "i4"),
         ("far_count", "i4"),  # events in the heap
         ("free", "i4"),  # head of the rows that were given back
         ("fresh", "i8"),  # the first row that was never used
         ("last_fresh", "i8"),  # beyond it the rows have to grow
-        ("left", "i8"),  # flows that are not finished
+        ("unfinished", "i8"),  # flows that are not finished
         ("event_count", "i8"),
         ("sent", "i8"),  # data packets
         ("received", "i8"),
         ("dropped", "i8"),
-        ("dropped_quick", "i8"),  # of acknowledgements and notifications
+        ("dropped_control", "i8"),  # of acknowledgements and notifications
         ("duplicates", "i8"),
         ("marked", "i8"),
         ("cnps", "i8"),
@@ -193,7 +189,7 @@ HEAD = np.dtype(
         ("mask", "i8"),
         ("payload", "i8"),
         ("header", "i8"),
-        ("control", "i8"),  # bytes of an acknowledgement
+        ("ack_bytes", "i8"),  # bytes of an acknowledgement
         ("host_count", "i8"),
         ("balance", "i8"),
         ("ordered", "i8"),
@@ -203,7 +199,7 @@ HEAD = np.dtype(
         ("lossless", "i8"),
         ("dynamic", "i8"),
         ("xoff", "i8"),
-        ("gap", "i8"),  # XOFF less XON
+        ("xon_gap", "i8"),  # XOFF less XON
         ("pool", "i8"),
         ("alpha", "f8"),
         ("pause_delay", "i8"),
@@ -220,16 +216,16 @@ HEAD = np.dtype(
         ("dcqcn", "i8"),
         ("g", "f8"),
         ("alpha_timer", "i8"),
-        ("rise_timer", "i8"),
-        ("rise_bytes", "i8"),
-        ("recovery", "i8"),
+        ("increase_timer", "i8"),
+        ("increase_bytes", "i8"),
+        ("recovery_stages", "i8"),
         ("additive", "f8"),
         ("hyper", "f8"),
-        ("least", "f8"),
-        ("cnp_gap", "i8"),
-        ("cut_gap", "i8"),
+        ("min_rate", "f8"),
+        ("cnp_interval", "i8"),
+        ("cut_interval", "i8"),
         # how large the tables are, and where
-        ("line_count", "i8"),
+        ("link_count", "i8"),
         ("batch_room", "i8"),
         ("path_width", "i8"),
         ("group_count", "i8"),
@@ -238,23 +234,26 @@ HEAD = np.dtype(
     ]
 )
 
-# A row of a table: compiled functions of the head and a number. `near_` has it brought into the cache.
+# A row of a table: compiled functions of the head and a number. `near_` has it brought into the
+# cache.
 near_event = prefetch(HEAD, "events_at", EVENT)
-near_line = prefetch(HEAD, "lines_at", LINE)
+near_port = prefetch(HEAD, "ports_at", PORT)
 events = table(HEAD, "events_at", EVENT)
 slots = table(HEAD, "slots_at", ROW)  # the calendar: first event of each slot
 slot_pairs = table(HEAD, "slots_at", LONG)  # the same, two at a time
-batch = table(HEAD, "batch_at", ROW)  # events of the slot that is being worked off, in order of time
+batch = table(
+    HEAD, "batch_at", ROW
+)  # events of the slot that is being worked off, in order of time
 far = table(HEAD, "far_at", ROW)  # heap of events beyond the calendar
-lines = table(HEAD, "lines_at", LINE)  # one a link
+ports = table(HEAD, "ports_at", PORT)  # one a link
 nodes = table(HEAD, "nodes_at", NODE)
 flows = table(HEAD, "flows_at", FLOW)
 reactions = table(HEAD, "reactions_at", REACTION)
 paths = table(HEAD, "paths_at", ROW)  # links of every flow
 back_paths = table(HEAD, "back_paths_at", ROW)
-follower_index = table(HEAD, "follower_index_at", LONG)  # CSR: flows that wait for a flow
-followers = table(HEAD, "followers_at", ROW)
-lags = table(HEAD, "lags_at", LONG)  # of every host: what its flows start late
+dependent_index = table(HEAD, "dependent_index_at", LONG)  # CSR: flows that wait for a flow
+dependents = table(HEAD, "dependents_at", ROW)
+host_lags = table(HEAD, "host_lags_at", LONG)  # of every host: what its flows start late
 salts = table(HEAD, "salts_at", SALT)
 groups = table(HEAD, "groups_at", ROW)
 choices = table(HEAD, "choices_at", ROW)
@@ -266,7 +265,7 @@ scale_ups = table(HEAD, "scale_ups_at", ROW)
 flowlets = table(HEAD, "flowlets_at", FLOWLET)
 
 
-class State(NamedTuple):
+class PacketState(NamedTuple):
     """The head and the tables whose addresses it holds."""
 
     head: Array  # one row
@@ -274,15 +273,15 @@ class State(NamedTuple):
     slots: npt.NDArray[np.int32]
     batch: npt.NDArray[np.int32]
     far: npt.NDArray[np.int32]
-    lines: Array
+    ports: Array
     nodes: Array
     flows: Array
     reactions: Array
     paths: npt.NDArray[np.int32]
     back_paths: npt.NDArray[np.int32]
-    follower_index: npt.NDArray[np.int64]
-    followers: npt.NDArray[np.int32]
-    lags: npt.NDArray[np.int64]
+    dependent_index: npt.NDArray[np.int64]
+    dependents: npt.NDArray[np.int32]
+    host_lags: npt.NDArray[np.int64]
     salts: npt.NDArray[np.uint64]
     groups: npt.NDArray[np.int32]
     choices: npt.NDArray[np.int32]
@@ -294,13 +293,13 @@ class State(NamedTuple):
     flowlets: Array
 
 
-def joined(state: State) -> State:
-    """The state, its head told where the tables are."""
+def bind_tables(state: PacketState) -> PacketState:
+    """Write the addresses and sizes of the tables into the head."""
     for name in TABLES:
         array = getattr(state, name)
         assert array.flags.c_contiguous, name
         state.head[f"{name}_at"] = array.ctypes.data
-    state.head["line_count"] = len(state.lines)
+    state.head["link_count"] = len(state.ports)
     state.head["batch_room"] = len(state.batch)
     state.head["path_width"] = state.paths.shape[1]
     state.head["group_count"] = state.choices.shape[1]

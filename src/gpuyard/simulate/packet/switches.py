@@ -1,186 +1,126 @@
-"""What a switch does with a packet: admits it to the shared buffer, pauses its sender, queues, marks and sends it.
+"""Switches: output queues, forwarding, transmission, drops.
 
-Admission and PFC are those of ns-3's SwitchMmu: bytes are counted against the link they came over; up to the
-threshold (static, or alpha × what is free) they are in the shared pool, beyond it in that link's headroom, and what
-finds no headroom is dropped. A packet that finds its way out idle is never counted, since it does not stay.
+Idea. Every output port has one FIFO for data and one for control packets, which PFC does not pause
+and which goes first. A packet that finds its output idle is sent at once and never queued.
+
+Invariant. A port that has something it may send has its TX event in the calendar (`pending`) at
+the time when its link is free.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled, compiled_within
-from gpuyard.simulate.packet.balance import FIXED, draw, onward_link
-from gpuyard.simulate.packet.calendar import schedule, take_row
+from gpuyard.jit import jit
+from gpuyard.simulate.packet.balance import FIXED, next_hop
+from gpuyard.simulate.packet.calendar import schedule
 from gpuyard.simulate.packet.memory import Row
-from gpuyard.simulate.packet.receivers import deliver, lose
-from gpuyard.simulate.packet.state import DATA, NONE, PAUSE, RESUME, back_paths, events, lines, nodes, paths
+from gpuyard.simulate.packet.pfc import admit, release
+from gpuyard.simulate.packet.receivers import deliver, handle_loss
+from gpuyard.simulate.packet.state import DATA, NONE, back_paths, events, paths, ports
 
-__all__ = ["drop", "enqueue", "forward", "mark", "release", "tell_sender", "transmit"]
 
-
-@compiled_within
+@jit(forceinline=True)
 def forward(s: Row, row: int) -> None:
-    """A packet has come over a link to a switch."""
+    """Handle a packet that has come over a link to a switch."""
     event = events(s, row)
     link = event.link
     event.hop += 1
     if s.balance == FIXED:  # nothing fails
         out = _next_of_path(s, event.flow, event.hop, event.kind)
     else:
-        out = NONE if lines(s, link).down else onward_link(s, row, lines(s, link).to)
+        out = NONE if ports(s, link).down else next_hop(s, row, ports(s, link).to)
         if out == NONE:
             drop(s, row, link)
             return
-    line = lines(s, out)
-    idle = line.free_at <= s.now and line.head == NONE and line.quick_head == NONE
-    if idle and not (line.paused or line.down or line.dropping):
+    port = ports(s, out)
+    idle = port.free_at <= s.now and port.head == NONE and port.control_head == NONE
+    if idle and not (port.paused or port.down or port.dropping):
         transmit(s, row, out)
     else:
         enqueue(s, row, link, out)
 
 
-@compiled_within
+@jit(forceinline=True)
 def _next_of_path(s: Row, number: int, hop: int, kind: int) -> int:
-    """The link that comes so many links into a flow's path, there or back."""
     place = number * s.path_width + hop
     link: int = paths(s, place).row if kind == DATA else back_paths(s, place).row
     return link
 
 
-@compiled_within
+@jit(forceinline=True)
 def transmit(s: Row, row: int, out: int) -> None:
-    """Puts a packet on a link, now or when what was put on it before is through."""
-    event, line = events(s, row), lines(s, out)
-    start = max(s.now, line.free_at)
-    taken = np.int64(event.bytes * line.ps_per_byte + 0.5)
-    wait = taken
+    """Put a packet on a link, now or as soon as the link is free."""
+    event, port = events(s, row), ports(s, out)
+    start = max(s.now, port.free_at)
+    busy = np.int64(event.bytes * port.ps_per_byte + 0.5)
+    wait = busy
     if s.cut_through:
         if event.link != NONE:  # a faster link may not run ahead of a slower one
-            lag = np.int64(event.bytes * (lines(s, event.link).ps_per_byte - line.ps_per_byte))
-            taken += max(np.int64(0), lag)
-        wait = taken if line.to_host else np.int64(s.header * line.ps_per_byte)
-    line.free_at = start + taken
-    line.sent += event.bytes
+            lag = np.int64(event.bytes * (ports(s, event.link).ps_per_byte - port.ps_per_byte))
+            busy += max(np.int64(0), lag)
+        wait = busy if port.to_host else np.int64(s.header * port.ps_per_byte)
+    port.free_at = start + busy
+    port.sent += event.bytes
     event.link = out
-    if line.to_host:
-        deliver(s, row, start + taken + line.delay)
+    if port.to_host:
+        deliver(s, row, start + busy + port.delay)
     else:
-        schedule(s, row, start + wait + line.delay)
+        schedule(s, row, start + wait + port.delay)
 
 
-@compiled_within
+@jit(forceinline=True)
 def enqueue(s: Row, row: int, link: int, out: int) -> None:
-    """A packet finds its way out busy."""
-    event, line = events(s, row), lines(s, out)
-    counted = link != NONE and not event.quick
-    if line.dropping or line.down or (counted and not _admit(s, event.bytes, link, out)):
+    """Queue a packet from `link` (NONE: from this host) whose output is busy, or drop it."""
+    event, port = events(s, row), ports(s, out)
+    counted = link != NONE and not event.control
+    if port.dropping or port.down or (counted and not admit(s, event.bytes, link, out)):
         drop(s, row, out)
         return
     event.next = NONE
-    if event.quick:
-        if line.quick_head == NONE:
-            line.quick_head = row
+    if event.control:
+        if port.control_head == NONE:
+            port.control_head = row
         else:
-            events(s, line.quick_tail).next = row
-        line.quick_tail = row
+            events(s, port.control_tail).next = row
+        port.control_tail = row
     else:
-        if line.head == NONE:
-            line.head = row
+        if port.head == NONE:
+            port.head = row
         else:
-            events(s, line.tail).next = row
-        line.tail = row
-        line.queued += event.bytes
-        line.peak = max(line.peak, line.queued)
-    if not line.pending and (event.quick or not line.paused):
-        line.pending = 1
-        schedule(s, out, max(line.free_at, s.now))
+            events(s, port.tail).next = row
+        port.tail = row
+        port.queued += event.bytes
+        port.peak = max(port.peak, port.queued)
+    if not port.pending and (event.control or not port.paused):
+        port.pending = 1
+        schedule(s, out, max(port.free_at, s.now))
 
 
-@compiled_within
-def _admit(s: Row, count: int, link: int, out: int) -> bool:
-    """Takes bytes into the shared buffer, and pauses their sender if that is due; False if they must be dropped."""
-    line = lines(s, link)
-    node = nodes(s, line.to)
-    if node.total + count > node.limit:
-        return False
-    limit = s.xoff
-    if s.dynamic:
-        limit = np.int64(s.alpha * (s.pool - node.used))
-    if not s.lossless:
-        if lines(s, out).queued + count > limit:
-            return False
-        line.held += count
-        node.used += count
-    elif line.held + count > limit:
-        fits = line.over + count <= line.room
-        if not line.xoff and (fits or line.held > 0):
-            tell_sender(s, link, PAUSE)
-        if not fits:
-            return False
-        line.over += count
-    else:
-        line.held += count
-        node.used += count
-    node.total += count
-    node.peak = max(node.peak, node.total)
-    line.held_peak = max(line.held_peak, line.held + line.over)
-    return True
+@jit
+def flush(s: Row, link: int) -> None:
+    """Drop everything that is queued for a link."""
+    port = ports(s, link)
+    for queue in range(2):
+        row = port.control_head if queue else port.head
+        while row != NONE:
+            event = events(s, row)
+            following = event.next
+            if event.link != NONE and not event.control:
+                release(s, event.bytes, event.link)
+            drop(s, row, link)
+            row = following
+    port.head = port.control_head = NONE
+    port.queued = 0
 
 
-@compiled_within
-def release(s: Row, count: int, link: int) -> None:
-    """Bytes leave the shared buffer; their sender may go on if that is due."""
-    line = lines(s, link)
-    node = nodes(s, line.to)
-    extra = min(line.over, count)
-    line.over -= extra
-    line.held -= count - extra
-    node.used -= count - extra
-    node.total -= count
-    if line.xoff and line.over == 0:
-        limit = s.xoff
-        if s.dynamic:
-            limit = np.int64(s.alpha * (s.pool - node.used))
-        if line.held + s.gap < limit or line.held == 0:
-            tell_sender(s, link, RESUME)
-
-
-@compiled
-def tell_sender(s: Row, link: int, kind: int) -> None:
-    """Sends a PFC frame against a link; it takes the cable's delay."""
-    line = lines(s, link)
-    line.xoff = kind == PAUSE
-    line.pauses_due += kind == PAUSE
-    row = take_row(s)
-    event = events(s, row)
-    event.kind = kind
-    event.link = link
-    schedule(s, row, s.now + line.delay + s.pause_delay)
-
-
-@compiled
-def mark(s: Row, row: int, out: int) -> None:
-    """Marks a packet that leaves a queue, the more likely the longer the queue that it leaves behind."""
-    event, line = events(s, row), lines(s, out)
-    if line.queued <= s.kmin or event.kind != DATA:
-        return
-    chance = 1.0
-    if line.queued < s.kmax:
-        chance = s.pmax * (line.queued - s.kmin) / (s.kmax - s.kmin)
-    if draw(s, event.flow, event.seq, ~out) < chance * 4294967296.0:
-        s.marked += 1 - event.mark
-        line.marks += 1
-        event.mark = 1
-
-
-@compiled
+@jit
 def drop(s: Row, row: int, where: int) -> None:
-    """A packet is lost; its sender finds out in its own way."""
+    """Count a lost packet at a link and start its retransmission."""
     event = events(s, row)
-    lines(s, where).drops += 1
+    ports(s, where).drops += 1
     if event.kind == DATA:
         s.dropped += 1
     else:
-        s.dropped_quick += 1
-    lose(s, row)
+        s.dropped_control += 1
+    handle_loss(s, row)

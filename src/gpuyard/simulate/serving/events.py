@@ -1,24 +1,32 @@
-"""The event loop over replicas: arrivals, routing, steps, transfers between pools. Compiled, deterministic."""
+"""Event loop over replicas: arrivals, routing, iterations, KV-cache transfers.
+
+Idea. Every replica has its own clock. The replica with work whose clock is least runs next, one
+iteration of continuous batching at a time; decode iterations in which nothing but context lengths
+changes are taken together (`decode_run`). Arrivals and transferred requests are routed before any
+replica passes their time.
+
+Invariant. No event happens before one that was already handled on the same replica, and the blocks
+of running requests plus the free blocks of a replica are its KV-cache capacity.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.jit import jit
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving import state
+from gpuyard.simulate.serving.queues import admit_arrived, push_in_transit, push_waiting
 from gpuyard.simulate.serving.replica import (
     begin_decode,
     decode_run,
     end_decode,
-    fill,
     grown_blocks,
     held_blocks,
     preempt,
+    schedule_prefill,
 )
-from gpuyard.simulate.serving.state import Ints, Reals, land, push_late, push_wait
-
-__all__ = ["serve"]
+from gpuyard.simulate.serving.state import Ints, Reals, Tables
 
 ROUND_ROBIN, LEAST_OUTSTANDING, SHORTEST_QUEUE = 0, 1, 2
 FIRST_LINES = 4096
@@ -26,7 +34,7 @@ MANY = 1 << 60  # steps
 SENT, FINISHED, PENDING = 0, 1, 2  # of requests, in a tally
 
 
-@compiled
+@jit
 def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
     """The replica of a role that the next request goes to; `turn` breaks ties and rotates."""
     count = rep.shape[0]
@@ -45,7 +53,7 @@ def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
     return int(best)
 
 
-@compiled
+@jit
 def _join(req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: int) -> None:
     """Puts a request that is there `now` into a replica's queue."""
     idle = rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] == 0
@@ -54,39 +62,50 @@ def _join(req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: 
     req[state.REPLICA, i] = r
     if req[state.GIVEN, i] == 0:
         req[state.ARRIVE_ENTRY, i] = entry
-    push_wait(req, rep, r, i)
+    push_waiting(req, rep, r, i)
 
 
-@compiled
-def _compose(
-    row: Reals, req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints,
-    r: int, until: float, entry: Reals,
-) -> int:  # fmt: skip
-    """Makes the next step of a replica, or a run of equal ones; fills the timeline entry; gives the steps made."""
-    land(req, rep, r)
+@jit(allocates=False)
+def _compose(row: Reals, tables: Tables, r: int, until: float, entry: Reals) -> int:
+    """Run the next iteration of a replica, or several equal ones; return their number."""
+    req, rep, real = tables.req, tables.rep, tables.real
+    policy, phase = tables.policy, tables.phase
+    admit_arrived(req, rep, r)
     mixes, optimistic = policy[r, state.MIXES] == 1, policy[r, state.RESERVES] == 0
     if optimistic:
         while (
             rep[r, state.DECODING] + rep[r, state.FILLING] > 1
             and grown_blocks(phase, policy, rep, r, 1) > rep[r, state.FREE]
         ):
-            preempt(req, rep, real, keys, items, phase, policy, r)
+            preempt(tables, r)
     ahead = grown_blocks(phase, policy, rep, r, 1) if mixes else 0
     rep[r, state.FREE] -= ahead
-    tokens, pairs = fill(req, times, rep, real, policy, keys, items, phase, r)
+    tokens, pairs = schedule_prefill(tables, r)
     rep[r, state.FREE] += ahead
     seqs = rep[r, state.DECODING] if mixes or tokens == 0.0 else 0
     grown = float(seqs * policy[r, state.BEAMS])
-    entry[state.AT], entry[state.PREFILL_TOKENS], entry[state.PREFILL_PAIRS] = real[r, state.CLOCK], tokens, pairs
-    entry[state.DECODE_SEQS], entry[state.QUEUE], entry[state.ON_REPLICA] = seqs, rep[r, state.WAITING], r
+    entry[state.AT], entry[state.PREFILL_TOKENS], entry[state.PREFILL_PAIRS] = (
+        real[r, state.CLOCK],
+        tokens,
+        pairs,
+    )
+    entry[state.DECODE_SEQS], entry[state.QUEUE], entry[state.ON_REPLICA] = (
+        seqs,
+        rep[r, state.WAITING],
+        r,
+    )
     entry[state.RUNNING] = rep[r, state.DECODING] + rep[r, state.FILLING]
     entry[state.USED_BLOCKS] = policy[r, state.CAPACITY] - rep[r, state.FREE]
     steps = 1
     if tokens == 0.0:
         if seqs == 0:
             return 0
-        most = req[state.DUE, rep[r, state.LATE_HEAD]] - rep[r, state.MADE] if rep[r, state.LATE] > 0 else MANY
-        steps, step_s = decode_run(row, rep, real, keys, policy, r, until, most)
+        most = (
+            req[state.DUE, rep[r, state.LATE_HEAD]] - rep[r, state.MADE]
+            if rep[r, state.LATE] > 0
+            else MANY
+        )
+        steps, step_s = decode_run(row, rep, real, tables.keys, policy, r, until, most)
         entry[state.KV_TOKENS] = real[r, state.CONTEXT] + grown * 0.5 * (steps + 1)
         entry[state.SAMPLED] = seqs
     else:
@@ -97,7 +116,9 @@ def _compose(
             i = req[state.NEXT, i]
         entry[state.KV_TOKENS] = real[r, state.CONTEXT] + grown if seqs > 0 else 0.0
         entry[state.SAMPLED] = seqs + done
-        step_s = step_time_s(row, tokens, pairs, float(seqs), entry[state.KV_TOKENS], float(seqs + done))
+        step_s = step_time_s(
+            row, tokens, pairs, float(seqs), entry[state.KV_TOKENS], float(seqs + done)
+        )
     entry[state.STEPS], entry[state.STEP_S] = steps, step_s
     if seqs > 0:
         rep[r, state.FREE] -= grown_blocks(phase, policy, rep, r, steps)
@@ -108,15 +129,14 @@ def _compose(
     return int(steps)
 
 
-@compiled
-def _settle(
-    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints, r: int,
-    entry: int, left: Ints,
-) -> int:  # fmt: skip
-    """After a step: first tokens of finished prompts, and sequences that are done here. Gives how many left."""
+@jit(allocates=False)
+def _settle(tables: Tables, r: int, entry: int, left: Ints) -> int:
+    """Handle first tokens and finished sequences after an iteration; return how many left."""
+    req, times, rep = tables.req, tables.times, tables.rep
+    real, policy, keys = tables.real, tables.policy, tables.keys
     count, now = 0, real[r, state.CLOCK]
     while rep[r, state.DECODING] > 0 and keys[r, 0] <= rep[r, state.ITERATION]:
-        i = end_decode(req, rep, real, keys, items, phase, policy, r, 0)
+        i = end_decode(tables, r, 0)
         rep[r, state.FREE] += held_blocks(req, policy, r, i)
         left[count] = i
         count += 1
@@ -138,16 +158,22 @@ def _settle(
             left[count] = i
             count += 1
         else:
-            begin_decode(req, rep, real, keys, items, phase, policy, r, i)
+            begin_decode(tables, r, i)
     return count
 
 
-@compiled
+@jit
 def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
     """The replica with work whose clock is least, and the least clock of the others with work."""
     best, least, second = state.NONE, np.inf, np.inf
     for r in range(rep.shape[0]):
-        if rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] + rep[r, state.LATE] == 0:
+        if (
+            rep[r, state.WAITING]
+            + rep[r, state.FILLING]
+            + rep[r, state.DECODING]
+            + rep[r, state.LATE]
+            == 0
+        ):
             continue
         if real[r, state.CLOCK] < least:
             best, least, second = r, real[r, state.CLOCK], least
@@ -156,7 +182,7 @@ def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
     return int(best), second
 
 
-@compiled
+@jit
 def _insert(queue: Ints, count: int, times: Reals, i: int) -> None:
     """Puts a request into the pending list, which is sorted by state.READY, latest first."""
     at = count
@@ -166,9 +192,8 @@ def _insert(queue: Ints, count: int, times: Reals, i: int) -> None:
     queue[at] = i
 
 
-@compiled
+@jit
 def _grown(entries: Reals, used: int) -> Reals:
-    """A timeline with room for another entry."""
     if used < entries.shape[0]:
         return entries
     more = np.empty((2 * used, state.LINE_REALS))
@@ -178,18 +203,25 @@ def _grown(entries: Reals, used: int) -> Reals:
     return more
 
 
-@compiled
+@jit(allocates=False)
 def _leave(
-    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, r: int, used: int, left: Ints, count: int,
-    queue: Ints, users: int, transfer: Reals, tally: Ints,
-) -> None:  # fmt: skip
-    """Sends requests on that are done on a replica: to the decode pool, or home; a user then sends the next one.
+    tables: Tables,
+    r: int,
+    used: int,
+    left: Ints,
+    queue: Ints,
+    users: int,
+    transfer: Reals,
+    tally: Ints,
+) -> None:
+    """Hand requests to the decode pool or complete them; a user then sends the next one.
 
-    tally: requests sent, finished, and pending on their way.
+    `tally` counts requests that are sent, finished, and pending between pools.
     """
+    req, times, rep = tables.req, tables.times, tables.rep
+    real, policy = tables.real, tables.policy
     now, pools = real[r, state.CLOCK], policy[0, state.ROLE] != state.BOTH
-    for k in range(count):
-        i = left[k]
+    for i in left:
         if policy[r, state.ROLE] == state.PREFILL and req[state.GIVEN, i] < req[state.OUTPUT, i]:
             times[state.READY, i] = now + transfer[0] + transfer[1] * req[state.PROMPT, i]
             _insert(queue, tally[PENDING], times, i)
@@ -209,11 +241,13 @@ def _leave(
             tally[PENDING] += 1
         else:
             req[state.REPLICA, following], req[state.ARRIVE_ENTRY, following] = r, used + 1
-            push_late(req, rep, r, following, policy[r, state.LAG])
+            push_in_transit(req, rep, r, following, policy[r, state.LAG])
 
 
-@compiled
-def _burst(req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, users: int, role: int) -> int:
+@jit
+def _burst(
+    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, users: int, role: int
+) -> int:
     """The first request of every user, all at once; gives how many."""
     turn = 0
     count = int(min(users, req.shape[1]))
@@ -225,21 +259,32 @@ def _burst(req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, users:
     return count
 
 
-@compiled
+@jit
 def serve(
-    rows: Reals, req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints,
-    router: int, users: int, transfer: Reals, keep: bool,
-) -> tuple[Reals, int]:  # fmt: skip
-    """Serves every request; gives the timeline and how many entries it has.
+    rows: Reals, tables: Tables, router: int, users: int, transfer: Reals, keep: bool
+) -> tuple[Reals, int]:
+    """Serve all requests; return the timeline and the number of its entries.
 
-    users: 0 for requests that arrive by themselves, in the order of state.ARRIVED; else each user sends its next
-    request when its last one is done. transfer: seconds of moving a cache between pools, fixed and a token.
+    Args:
+        rows: coefficients of the step-time model, one row per replica.
+        tables: requests and replicas.
+        router: the routing policy.
+        users: 0 for open-loop arrivals in the order of state.ARRIVED; otherwise the number of
+            concurrent users, each of which sends a request when its last one completes.
+        transfer: seconds of a KV-cache transfer between pools: fixed, and per token.
+        keep: record the timeline.
     """
+    req, times, rep = tables.req, tables.times, tables.rep
+    real, policy = tables.real, tables.policy
     total, pools = req.shape[1], policy[0, state.ROLE] != state.BOTH
     first = state.PREFILL if pools else state.BOTH
     entries = np.empty((FIRST_LINES if keep else 1, state.LINE_REALS))
     queue, left = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
-    tally, turns, used = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), 0  # turns: of each role
+    tally, turns, used = (
+        np.zeros(3, dtype=np.int64),
+        np.zeros(3, dtype=np.int64),
+        0,
+    )  # turns: of each role
     tally[SENT] = _burst(req, times, rep, real, policy, users, first)
     while tally[FINISHED] < total:
         r, other = _next_replica(rep, real)
@@ -261,10 +306,10 @@ def serve(
             entries = _grown(entries, used)
         until = min(soonest, other) if pools else soonest
         entry = entries[used if keep else 0]
-        made = _compose(rows[r], req, times, rep, real, policy, keys, items, phase, r, until, entry)
-        count = _settle(req, times, rep, real, policy, keys, items, phase, r, used, left)
-        if made == 0 and count == 0:
+        steps = _compose(rows[r], tables, r, until, entry)
+        count = _settle(tables, r, used, left)
+        if steps == 0 and count == 0:
             break
-        _leave(req, times, rep, real, policy, r, used, left, count, queue, users, transfer, tally)
+        _leave(tables, r, used, left[:count], queue, users, transfer, tally)
         used += 1
     return entries, used

@@ -1,4 +1,4 @@
-"""What clients ask for: lengths of prompts and outputs, and when they arrive. Every draw is from a given generator."""
+"""Load of a service: prompt and output lengths and arrival times, from a seeded generator."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Requests", "at_rate", "drifted", "fixed", "lognormal", "uniform"]
-
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Requests:
-    """Requests in the order of arrival; `cached_tokens` of each prompt are found in the prefix cache."""
+    """Requests in order of arrival; `cached_tokens` of each prompt hit the prefix cache."""
 
     arrived_s: Reals
     prompt_tokens: Ints
@@ -28,7 +26,9 @@ class Requests:
         return len(self.arrived_s)
 
 
-def _requests(prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], hit_ratio: float) -> Requests:
+def _requests(
+    prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], hit_ratio: float
+) -> Requests:
     """Requests that are all there at the start."""
     prompts = np.maximum(np.rint(prompt), 1).astype(np.int64)
     return Requests(
@@ -39,13 +39,17 @@ def _requests(prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], 
     )
 
 
-def fixed(count: int, prompt_tokens: float, output_tokens: float, hit_ratio: float = 0.0) -> Requests:
+def fixed(
+    count: int, prompt_tokens: float, output_tokens: float, hit_ratio: float = 0.0
+) -> Requests:
     """Requests of one length, all at the start."""
-    return _requests(np.full(count, float(prompt_tokens)), np.full(count, float(output_tokens)), hit_ratio)
+    return _requests(
+        np.full(count, float(prompt_tokens)), np.full(count, float(output_tokens)), hit_ratio
+    )
 
 
 def drifted(requests: Requests, most_tokens: int, rng: np.random.Generator) -> Requests:
-    """The same requests with outputs shorter by up to so many tokens, so that equal ones do not end in one step."""
+    """Shorten outputs by up to `tokens`, so that equal requests end at different steps."""
     less = rng.integers(0, most_tokens + 1, requests.count)
     return replace(requests, output_tokens=np.maximum(requests.output_tokens - less, 1))
 
@@ -72,11 +76,15 @@ def lognormal(
     most_tokens: tuple[float, float] = (np.inf, np.inf),
     hit_ratio: float = 0.0,
 ) -> Requests:
-    """Lognormal lengths with those means and coefficients of variation, cut at most_tokens and rescaled to the mean."""
+    """Draw lognormal lengths with these means and variations, cut at `most_tokens` and rescaled."""
     drawn = []
-    for mean, spread, most in zip((prompt_tokens, output_tokens), variation, most_tokens, strict=True):
+    for mean, spread, most in zip(
+        (prompt_tokens, output_tokens), variation, most_tokens, strict=True
+    ):
         sigma = np.sqrt(np.log1p(spread**2))
-        values = np.exp(rng.normal(0.0, sigma, count) - sigma**2 / 2.0) if sigma > 0 else np.ones(count)
+        values = (
+            np.exp(rng.normal(0.0, sigma, count) - sigma**2 / 2.0) if sigma > 0 else np.ones(count)
+        )
         scale = 1.0
         for _ in range(20):  # the cut lowers the mean; lift the rest until it holds
             cut = np.minimum(values * mean * scale, most)
@@ -85,7 +93,9 @@ def lognormal(
     return _requests(drawn[0], drawn[1], hit_ratio)
 
 
-def at_rate(requests: Requests, per_s: float, rng: np.random.Generator, burstiness: float = 1.0) -> Requests:
-    """The same requests arriving at a mean rate; gaps are gamma: 1 is Poisson, smaller is burstier."""
+def at_rate(
+    requests: Requests, per_s: float, rng: np.random.Generator, burstiness: float = 1.0
+) -> Requests:
+    """Return the requests at a mean rate with gamma gaps: 1 is Poisson, smaller is burstier."""
     gaps = rng.gamma(burstiness, 1.0 / (per_s * burstiness), requests.count)
     return replace(requests, arrived_s=np.cumsum(gaps))

@@ -1,4 +1,4 @@
-"""What a simulated service did: times of every request, the timeline of steps, and their summary."""
+"""Outcome of a simulated service: request times, iteration timeline, summary."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.perf.inference.quantiles import Quantiles, quantiles
-
-__all__ = ["Outcome", "Quantiles", "Summary", "Timeline"]
+from gpuyard.perf.inference.quantiles import LatencyQuantiles, quantiles
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ServingSummary:
     """The figures that benchmarks of serving print."""
 
     requests: int
@@ -24,11 +22,11 @@ class Summary:
     output_tokens_per_s: float
     total_tokens_per_s: float
     requests_per_s: float
-    ttft: Quantiles  # arrival to first token
-    tpot: Quantiles  # of a request: time after its first token over its other tokens
-    itl: Quantiles  # between two tokens of a sequence, over all tokens
-    e2e: Quantiles
-    queued: Quantiles  # arrival to admission
+    ttft: LatencyQuantiles  # arrival to first token
+    tpot: LatencyQuantiles  # of a request: time after its first token over its other tokens
+    itl: LatencyQuantiles  # between two tokens of a sequence, over all tokens
+    e2e: LatencyQuantiles
+    queued: LatencyQuantiles  # arrival to admission
     preemptions: int
 
 
@@ -56,7 +54,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
+class ServingOutcome:
     """Times of every request, in order of arrival, and the timeline."""
 
     arrived_s: Reals
@@ -84,14 +82,16 @@ class Outcome:
     def tpot_s(self) -> Reals:
         """Time a token after the first, of requests with more than one."""
         more = self.output_tokens > 1
-        return np.asarray((self.finished_s - self.first_token_s)[more] / (self.output_tokens[more] - 1))
+        return np.asarray(
+            (self.finished_s - self.first_token_s)[more] / (self.output_tokens[more] - 1)
+        )
 
-    def summary(self) -> Summary:
+    def summary(self) -> ServingSummary:
         """The figures of the whole run."""
         span = float(self.finished_s.max() - self.arrived_s.min())
         line = self.timeline
         gaps = _weighted(line.step_s, line.steps * line.decode_seqs)
-        return Summary(
+        return ServingSummary(
             requests=len(self.arrived_s),
             duration_s=span,
             output_tokens_per_s=float(self.output_tokens.sum()) / span,
@@ -106,12 +106,14 @@ class Outcome:
         )
 
 
-def _weighted(values: Reals, weights: Reals) -> Quantiles:
+def _weighted(values: Reals, weights: Reals) -> LatencyQuantiles:
     """The same, where each value stands for `weights` equal ones."""
     if not weights.sum() > 0:
         return quantiles(np.zeros(0))
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
-    p50, p90, p99 = values[order][np.minimum(np.searchsorted(share, (0.5, 0.9, 0.99)), len(values) - 1)]
+    p50, p90, p99 = values[order][
+        np.minimum(np.searchsorted(share, (0.5, 0.9, 0.99)), len(values) - 1)
+    ]
     mean = float((values * weights).sum() / weights.sum())
-    return Quantiles(mean_s=mean, p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))
+    return LatencyQuantiles(mean_s=mean, p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))

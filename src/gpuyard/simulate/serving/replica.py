@@ -1,113 +1,122 @@
-"""One replica: admission under paged memory, the composition of a step, decoding, preemption. Compiled."""
+"""One replica: paged KV-cache admission, batching, decode, preemption. Compiled."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.compiled import compiled
+from gpuyard.jit import jit
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving import state
-from gpuyard.simulate.serving.state import (
-    Ints,
-    Reals,
+from gpuyard.simulate.serving.queues import (
     heap_push,
     heap_remove,
     pop_fill_last,
     pop_wait,
-    push_fill,
+    push_prefilling,
     push_wait_front,
 )
+from gpuyard.simulate.serving.state import Ints, Reals, Tables
 
-__all__ = ["decode_run", "fill", "preempt"]
 
-
-@compiled
+@jit
 def context_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Cached tokens of a request: its prompt, and a token of each beam for every one given but the last."""
+    """Return the cached tokens of a request: prompt and all but the last output, per beam."""
     return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * max(req[state.GIVEN, i] - 1, 0))
 
 
-@compiled
+@jit
 def phase_of(policy: Ints, r: int, now: int, context: int) -> int:
-    """When a sequence with such a context needs its next block: the steps so far, by those that fill one."""
+    """Return the iteration, modulo those of a block, at which a sequence needs a new block."""
     beams = policy[r, state.BEAMS]
     return int((now - (context + beams - 1) // beams) % (policy[r, state.BLOCK] // beams))
 
 
-@compiled
-def is_filled(req: Ints, policy: Ints, r: int, i: int) -> bool:
-    """Whether a waiting request comes with its cache, from the prefill pool."""
-    return bool(policy[r, state.ROLE] == state.DECODE and req[state.GIVEN, i] > 0 and req[state.PREEMPTIONS, i] == 0)
+@jit
+def has_transferred_kv(req: Ints, policy: Ints, r: int, i: int) -> bool:
+    """Whether a waiting request comes with its KV cache, from the prefill pool."""
+    return bool(
+        policy[r, state.ROLE] == state.DECODE
+        and req[state.GIVEN, i] > 0
+        and req[state.PREEMPTIONS, i] == 0
+    )
 
 
-@compiled
+@jit
 def prompt_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Tokens to compute before a waiting request can decode: its prompt, and after a preemption all that it gave."""
+    """Return the tokens to prefill: the prompt, and after a preemption the output so far."""
     return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.GIVEN, i])
 
 
-@compiled
+@jit
 def blocks_of(req: Ints, policy: Ints, r: int, i: int, tokens: int) -> int:
-    """Blocks of so many cached tokens of a request; those of a shared prefix are not its own."""
+    """Return the blocks of `tokens` cached tokens, without those of a shared prefix."""
     block = policy[r, state.BLOCK]
-    return int((tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA])
+    return int(
+        (tokens + block - 1) // block - req[state.CACHED, i] // block + policy[r, state.EXTRA]
+    )
 
 
-@compiled
+@jit
 def needed_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Blocks that a request must find free to be admitted."""
+    """Return the free blocks that admitting a request needs."""
     if policy[r, state.RESERVES] == 1 and policy[r, state.ROLE] != state.PREFILL:
         tokens = req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.OUTPUT, i]
-    elif is_filled(req, policy, r, i):
+    elif has_transferred_kv(req, policy, r, i):
         tokens = context_tokens(req, policy, r, i)
     else:
         tokens = prompt_tokens(req, policy, r, i)
     return blocks_of(req, policy, r, i, tokens)
 
 
-@compiled
-def begin_decode(
-    req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int, i: int
-) -> None:
-    """Makes a request whose prompt is cached a decoding sequence."""
+@jit(allocates=False)
+def begin_decode(tables: Tables, r: int, i: int) -> None:
+    """Start decoding a request whose prompt is cached."""
+    req, rep, policy = tables.req, tables.rep, tables.policy
     context = context_tokens(req, policy, r, i)
     now = rep[r, state.ITERATION]
-    heap_push(keys[r], items[r], rep[r, state.DECODING], now + req[state.OUTPUT, i] - req[state.GIVEN, i], i)
+    heap_push(
+        tables.keys[r],
+        tables.items[r],
+        rep[r, state.DECODING],
+        now + req[state.OUTPUT, i] - req[state.GIVEN, i],
+        i,
+    )
     rep[r, state.DECODING] += 1
-    real[r, state.CONTEXT] += context
-    phase[r, phase_of(policy, r, now, context)] += 1
+    tables.real[r, state.CONTEXT] += context
+    tables.phase[r, phase_of(policy, r, now, context)] += 1
 
 
-@compiled
-def end_decode(
-    req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int, at: int
-) -> int:
-    """Takes the sequence at a place of the heap out of decoding; gives its request."""
+@jit(allocates=False)
+def end_decode(tables: Tables, r: int, at: int) -> int:
+    """Remove the sequence at a place of the heap; return its request."""
+    req, rep, policy = tables.req, tables.rep, tables.policy
+    keys, items = tables.keys, tables.items
     i = items[r, at]
     left = keys[r, at] - rep[r, state.ITERATION]
     req[state.GIVEN, i] = req[state.OUTPUT, i] - left
     context = context_tokens(req, policy, r, i)
     heap_remove(keys[r], items[r], rep[r, state.DECODING], at)
     rep[r, state.DECODING] -= 1
-    real[r, state.CONTEXT] -= context
-    phase[r, phase_of(policy, r, rep[r, state.ITERATION], context)] -= 1
+    tables.real[r, state.CONTEXT] -= context
+    tables.phase[r, phase_of(policy, r, rep[r, state.ITERATION], context)] -= 1
     return int(i)
 
 
-@compiled
+@jit
 def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Blocks that a request holds which has decoded."""
+    """Return the blocks that a decoding request holds."""
     if policy[r, state.RESERVES] == 1:
         return int(req[state.BLOCKS, i])
     return blocks_of(req, policy, r, i, context_tokens(req, policy, r, i))
 
 
-@compiled
-def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: Ints, policy: Ints, r: int) -> None:
-    """Sends the sequence admitted last back to the queue; its tokens are computed again.
+@jit(allocates=False)
+def preempt(tables: Tables, r: int) -> None:
+    """Preempt the sequence admitted last: it returns to the queue and is recomputed.
 
-    Prompts in progress were admitted after all that decode; theirs begin anew.
+    Prompts in progress were admitted after all that decode; theirs start again.
     """
+    req, rep, items = tables.req, tables.rep, tables.items
     if rep[r, state.FILLING] > 0:
         i = pop_fill_last(req, rep, r)
         rep[r, state.FREE] += req[state.BLOCKS, i]
@@ -117,15 +126,17 @@ def preempt(req: Ints, rep: Ints, real: Reals, keys: Ints, items: Ints, phase: I
     for at in range(rep[r, state.DECODING]):
         if req[state.ORDER, items[r, at]] > req[state.ORDER, items[r, last]]:
             last = at
-    i = end_decode(req, rep, real, keys, items, phase, policy, r, last)
-    rep[r, state.FREE] += held_blocks(req, policy, r, i)
+    i = end_decode(tables, r, last)
+    rep[r, state.FREE] += held_blocks(req, tables.policy, r, i)
     req[state.PREEMPTIONS, i] += 1
     push_wait_front(req, rep, r, i)
 
 
-@compiled
-def _admit(req: Ints, times: Reals, rep: Ints, policy: Ints, r: int, need: int, clock: float) -> int:
-    """Takes the head of the queue in, with its blocks."""
+@jit
+def _admit(
+    req: Ints, times: Reals, rep: Ints, policy: Ints, r: int, need: int, clock: float
+) -> int:
+    """Admit the head of the queue."""
     i = pop_wait(req, rep, r)
     rep[r, state.FREE] -= need
     req[state.BLOCKS, i] = need
@@ -139,14 +150,14 @@ def _admit(req: Ints, times: Reals, rep: Ints, policy: Ints, r: int, need: int, 
     return i
 
 
-@compiled
-def fill(
-    req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, keys: Ints, items: Ints, phase: Ints, r: int
-) -> tuple[float, float]:
-    """Chooses the prompt tokens of the next step: prompts in progress first, then the queue, while all limits allow.
+@jit(allocates=False)
+def schedule_prefill(tables: Tables, r: int) -> tuple[float, float]:
+    """Choose the prompt tokens of the next iteration: prompts in progress, then the queue.
 
-    Gives tokens and query-key pairs; a decode-only replica only admits.
+    Return tokens and query-key pairs; a decode-only replica only admits.
     """
+    req, times, rep = tables.req, tables.times, tables.rep
+    real, policy = tables.real, tables.policy
     decoded = policy[r, state.BEAMS] * rep[r, state.DECODING] if policy[r, state.MIXES] == 1 else 0
     full = policy[r, state.BUDGET] - decoded
     budget, tokens, pairs = full, 0.0, 0.0
@@ -158,21 +169,28 @@ def fill(
         budget -= take
         tokens += take
         i = req[state.NEXT, i]
-    while rep[r, state.WAITING] > 0 and rep[r, state.DECODING] + rep[r, state.FILLING] < policy[r, state.MAX_SEQS]:
+    while (
+        rep[r, state.WAITING] > 0
+        and rep[r, state.DECODING] + rep[r, state.FILLING] < policy[r, state.MAX_SEQS]
+    ):
         i = rep[r, state.WAIT_HEAD]
         need = needed_blocks(req, policy, r, i)
-        ahead = 0 if policy[r, state.RESERVES] == 1 else rep[r, state.DECODING]  # a block for each that grows
+        ahead = (
+            0 if policy[r, state.RESERVES] == 1 else rep[r, state.DECODING]
+        )  # a block for each that grows
         if need + ahead > rep[r, state.FREE]:
             break
-        if is_filled(req, policy, r, i):
+        if has_transferred_kv(req, policy, r, i):
             _admit(req, times, rep, policy, r, need, real[r, state.CLOCK])
             times[state.FIRST, i] = real[r, state.CLOCK]
-            begin_decode(req, rep, real, keys, items, phase, policy, r, i)
+            begin_decode(tables, r, i)
             continue
         left = prompt_tokens(req, policy, r, i)
         if req[state.PREEMPTIONS, i] == 0:
             left -= min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
-        whole = left <= budget or (budget == full and tokens == 0.0 and full > 0)  # too long for any step: alone
+        whole = left <= budget or (
+            budget == full and tokens == 0.0 and full > 0
+        )  # too long for any step: alone
         if budget <= 0 or (policy[r, state.CHUNKS] == 0 and not whole):
             break
         _admit(req, times, rep, policy, r, need, real[r, state.CLOCK])
@@ -181,22 +199,28 @@ def fill(
         req[state.DONE, i] += take
         budget -= take
         tokens += take
-        push_fill(req, rep, r, i)
+        push_prefilling(req, rep, r, i)
     return tokens, pairs
 
 
-@compiled
+@jit
 def decode_run(
     row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float, most: int
 ) -> tuple[int, float]:
-    """Steps that can be jumped over at once because nothing but lengths changes, and the seconds of one of them.
+    """Return how many decode iterations change nothing but lengths, and the mean seconds of one.
 
-    Ends at the first finish, where a block may lack, after `most` steps and at `until` (at least one step is made).
+    Ends at the first finish, where a block may lack, after `most` steps and at `until` (at least
+    one step is made).
     """
     seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
     steps = min(keys[r, 0] - rep[r, state.ITERATION], most)
     if policy[r, state.RESERVES] == 0:
-        steps = min(steps, max(1, (rep[r, state.FREE] // seqs) * (policy[r, state.BLOCK] // policy[r, state.BEAMS])))
+        steps = min(
+            steps,
+            max(
+                1, (rep[r, state.FREE] // seqs) * (policy[r, state.BLOCK] // policy[r, state.BEAMS])
+            ),
+        )
     count, grown = float(seqs), float(seqs * policy[r, state.BEAMS])
     first_s = step_time_s(row, 0.0, 0.0, count, kv + grown, count)
     if until < np.inf and steps > 1:
@@ -213,9 +237,9 @@ def decode_run(
     return int(steps), step_time_s(row, 0.0, 0.0, count, kv + grown * 0.5 * (steps + 1), count)
 
 
-@compiled
+@jit
 def grown_blocks(phase: Ints, policy: Ints, rep: Ints, r: int, steps: int) -> int:
-    """Blocks that decoding sequences take over some steps."""
+    """Return the blocks that decoding sequences allocate over some iterations."""
     if policy[r, state.RESERVES] == 1:
         return 0
     block = policy[r, state.BLOCK] // policy[r, state.BEAMS]

@@ -1,7 +1,8 @@
-"""Schedules of published runs that do not depend on how long a step takes, so that a fit computes them once.
+"""Schedules of published runs that do not depend on iteration time, computed once per fit.
 
-Offline runs and closed loops admit by steps, not by time: mean latencies and throughput are then sums over steps of
-their seconds times fixed weights. Like steps are gathered, and a prediction is a few dozen step times.
+Offline runs and closed loops admit by steps, not by time: mean latencies and throughput are then
+sums over steps of their seconds times fixed weights. Like steps are gathered, and a prediction is a
+few dozen step times.
 """
 
 from __future__ import annotations
@@ -12,56 +13,63 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.compiled import compiled
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import Calibration, ReplicaLayout, costs_row
-from gpuyard.perf.inference.case import Case
+from gpuyard.jit import jit
+from gpuyard.perf.inference.calibration import ServingCalibration
+from gpuyard.perf.inference.case import ServingBenchmark
+from gpuyard.perf.inference.costs import costs_row
+from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.step import step_time_s
-from gpuyard.simulate.serving.outcome import Outcome
-from gpuyard.simulate.serving.published import best_layout, cache_ratios, entry_s, repeated, run
-
-__all__ = ["METRICS", "Schedules", "schedules"]
+from gpuyard.simulate.serving.outcome import ServingOutcome
+from gpuyard.simulate.serving.predict_published import (
+    best_layout,
+    cache_ratios,
+    entry_s,
+    repeated,
+    run,
+)
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 METRICS = ("throughput", "tpot", "ttft", "e2e")
-STATE = 5  # prefill tokens, pairs, sequences, cached tokens, sampled; then weights: total, tpot, ttft, e2e
+STATE = 5  # columns: prefill tokens, pairs, sequences, cached tokens, sampled; then weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schedules:
     """Gathered steps of many runs: those of run i are start[i] to start[i + 1]."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[ServingBenchmark, ...]
     layouts: tuple[ReplicaLayout, ...]
     start: Ints
     steps: Reals  # STATE columns, then four weights
     tokens: Reals  # output tokens of the whole run, over all ranks
 
-    def rows(self, calibration: Calibration, which: Ints) -> Reals:
+    def rows(self, calibration: ServingCalibration, which: Ints) -> Reals:
         """Cost rows of some runs."""
-        found = [
+        rows = [
             costs_row(c.shape, c.chip, c.precision, layout, c.engine, calibration)
             for c, layout in ((self.cases[i], self.layouts[i]) for i in which)
         ]
-        return np.array(found)
+        return np.array(rows)
 
-    def predict(self, calibration: Calibration, which: Ints) -> Reals:
-        """Throughput, time a token, time to first token and whole time of some runs, one row each."""
+    def predict(self, calibration: ServingCalibration, which: Ints) -> Reals:
+        """Return throughput, TPOT, TTFT and end-to-end time of some runs, one row per run."""
         sums = np.zeros((len(which), 4))
         _sum_steps(self.rows(calibration, which), which, self.start, self.steps, sums)
         result = np.empty_like(sums)
         result[:, 0] = self.tokens[which] / np.maximum(sums[:, 0], 1e-12)
         result[:, 1] = sums[:, 1]
-        entry = np.array([entry_s(self.cases[i], calibration, result[k, 1]) for k, i in enumerate(which)])
+        entry = np.array(
+            [entry_s(self.cases[i], calibration, result[k, 1]) for k, i in enumerate(which)]
+        )
         result[:, 2] = sums[:, 2] + entry
         result[:, 3] = sums[:, 3] + entry
         return result
 
 
-@compiled
+@jit
 def _sum_steps(rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals) -> None:
-    """Seconds of the gathered steps, by weight."""
     for k in range(len(which)):
         i = which[k]
         for j in range(start[i], start[i + 1]):
@@ -71,30 +79,30 @@ def _sum_steps(rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals)
                 sums[k, m] += time_s * s[5 + m]
 
 
-def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
+def schedules(cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> Schedules:
     """The schedules of runs whose order does not depend on time; others are left out."""
-    kept: list[Case] = []
+    chosen: list[ServingBenchmark] = []
     layouts, steps, tokens, start = [], [], [], [0]
     for case in cases:
         if case.prefill is not None or case.load.kind in ("open", "mlperf-server"):
             continue
         ratios = cache_ratios(case)
-        found = [run(case, calibration, ratio) for ratio in ratios]
-        made = [one for one in found if not isinstance(one, Infeasible)]
-        if len(made) < len(found):
+        results = [run(case, calibration, ratio) for ratio in ratios]
+        outcomes = [one for one in results if not isinstance(one, Infeasible)]
+        if len(outcomes) < len(results):
             continue
-        outcome, ranks, _ = made[0]
+        outcome, ranks, _ = outcomes[0]
         often, whole = repeated(case, outcome)
-        entries = np.concatenate([_weighted(each, often) for each, _, _ in made])
-        entries[:, STATE:] /= len(made)
+        entries = np.concatenate([_weighted(one, often) for one, _, _ in outcomes])
+        entries[:, STATE:] /= len(outcomes)
         gathered = _gathered(entries)
-        kept.append(case)
+        chosen.append(case)
         layouts.append(best_layout(case)[0])
         steps.append(gathered)
         start.append(start[-1] + len(gathered))
         tokens.append(whole * ranks)
     return Schedules(
-        cases=tuple(kept),
+        cases=tuple(chosen),
         layouts=tuple(layouts),
         start=np.array(start, dtype=np.int64),
         steps=np.concatenate(steps),
@@ -102,7 +110,7 @@ def schedules(cases: Sequence[Case], calibration: Calibration) -> Schedules:
     )
 
 
-def _weighted(outcome: Outcome, often: float) -> Reals:
+def _weighted(outcome: ServingOutcome, often: float) -> Reals:
     """Every entry of a timeline: its state, and how much a second of its steps adds to each figure.
 
     often: how many times a run makes the steps until its last request is let in.
@@ -116,12 +124,20 @@ def _weighted(outcome: Outcome, often: float) -> Reals:
     np.add.at(living, arrive, 1.0)
     np.add.at(living, finish + 1, -1.0)
     more = outcome.output_tokens > 1
-    each = 1.0 / (outcome.output_tokens[more] - 1.0)
-    np.add.at(decoding, first[more] + 1, each)
-    np.add.at(decoding, finish[more] + 1, -each)
-    weights = [np.cumsum(part)[:length] * line.steps / n for part, n in
-               ((decoding, max(more.sum(), 1)), (waiting, count), (living, count))]  # fmt: skip
-    state = (line.prefill_tokens, line.prefill_pairs, line.decode_seqs, line.kv_tokens, line.sampled)
+    per_token = 1.0 / (outcome.output_tokens[more] - 1.0)
+    np.add.at(decoding, first[more] + 1, per_token)
+    np.add.at(decoding, finish[more] + 1, -per_token)
+    weights = [
+        np.cumsum(part)[:length] * line.steps / n
+        for part, n in ((decoding, max(more.sum(), 1)), (waiting, count), (living, count))
+    ]
+    state = (
+        line.prefill_tokens,
+        line.prefill_pairs,
+        line.decode_seqs,
+        line.kv_tokens,
+        line.sampled,
+    )
     times = np.where(np.arange(length) <= first.max(), often, 1.0)
     return np.column_stack([*state, line.steps * times, *weights])
 
@@ -129,15 +145,17 @@ def _weighted(outcome: Outcome, often: float) -> Reals:
 def _gathered(entries: Reals) -> Reals:
     """Entries of like size as one, at their mean state; weights add up."""
     prefill, seqs = entries[:, 0], entries[:, 2]
-    each = entries[:, 3] / np.maximum(seqs, 1.0)
+    per_sequence = entries[:, 3] / np.maximum(seqs, 1.0)
     key = (
         np.floor(4.0 * np.log2(1.0 + prefill)) * 1e6
         + np.floor(6.0 * np.log2(1.0 + seqs)) * 1e3
-        + np.floor(3.0 * np.log2(1.0 + each))
+        + np.floor(3.0 * np.log2(1.0 + per_sequence))
     )
     _, place = np.unique(key, return_inverse=True)
     size = int(place.max()) + 1
     weight = entries[:, 5]
     total = np.bincount(place, weight, size)
     state = [np.bincount(place, entries[:, k] * weight, size) / total for k in range(STATE)]
-    return np.column_stack([*state, *(np.bincount(place, entries[:, 5 + m], size) for m in range(4))])
+    return np.column_stack(
+        [*state, *(np.bincount(place, entries[:, 5 + m], size) for m in range(4))]
+    )

@@ -1,7 +1,8 @@
-"""Errors of the serving model against published runs: throughput, time a token, time to first token, whole time."""
+"""Errors of the serving model on published runs: throughput, TPOT, TTFT, E2E."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated
@@ -9,43 +10,45 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.catalog import Catalog
-from gpuyard.document import Doc, Plain
+from gpuyard.catalog.load import Catalog
+from gpuyard.document.field_types import Doc
+from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import Calibration, read_calibration
-from gpuyard.perf.inference.case import Case, Cases
-from gpuyard.perf.inference.cells import Row, number
-from gpuyard.perf.inference.published import output_tokens_per_s, read_cases
-from gpuyard.perf.score import Errors, errors
-from gpuyard.simulate.serving.published import Prediction, predict
-
-__all__ = ["Group", "Metrics", "RowScore", "Score", "measured", "predictions", "score", "score_json", "scored"]
+from gpuyard.perf.inference.benchmark_load import output_tokens_per_s
+from gpuyard.perf.inference.calibration import ServingCalibration, read_calibration
+from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
+from gpuyard.perf.inference.error_bars import Metric, interval
+from gpuyard.perf.inference.published_serving import read_cases
+from gpuyard.perf.inference.run_columns import Row, number
+from gpuyard.perf.score import ErrorStats, errors
+from gpuyard.simulate.serving.predict_published import ServingPrediction, predict
 
 Reals = npt.NDArray[np.float64]
-NAMES = ("throughput", "tpot", "ttft", "e2e")
+METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
+NAMES: tuple[str, ...] = METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class ServingMetricErrors:
     """The errors of each figure, over the rows that state it."""
 
-    throughput: Errors
-    tpot: Errors
-    ttft: Errors
-    e2e: Errors
+    throughput: ErrorStats
+    tpot: ErrorStats
+    ttft: ErrorStats
+    e2e: ErrorStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ServingErrors:
     """The errors of the rows that have something in common."""
 
     name: str
-    metrics: Metrics
+    metrics: ServingMetricErrors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowScore:
-    """One row: its figures (tokens a second, then seconds) as predicted and as measured; None where not stated."""
+class ServingRowScore:
+    """One row: tokens per second and latencies, predicted and measured; None if not stated."""
 
     id: str
     engine: str
@@ -55,24 +58,31 @@ class RowScore:
     predicted: tuple[float | None, ...]
     measured: tuple[float | None, ...]
     error: Annotated[tuple[float | None, ...], Doc("predicted over measured, less one")]
+    low: Annotated[tuple[float | None, ...], Doc("lower bound of the 90 % interval")]
+    high: Annotated[tuple[float | None, ...], Doc("upper bound of the 90 % interval")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class ServingScore:
     """The model's errors on a table of runs; fractions, so 0.05 is five per cent."""
 
     rows: int
     scored: int
     unsupported: tuple[tuple[str, str], ...]
-    metrics: Metrics
-    by_engine: tuple[Group, ...]
-    by_chip: tuple[Group, ...]
-    by_scenario: tuple[Group, ...]
-    by_kind: tuple[Group, ...]
-    per_row: tuple[RowScore, ...]
+    metrics: ServingMetricErrors
+    by_engine: tuple[ServingErrors, ...]
+    by_chip: tuple[ServingErrors, ...]
+    by_scenario: tuple[ServingErrors, ...]
+    by_kind: tuple[ServingErrors, ...]
+    per_row: tuple[ServingRowScore, ...]
 
 
-def score(rows: Iterable[Row], catalog: Catalog, trust: str = "AB", calibration: Calibration | None = None) -> Score:
+def score(
+    rows: Iterable[Row],
+    catalog: Catalog,
+    trust: str = "AB",
+    calibration: ServingCalibration | None = None,
+) -> ServingScore:
     """The serving model against the rows of a table of published runs."""
     cases = read_cases(rows, catalog, trust)
     return scored(cases, predictions(cases.cases, calibration or read_calibration()))
@@ -87,54 +97,83 @@ def measured(row: Row) -> tuple[float, float, float, float]:
     return output_tokens_per_s(row), tpot / 1e3, ttft / 1e3, e2e / 1e3
 
 
-def predictions(cases: Sequence[Case], calibration: Calibration) -> Reals:
+def predictions(cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> Reals:
     """The four figures of every case, one row each; NaN where it cannot run."""
     result = np.full((len(cases), 4), np.nan)
-    seen: dict[tuple[object, ...], Prediction | Infeasible] = {}
+    seen: dict[tuple[object, ...], ServingPrediction | Infeasible] = {}
     for i, case in enumerate(cases):
-        key = (case.shape, case.chip, case.precision, case.engine, case.layouts, case.prefill, case.load)
+        key = (
+            case.shape,
+            case.chip,
+            case.precision,
+            case.engine,
+            case.layouts,
+            case.prefill,
+            case.load,
+        )
         if key not in seen:  # many submitters run the same machine
             seen[key] = predict(case, calibration)
-        found = seen[key]
-        if not isinstance(found, Infeasible):
-            result[i] = found.output_tokens_per_s, found.tpot_s, found.ttft_s, found.e2e_s
+        entry = seen[key]
+        if not isinstance(entry, Infeasible):
+            result[i] = entry.output_tokens_per_s, entry.tpot_s, entry.ttft_s, entry.e2e_s
     return result
 
 
-def scored(cases: Cases, predicted: Reals) -> Score:
+def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
     """The errors of predictions, by groups."""
     truth = np.array([measured(case.row) for case in cases.cases]).reshape(-1, 4)
     usable = np.isfinite(predicted) & np.isfinite(truth)
-    return Score(
+    bars = np.array([_error_bars(case) for case in cases.cases]).reshape(-1, 4)
+    grouped = functools.partial(_grouped, cases.cases, predicted, truth, bars)
+    return ServingScore(
         rows=cases.rows,
         scored=int(usable.any(axis=1).sum()),
         unsupported=cases.unsupported,
-        metrics=_metrics(predicted, truth),
-        by_engine=_grouped(cases.cases, predicted, truth, lambda case: case.engine.name),
-        by_chip=_grouped(cases.cases, predicted, truth, lambda case: case.chip.name),
-        by_scenario=_grouped(cases.cases, predicted, truth, lambda case: case.row["scenario"]),
-        by_kind=_grouped(cases.cases, predicted, truth, lambda case: "moe" if case.shape.experts else "dense"),
-        per_row=tuple(_row(case, predicted[i], truth[i]) for i, case in enumerate(cases.cases)),
+        metrics=_metrics(predicted, truth, bars),
+        by_engine=grouped(lambda case: case.engine.name),
+        by_chip=grouped(lambda case: case.chip.name),
+        by_scenario=grouped(lambda case: case.row["scenario"]),
+        by_kind=grouped(lambda case: "moe" if case.shape.experts else "dense"),
+        per_row=tuple(
+            _row(case, predicted[i], truth[i], bars[i]) for i, case in enumerate(cases.cases)
+        ),
     )
 
 
-def _metrics(predicted: Reals, truth: Reals) -> Metrics:
-    """The errors of each column."""
-    return Metrics(**{name: errors(predicted[:, k], truth[:, k]) for k, name in enumerate(NAMES)})
+def _error_bars(case: ServingBenchmark) -> tuple[float, ...]:
+    """Return the error bars at 90 % of the four metrics."""
+    disaggregated = case.prefill is not None
+    return tuple(
+        interval(metric, case.chip, case.engine, disaggregated).ratio_90 for metric in METRICS
+    )
 
 
-def _grouped(cases: Sequence[Case], predicted: Reals, truth: Reals, key: Callable[[Case], str]) -> tuple[Group, ...]:
+def _metrics(predicted: Reals, truth: Reals, bars: Reals) -> ServingMetricErrors:
+    return ServingMetricErrors(
+        **{name: errors(predicted[:, k], truth[:, k], bars[:, k]) for k, name in enumerate(NAMES)}
+    )
+
+
+def _grouped(
+    cases: Sequence[ServingBenchmark],
+    predicted: Reals,
+    truth: Reals,
+    bars: Reals,
+    key: Callable[[ServingBenchmark], str],
+) -> tuple[ServingErrors, ...]:
     """The errors of each group, in the order of their names."""
     names = np.array([key(case) for case in cases])
     return tuple(
-        Group(name=str(name), metrics=_metrics(predicted[names == name], truth[names == name]))
+        ServingErrors(
+            name=str(name),
+            metrics=_metrics(predicted[names == name], truth[names == name], bars[names == name]),
+        )
         for name in np.unique(names)
     )
 
 
-def _row(case: Case, predicted: Reals, truth: Reals) -> RowScore:
-    """One row's score."""
-    return RowScore(
+def _row(case: ServingBenchmark, predicted: Reals, truth: Reals, bars: Reals) -> ServingRowScore:
+    return ServingRowScore(
         id=case.row["id"],
         engine=case.engine.name,
         chip=case.chip.name,
@@ -143,43 +182,57 @@ def _row(case: Case, predicted: Reals, truth: Reals) -> RowScore:
         predicted=_known(predicted),
         measured=_known(truth),
         error=_known(predicted / truth - 1.0),
+        low=_known(predicted / (1.0 + bars)),
+        high=_known(predicted * (1.0 + bars)),
     )
 
 
 def _known(values: Reals) -> tuple[float | None, ...]:
-    """Numbers, None where there is none."""
     return tuple(float(value) if np.isfinite(value) else None for value in values)
 
 
-def score_json(found: Score) -> dict[str, Plain]:
-    """The scores as scripts read them: every key always there, groups by name, errors as fractions."""
+def score_json(score: ServingScore) -> dict[str, Plain]:
+    """Return the scores as JSON: every key always present, groups by name, errors as fractions."""
     return {
-        "rows": found.rows,
-        "scored": found.scored,
-        "unsupported": [{"id": name, "reason": reason} for name, reason in found.unsupported],
-        "metrics": _plain(found.metrics),
+        "rows": score.rows,
+        "scored": score.scored,
+        "unsupported": [{"id": name, "reason": reason} for name, reason in score.unsupported],
+        "metrics": _plain(score.metrics),
+        "coverage": {name: getattr(score.metrics, name).coverage for name in NAMES},
         **{
-            name: {group.name: _plain(group.metrics) for group in getattr(found, name)}
+            name: {group.name: _plain(group.metrics) for group in getattr(score, name)}
             for name in ("by_engine", "by_chip", "by_scenario", "by_kind")
         },
-        "per_row": [_plain_row(row) for row in found.per_row],
+        "per_row": [_plain_row(row) for row in score.per_row],
     }
 
 
-def _plain(metrics: Metrics) -> dict[str, Plain]:
+def _plain(metrics: ServingMetricErrors) -> dict[str, Plain]:
     """Errors as plain values, null where there are no rows."""
     return {
-        name: {field.name: getattr(getattr(metrics, name), field.name) for field in fields(Errors)} for name in NAMES
+        name: {
+            field.name: getattr(getattr(metrics, name), field.name) for field in fields(ErrorStats)
+        }
+        for name in NAMES
     }
 
 
-def _plain_row(row: RowScore) -> dict[str, Plain]:
-    """One row as plain values."""
+def _plain_row(row: ServingRowScore) -> dict[str, Plain]:
     figures: dict[str, Plain] = {
-        name: {"predicted": row.predicted[k], "measured": row.measured[k], "error": row.error[k]}
+        name: {
+            "predicted": row.predicted[k],
+            "measured": row.measured[k],
+            "error": row.error[k],
+            "interval": {"low": row.low[k], "high": row.high[k]},
+        }
         for k, name in enumerate(NAMES)
         if row.measured[k] is not None
     }
     return {
-        "id": row.id, "engine": row.engine, "chip": row.chip, "scenario": row.scenario, "kind": row.kind, **figures,
-    }  # fmt: skip
+        "id": row.id,
+        "engine": row.engine,
+        "chip": row.chip,
+        "scenario": row.scenario,
+        "kind": row.kind,
+        **figures,
+    }

@@ -1,30 +1,28 @@
-"""The highest rate of requests that meets a service level, by bisection over the simulator."""
+"""Highest request rate that meets a service level, by bisection."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference import Ceiling
+from gpuyard.perf.inference.case import Ceiling
 from gpuyard.simulate.serving.load import Requests, at_rate
-from gpuyard.simulate.serving.outcome import Outcome
-from gpuyard.simulate.serving.simulate import Pool, Router, simulate
-
-__all__ = ["highest_rate"]
+from gpuyard.simulate.serving.outcome import ServingOutcome
+from gpuyard.simulate.serving.simulate import ReplicaPool, Router, simulate
 
 QUANTILE = 0.99
-ABOVE = 1.25  # of the rate at which requests that come at once are served: that run has a start and an end
+ABOVE = 1.25  # times the rate of requests that come at once: that run includes ramp-up
 STEPS = 10  # halvings: the rate is found to 0.13 % of the highest that the replicas could serve
 
 
 def highest_rate(
     requests: Requests,
-    pool: Pool,
+    pool: ReplicaPool,
     ceiling: Ceiling,
     rng: np.random.Generator,
     router: Router = "least-outstanding",
     burstiness: float = 1.0,
-) -> tuple[float, Outcome] | Infeasible:
+) -> tuple[float, ServingOutcome] | Infeasible:
     """Requests a second at which 99 % of latencies stay below their limits, and that run.
 
     burstiness: of gaps between arrivals, as of `at_rate`.
@@ -38,10 +36,10 @@ def highest_rate(
     for _ in range(STEPS):
         rate = 0.5 * (low + high)
         trial = _timed(gaps, rate)
-        found = simulate(trial, pool, router=router, timeline=False)
-        assert isinstance(found, Outcome)
-        if meets(found, ceiling):
-            low, best = rate, found
+        outcome = simulate(trial, pool, router=router, timeline=False)
+        assert isinstance(outcome, ServingOutcome)
+        if meets(outcome, ceiling):
+            low, best = rate, outcome
         else:
             high = rate
     return low, best
@@ -57,7 +55,13 @@ def _timed(requests: Requests, rate: float) -> Requests:
     )
 
 
-def meets(outcome: Outcome, ceiling: Ceiling) -> bool:
+def meets(outcome: ServingOutcome, ceiling: Ceiling) -> bool:
     """Whether the 99th percentiles are within the limits."""
-    pairs = ((outcome.ttft_s, ceiling.ttft_s), (outcome.tpot_s, ceiling.tpot_s), (outcome.e2e_s, ceiling.e2e_s))
-    return all(not len(times) or float(np.quantile(times, QUANTILE)) <= most for times, most in pairs)
+    pairs = (
+        (outcome.ttft_s, ceiling.ttft_s),
+        (outcome.tpot_s, ceiling.tpot_s),
+        (outcome.e2e_s, ceiling.e2e_s),
+    )
+    return all(
+        not len(times) or float(np.quantile(times, QUANTILE)) <= most for times, most in pairs
+    )

@@ -1,4 +1,4 @@
-"""Serving simulated step by step: requests through replicas, in one pool or in pools for prefill and decode."""
+"""Simulate serving iteration by iteration, aggregated or disaggregated."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from typing import Literal
 import numpy as np
 
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference.engine import Engine
-from gpuyard.perf.inference.memory import Limits, Room
-from gpuyard.perf.inference.step import Row
+from gpuyard.perf.inference.columns import Row
+from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits
+from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.simulate.serving import state
-from gpuyard.simulate.serving.events import serve
 from gpuyard.simulate.serving.load import Requests
-from gpuyard.simulate.serving.outcome import Outcome, Timeline
-
-__all__ = ["Pool", "Router", "Transfer", "simulate"]
+from gpuyard.simulate.serving.outcome import ServingOutcome, Timeline
 
 Router = Literal["round-robin", "least-outstanding", "shortest-queue"]
 ROUTERS: tuple[Router, ...] = ("round-robin", "least-outstanding", "shortest-queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pool:
+class ReplicaPool:
     """Equal replicas: what a step costs, what the cache holds, how the engine schedules."""
 
     row: Row
-    room: Room
-    limits: Limits
-    engine: Engine
+    room: KvCacheCapacity
+    limits: StepLimits
+    engine: ServingEngine
     replicas: int = 1
 
 
@@ -43,42 +40,64 @@ class Transfer:
 
 def simulate(
     requests: Requests,
-    pool: Pool,
+    pool: ReplicaPool,
     *,
-    prefill: Pool | None = None,
+    prefill: ReplicaPool | None = None,
     transfer: Transfer = Transfer(),  # noqa: B008 - frozen
     users: int = 0,
     router: Router = "round-robin",
     timeline: bool = True,
-) -> Outcome | Infeasible:
-    """What happens to the requests; `users` above 0: so many clients, each sends when its last request is done.
+) -> ServingOutcome | Infeasible:
+    """Simulate requests, open loop, or closed loop with a number of `users`.
 
     With `prefill`, prompts run in that pool and `pool` decodes.
     """
-    pools = ((state.BOTH, pool),) if prefill is None else ((state.PREFILL, prefill), (state.DECODE, pool))
+    from gpuyard.simulate.serving.events import serve  # imports Numba
+
+    pools = (
+        ((state.BOTH, pool),)
+        if prefill is None
+        else ((state.PREFILL, prefill), (state.DECODE, pool))
+    )
     refused = [no for role, own in pools if (no := _too_large(requests, own, role))]
     if refused:
         return refused[0]
-    policy = np.array([_policy(own, role) for role, own in pools for _ in range(own.replicas)], dtype=np.int64)
+    policy = np.array(
+        [_policy(own, role) for role, own in pools for _ in range(own.replicas)], dtype=np.int64
+    )
     rows = np.array([own.row for _, own in pools for _ in range(own.replicas)])
     count, widest = len(policy), int(policy[:, state.MAX_SEQS].max())
     req, times = _tables(requests)
     rep = np.zeros((count, state.REPLICA_INTS), dtype=np.int64)
-    heads = (state.WAIT_HEAD, state.WAIT_TAIL, state.FILL_HEAD, state.FILL_TAIL, state.LATE_HEAD, state.LATE_TAIL)
+    heads = (
+        state.WAIT_HEAD,
+        state.WAIT_TAIL,
+        state.FILL_HEAD,
+        state.FILL_TAIL,
+        state.LATE_HEAD,
+        state.LATE_TAIL,
+    )
     rep[:, heads] = state.NONE
     rep[:, state.FREE] = policy[:, state.CAPACITY]
     heap = np.zeros((2, count, widest + 1), dtype=np.int64)
     phase = np.zeros((count, int(policy[:, state.BLOCK].max())), dtype=np.int64)
-    lines, used = serve(
-        rows, req, times, rep, np.zeros((count, state.REPLICA_REALS)), policy, heap[0], heap[1], phase,
-        ROUTERS.index(router), users, np.array([transfer.latency_s, transfer.token_s]), timeline,
-    )  # fmt: skip
+    tables = state.Tables(
+        req=req,
+        times=times,
+        rep=rep,
+        real=np.zeros((count, state.REPLICA_REALS)),
+        policy=policy,
+        keys=heap[0],
+        items=heap[1],
+        phase=phase,
+    )
+    transfer_s = np.array([transfer.latency_s, transfer.token_s])
+    lines, used = serve(rows, tables, ROUTERS.index(router), users, transfer_s, timeline)
     assert (times[state.FINISHED] >= 0).all(), "a request was left behind"
     return _outcome(requests, req, times, lines[: used if timeline else 0])
 
 
 def _tables(requests: Requests) -> tuple[state.Ints, state.Reals]:
-    """The engine's tables of requests."""
     req = np.zeros((state.REQUEST_INTS, requests.count), dtype=np.int64)
     req[state.PROMPT], req[state.OUTPUT] = requests.prompt_tokens, requests.output_tokens
     req[state.CACHED] = requests.cached_tokens
@@ -87,8 +106,7 @@ def _tables(requests: Requests) -> tuple[state.Ints, state.Reals]:
     return req, times
 
 
-def _policy(pool: Pool, role: int) -> list[int]:
-    """A replica's row of the policy table."""
+def _policy(pool: ReplicaPool, role: int) -> list[int]:
     engine, limits = pool.engine, pool.limits
     cells = {
         state.MAX_SEQS: limits.sequences,
@@ -106,23 +124,28 @@ def _policy(pool: Pool, role: int) -> list[int]:
     return [cells[column] for column in range(state.POLICY_INTS)]
 
 
-def _too_large(requests: Requests, pool: Pool, role: int) -> Infeasible | None:
-    """Why the largest request could never run."""
-    tokens = requests.prompt_tokens + (0 if role == state.PREFILL else pool.engine.beams * requests.output_tokens)
+def _too_large(requests: Requests, pool: ReplicaPool, role: int) -> Infeasible | None:
+    tokens = requests.prompt_tokens + (
+        0 if role == state.PREFILL else pool.engine.beams * requests.output_tokens
+    )
     largest = int(tokens.max())
     if pool.room.sequences(largest) >= 1 and pool.limits.sequences >= 1:
         return None
     return Infeasible(
         binding="memory",
-        what=f"a request of {largest} tokens needs more cache than the {pool.room.cache_tokens} tokens that fit",
+        what=(
+            f"a request of {largest} tokens needs more cache than the {pool.room.cache_tokens}"
+            " tokens that fit"
+        ),
         fix="spread the model over more chips, or quantise weights or cache",
     )
 
 
-def _outcome(requests: Requests, req: state.Ints, times: state.Reals, lines: state.Reals) -> Outcome:
-    """The engine's tables as a value."""
+def _outcome(
+    requests: Requests, req: state.Ints, times: state.Reals, lines: state.Reals
+) -> ServingOutcome:
     whole = lines.astype(np.int64)
-    return Outcome(
+    return ServingOutcome(
         arrived_s=times[state.ARRIVED],
         admitted_s=times[state.STARTED],
         first_token_s=times[state.FIRST],

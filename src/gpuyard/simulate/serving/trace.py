@@ -1,4 +1,4 @@
-"""Traces of requests from CSV files: when each arrived, and its tokens."""
+"""Request traces from CSV files: arrival times and token counts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.document import read_text
+from gpuyard.document.read import read_text
 from gpuyard.errors import InputError, Problem
 from gpuyard.simulate.serving.load import Requests
-
-__all__ = ["COLUMNS", "parse_trace", "read_trace"]
 
 Reals = npt.NDArray[np.float64]
 COLUMNS = ("arrived_at", "num_prefill_tokens", "num_decode_tokens")
 HEADER = ",".join(COLUMNS)
 MOST_PROBLEMS = 20
 MOST_BYTES = 1 << 30  # some forty million requests
-MOST_SPAN_S = 1e9  # thirty years: beyond it, a float of seconds no longer tells a step of the engine
+MOST_SPAN_S = 1e9  # thirty years: beyond it, a float of seconds is coarser than an iteration
 
 
 def read_trace(path: Path) -> Requests:
-    """The requests of a CSV file with the columns arrived_at (seconds), num_prefill_tokens and num_decode_tokens."""
+    """Read a CSV file with the columns arrived_at (s), num_prefill_tokens, num_decode_tokens."""
     return parse_trace(read_text(path, MOST_BYTES), str(path))
 
 
@@ -41,14 +39,21 @@ def parse_trace(text: str, name: str) -> Requests:
     places = [header.index(column) for column in COLUMNS]
     table = _numbers(text, places)
     if table is None:
-        table = np.array(_told(lines, places, name))
+        table = np.array(_line_by_line(lines, places, name))
     if not len(table):
-        raise InputError.one(f"{name}:2", "the trace has no requests", "add a line for each request")
+        raise InputError.one(
+            f"{name}:2", "the trace has no requests", "add a line for each request"
+        )
     table = table[np.argsort(table[:, 0], kind="stable")]
     span_s = float(table[-1, 0] - table[0, 0])
     if span_s > MOST_SPAN_S:
-        what = f"its requests span {span_s:.3g} s, more than the {MOST_SPAN_S:.0e} s that a run can tell apart"
-        raise InputError.one(name, what, "give arrived_at in seconds, not in milliseconds or nanoseconds")
+        what = (
+            f"its requests span {span_s:.3g} s, more than the {MOST_SPAN_S:.0e} s that a"
+            " simulation can resolve"
+        )
+        raise InputError.one(
+            name, what, "give arrived_at in seconds, not in milliseconds or nanoseconds"
+        )
     return Requests(
         arrived_s=table[:, 0] - table[0, 0],
         prompt_tokens=table[:, 1].astype(np.int64),
@@ -58,11 +63,13 @@ def parse_trace(text: str, name: str) -> Requests:
 
 
 def _numbers(text: str, places: list[int]) -> Reals | None:
-    """The three columns of text that is plain and right, ten times as fast as cell by cell; None for any other."""
+    """The three columns of valid text, ten times as fast as cell by cell; None if invalid."""
     if not text.partition("\n")[2].strip():
         return None
     try:
-        table = np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1, usecols=places, ndmin=2, comments=None)
+        table = np.loadtxt(
+            io.StringIO(text), delimiter=",", skiprows=1, usecols=places, ndmin=2, comments=None
+        )
     except ValueError:
         return None
     tokens = table[:, 1:]
@@ -70,19 +77,21 @@ def _numbers(text: str, places: list[int]) -> Reals | None:
     return table if len(table) and right and (tokens == np.floor(tokens)).all() else None
 
 
-def _told(lines: Iterable[list[str]], places: list[int], name: str) -> list[tuple[float, int, int]]:
+def _line_by_line(
+    lines: Iterable[list[str]], places: list[int], name: str
+) -> list[tuple[float, int, int]]:
     """The requests line by line; InputError with the first lines that are wrong."""
     rows: list[tuple[float, int, int]] = []
     problems: list[Problem] = []
     for number, cells in enumerate(lines, start=2):
         if not any(cell.strip() for cell in cells):
             continue
-        found = _row(cells, places)
-        if isinstance(found, str):
-            fix = "give a time of 0 or more in seconds, and whole numbers of tokens of 1 or more"
-            problems.append(Problem(where=f"{name}:{number}", what=found, fix=fix))
+        row = _row(cells, places)
+        if isinstance(row, str):
+            fix = "give a time of 0 or more in seconds, and tokens as integers of 1 or more"
+            problems.append(Problem(where=f"{name}:{number}", what=row, fix=fix))
         else:
-            rows.append(found)
+            rows.append(row)
     if problems:
         raise InputError(problems[:MOST_PROBLEMS])
     return rows
@@ -99,6 +108,10 @@ def _row(cells: list[str], places: list[int]) -> tuple[float, int, int] | str:
         except ValueError:
             return f'{column}: "{text}" is not a number'
         least = 0.0 if column == "arrived_at" else 1.0
-        if not math.isfinite(value) or value < least or (column != "arrived_at" and value != int(value)):
+        if (
+            not math.isfinite(value)
+            or value < least
+            or (column != "arrived_at" and value != int(value))
+        ):
             return f"{column}: {text}"
     return float(texts[0]), int(float(texts[1])), int(float(texts[2]))

@@ -1,7 +1,8 @@
-"""The collectives of a training step: what each axis of a layout sends, how often, and among whom.
+"""Collectives of a training step: size, count and ranks per parallelism axis.
 
-Sharing of memory: tensor, context, expert and pipeline parallelism exchange activations, sharded weights are
-gathered. Synchronisation of parameters: gradients are reduced and parameters gathered over the replicas.
+Sharing of memory: tensor, context, expert and pipeline parallelism exchange activations, sharded
+weights are gathered. Synchronisation of parameters: gradients are reduced and parameters gathered
+over the replicas.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuyard.perf.collectives import Collective
+from gpuyard.perf.data_parallel import local_parameters
 from gpuyard.perf.layout import Architecture, Layout, Software
 from gpuyard.perf.operators import micro_tokens, routed_tokens
-from gpuyard.perf.training import local_parameters, stage_layers
+from gpuyard.perf.training import stage_layers
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.placement import Axis, Placement, placement
-
-__all__ = ["StepPhase", "layout_placement", "step_phases"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class StepPhase:
     size_bytes: float  # as nccl-tests counts it
     ranks: int
     times: float  # a step, for one chip
-    beside: str  # what it runs beside: nothing, attention, backward, forward
+    beside: str  # overlaps with: nothing, attention, backward, forward
 
     @property
     def sent_bytes(self) -> float:
@@ -41,7 +41,15 @@ class StepPhase:
 def layout_placement(layout: Layout, rails: int = 8, order: str = "tp-cp-ep-dp-pp") -> Placement:
     """Where the ranks of a layout (fields of no dimensions) lie."""
     tp, cp, ep, dp, pp, etp = (
-        round(float(value)) for value in (layout.tp, layout.cp, layout.ep, layout.dp, layout.pp, layout.etp)
+        round(float(value))
+        for value in (
+            layout.tp,
+            layout.cp,
+            layout.ep,
+            layout.dp,
+            layout.pp,
+            layout.expert_tensor_parallel,
+        )
     )
     return placement(tp=tp, cp=cp, ep=ep, dp=dp, pp=pp, etp=etp, order=order, rails=rails)
 
@@ -56,7 +64,6 @@ def step_phases(arch: Architecture, layout: Layout, soft: Software) -> tuple[Ste
 
 
 def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
-    """What the passes of every micro-batch exchange."""
     tokens, hidden = float(micro_tokens(arch, layout)), float(arch.hidden)
     most = float(stage_layers(arch, layout)[0])
     passes = most * float(layout.grad_accum)  # layers of a chip times micro-batches
@@ -66,42 +73,113 @@ def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
     routed = 2.0 * float(routed_tokens(arch, layout)) * hidden if moe else 0.0
     tp, cp, pp, ep = (int(float(value)) for value in (layout.tp, layout.cp, layout.pp, layout.ep))
     return (
-        StepPhase(label="tensor parallel", axis="tp", collective="all-reduce", size_bytes=2.0 * tokens * hidden,
-                  ranks=tp, times=2.0 * again * passes, beside="nothing"),
-        StepPhase(label="keys and values", axis="cp", collective="all-gather", size_bytes=2.0 * tokens * cp * kv,
-                  ranks=cp, times=3.0 * passes, beside="attention"),
-        StepPhase(label="experts", axis="ep", collective="all-to-all", size_bytes=routed,
-                  ranks=ep, times=4.0 * passes * moe, beside="nothing"),
-        StepPhase(label="stages", axis="pp", collective="send", size_bytes=2.0 * tokens * hidden / tp,
-                  ranks=pp, times=2.0 * float(layout.vpp * layout.grad_accum), beside="forward"),
-    )  # fmt: skip
+        StepPhase(
+            label="tensor parallel",
+            axis="tp",
+            collective="all-reduce",
+            size_bytes=2.0 * tokens * hidden,
+            ranks=tp,
+            times=2.0 * again * passes,
+            beside="nothing",
+        ),
+        StepPhase(
+            label="keys and values",
+            axis="cp",
+            collective="all-gather",
+            size_bytes=2.0 * tokens * cp * kv,
+            ranks=cp,
+            times=3.0 * passes,
+            beside="attention",
+        ),
+        StepPhase(
+            label="experts",
+            axis="ep",
+            collective="all-to-all",
+            size_bytes=routed,
+            ranks=ep,
+            times=4.0 * passes * moe,
+            beside="nothing",
+        ),
+        StepPhase(
+            label="stages",
+            axis="pp",
+            collective="send",
+            size_bytes=2.0 * tokens * hidden / tp,
+            ranks=pp,
+            times=2.0 * float(layout.virtual_pipeline * layout.grad_accum),
+            beside="forward",
+        ),
+    )
 
 
 def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPhase, ...]:
-    """Gradients and parameters over the replicas."""
     if not float(arch.trains_weights):
         return ()
     dense, experts = (float(value) for value in local_parameters(arch, layout))
     ranks = int(float(layout.dp * layout.cp))
-    spread = int(max(1.0, float(ranks * layout.tp / (layout.ep * layout.etp))))
+    spread = int(max(1.0, float(ranks * layout.tp / (layout.ep * layout.expert_tensor_parallel))))
     shard = int(min(float(layout.shard_ranks), ranks))
     gradient = float(soft.grad_bytes)
     if float(layout.fsdp):
         turns = float(layout.grad_accum)
         return (
-            StepPhase(label="sharded weights", axis="dp", collective="all-gather", size_bytes=2.0 * (dense + experts),
-                      ranks=shard, times=2.0 * turns, beside="forward"),
-            StepPhase(label="sharded gradients", axis="dp", collective="reduce-scatter",
-                      size_bytes=gradient * (dense + experts), ranks=shard, times=turns, beside="backward"),
-        )  # fmt: skip
-    kept = 2.0 if shard > 1 else gradient  # bytes a parameter of what is gathered: weights, or else gradients
+            StepPhase(
+                label="sharded weights",
+                axis="dp",
+                collective="all-gather",
+                size_bytes=2.0 * (dense + experts),
+                ranks=shard,
+                times=2.0 * turns,
+                beside="forward",
+            ),
+            StepPhase(
+                label="sharded gradients",
+                axis="dp",
+                collective="reduce-scatter",
+                size_bytes=gradient * (dense + experts),
+                ranks=shard,
+                times=turns,
+                beside="backward",
+            ),
+        )
+    retained = (
+        2.0 if shard > 1 else gradient
+    )  # bytes a parameter of what is gathered: weights, or else gradients
     return (
-        StepPhase(label="gradients", axis="dp", collective="reduce-scatter", size_bytes=gradient * dense,
-                  ranks=ranks, times=1.0, beside="backward"),
-        StepPhase(label="parameters", axis="dp", collective="all-gather", size_bytes=kept * dense,
-                  ranks=shard if shard > 1 else ranks, times=1.0, beside="forward"),
-        StepPhase(label="expert gradients", axis="expert-dp", collective="reduce-scatter",
-                  size_bytes=gradient * experts, ranks=spread, times=1.0, beside="backward"),
-        StepPhase(label="expert parameters", axis="expert-dp", collective="all-gather", size_bytes=2.0 * experts,
-                  ranks=spread, times=1.0, beside="forward"),
-    )  # fmt: skip
+        StepPhase(
+            label="gradients",
+            axis="dp",
+            collective="reduce-scatter",
+            size_bytes=gradient * dense,
+            ranks=ranks,
+            times=1.0,
+            beside="backward",
+        ),
+        StepPhase(
+            label="parameters",
+            axis="dp",
+            collective="all-gather",
+            size_bytes=retained * dense,
+            ranks=shard if shard > 1 else ranks,
+            times=1.0,
+            beside="forward",
+        ),
+        StepPhase(
+            label="expert gradients",
+            axis="expert-dp",
+            collective="reduce-scatter",
+            size_bytes=gradient * experts,
+            ranks=spread,
+            times=1.0,
+            beside="backward",
+        ),
+        StepPhase(
+            label="expert parameters",
+            axis="expert-dp",
+            collective="all-gather",
+            size_bytes=2.0 * experts,
+            ranks=spread,
+            times=1.0,
+            beside="forward",
+        ),
+    )

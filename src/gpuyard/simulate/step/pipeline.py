@@ -1,13 +1,11 @@
-"""The order in which a pipeline stage works: one forward, one backward, plain or interleaved (Narayanan 2021)."""
+"""Pipeline schedules: 1F1B, plain or interleaved (Narayanan 2021)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Task", "orders"]
 
-
-class Task(NamedTuple):
+class PipelineTask(NamedTuple):
     """A pass of one micro-batch through one chunk of a stage."""
 
     backward: bool
@@ -15,29 +13,32 @@ class Task(NamedTuple):
     chunk: int
 
 
-def orders(stages: int, chunks: int, micro_batches: int) -> tuple[tuple[Task, ...], ...]:
+def orders(stages: int, chunks: int, micro_batches: int) -> tuple[tuple[PipelineTask, ...], ...]:
     """The tasks of each stage in order.
 
-    Interleaving needs micro-batches in multiples of the stages; otherwise the last group is smaller, as Megatron's is.
+    Interleaving needs micro-batches in multiples of the stages; otherwise the last group is
+    smaller, as Megatron's is.
     """
     forward = _sequence(stages, chunks, micro_batches, backward=False)
     backward = _sequence(stages, chunks, micro_batches, backward=True)
     return tuple(_of_stage(stage, stages, chunks, forward, backward) for stage in range(stages))
 
 
-def _sequence(stages: int, chunks: int, micro_batches: int, backward: bool) -> list[Task]:
+def _sequence(stages: int, chunks: int, micro_batches: int, backward: bool) -> list[PipelineTask]:
     """Micro-batches in groups as large as the pipeline, each group through all chunks in turn."""
     tasks = []
     for first in range(0, micro_batches, stages):
         group = range(first, min(first + stages, micro_batches))
         for turn in range(chunks):
             chunk = chunks - 1 - turn if backward else turn
-            tasks += [Task(backward=backward, micro=micro, chunk=chunk) for micro in group]
+            tasks += [PipelineTask(backward=backward, micro=micro, chunk=chunk) for micro in group]
     return tasks
 
 
-def _of_stage(stage: int, stages: int, chunks: int, forward: list[Task], backward: list[Task]) -> tuple[Task, ...]:
-    """Forward passes until the first gradient can come back, then one of each, then what is left."""
+def _of_stage(
+    stage: int, stages: int, chunks: int, forward: list[PipelineTask], backward: list[PipelineTask]
+) -> tuple[PipelineTask, ...]:
+    """Order of 1F1B: warm-up forward passes, then one forward and one backward, then the rest."""
     ahead = stages - stage - 1
     if chunks > 1:
         ahead = 2 * ahead + (chunks - 1) * stages

@@ -1,4 +1,4 @@
-"""One training step in time: compute and communication of each stage, what is exposed, and what stragglers cost."""
+"""Timeline of one training step: exposed communication and stragglers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.step.pipeline import Task, orders
-from gpuyard.simulate.step.work import StepWork
-
-__all__ = ["Event", "Slow", "StepTimeline", "simulate_step"]
+from gpuyard.simulate.step.pipeline import PipelineTask, orders
+from gpuyard.simulate.step.step_work import StepWork
 
 COMPUTE, NETWORK = "compute", "network"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow:
-    """A chip that is slower: its stage takes `ratio` times as long; or a replica that is late with its gradients."""
+    """A slow stage (`ratio` times as long), or a replica that is late with its gradients."""
 
     stage: int
     ratio: float = 1.0
@@ -24,11 +22,11 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class StepEvent:
     """Something that a stage does for a while."""
 
     stage: int
-    lane: str  # compute, or network: what goes on beside it
+    lane: str  # compute, or network
     kind: str
     micro: int
     chunk: int
@@ -40,13 +38,15 @@ class Event:
 class StepTimeline:
     """All events of a step and what they add up to, for the stage that ends last."""
 
-    events: tuple[Event, ...]
+    events: tuple[StepEvent, ...]
     step_s: float
-    passes_s: tuple[float, ...]  # by stage: forward and backward passes, with the communication inside them
+    passes_s: tuple[
+        float, ...
+    ]  # by stage: forward and backward passes, with the communication inside them
     idle_s: tuple[float, ...]  # by stage: waiting for other stages, until its last pass ends
     exposed_gradient_s: float  # after the last pass
     exposed_parameter_s: float  # before the first pass could begin or go on
-    hidden_s: float  # gradients and parameters beside compute, of the stage that ends last
+    hidden_s: float  # gradients and parameters overlapped with compute, of the last stage
 
 
 def simulate_step(work: StepWork, slow: Sequence[Slow] = ()) -> StepTimeline:
@@ -54,7 +54,9 @@ def simulate_step(work: StepWork, slow: Sequence[Slow] = ()) -> StepTimeline:
     for item in slow:
         if not 0 <= item.stage < work.stages or item.ratio <= 0 or item.late_s < 0:
             raise InputError.one(
-                "straggler", f"stage {item.stage}, ratio {item.ratio}", "name a stage and a ratio above 0"
+                "straggler",
+                f"stage {item.stage}, ratio {item.ratio}",
+                "name a stage and a ratio above 0",
             )
     factor = [1.0] * work.stages
     late_s = [0.0] * work.stages
@@ -89,10 +91,10 @@ def simulate_step(work: StepWork, slow: Sequence[Slow] = ()) -> StepTimeline:
     )
 
 
-def _passes(work: StepWork, factor: Sequence[float]) -> tuple[list[Event], list[float]]:
+def _passes(work: StepWork, factor: Sequence[float]) -> tuple[list[StepEvent], list[float]]:
     """Forward and backward passes of all stages, and how long each waited for its parameters."""
     todo = [list(reversed(order)) for order in orders(work.stages, work.chunks, work.micro_batches)]
-    done: dict[tuple[int, Task], float] = {}
+    done: dict[tuple[int, PipelineTask], float] = {}
     free = [0.0] * work.stages
     waited = [0.0] * work.stages
     arrived = _parameters(work)
@@ -106,7 +108,9 @@ def _passes(work: StepWork, factor: Sequence[float]) -> tuple[list[Event], list[
                 ready_s = _ready(work, stage, task, done)
                 if ready_s is None:
                     break
-                length = (work.backward_s if task.backward else work.forward_s)[stage] * factor[stage]
+                length = (work.backward_s if task.backward else work.forward_s)[stage] * factor[
+                    stage
+                ]
                 begin_s = max(free[stage], ready_s)
                 end_s = begin_s + length
                 if task.micro == 0 and not task.backward:
@@ -120,7 +124,9 @@ def _passes(work: StepWork, factor: Sequence[float]) -> tuple[list[Event], list[
     return events, waited
 
 
-def _ready(work: StepWork, stage: int, task: Task, done: dict[tuple[int, Task], float]) -> float | None:
+def _ready(
+    work: StepWork, stage: int, task: PipelineTask, done: dict[tuple[int, PipelineTask], float]
+) -> float | None:
     """When what a pass needs has come from the stage before it; None if that is not done yet."""
     place = task.chunk * work.stages + stage
     last = work.chunks * work.stages - 1
@@ -134,66 +140,82 @@ def _ready(work: StepWork, stage: int, task: Task, done: dict[tuple[int, Task], 
     return None if came is None else came + (work.send_s if neighbour != stage else 0.0)
 
 
-def _pass_events(work: StepWork, stage: int, task: Task, begin_s: float, end_s: float) -> list[Event]:
-    """The pass, and beside it the communication inside it that it waits for."""
+def _pass_events(
+    work: StepWork, stage: int, task: PipelineTask, begin_s: float, end_s: float
+) -> list[StepEvent]:
+    """The pass, and the exposed communication inside it."""
     kind = "backward" if task.backward else "forward"
     common = {"stage": stage, "micro": task.micro, "chunk": task.chunk}
-    events = [Event(lane=COMPUTE, kind=kind, begin_s=begin_s, end_s=end_s, **common)]
+    events = [StepEvent(lane=COMPUTE, kind=kind, begin_s=begin_s, end_s=end_s, **common)]
     at = end_s
     for part in reversed(work.parts):
         length = (part.backward_ratio if task.backward else part.forward_ratio) * (end_s - begin_s)
-        events.append(Event(lane="inside", kind=part.kind, begin_s=at - length, end_s=at, **common))
+        events.append(
+            StepEvent(lane="inside", kind=part.kind, begin_s=at - length, end_s=at, **common)
+        )
         at -= length
     return events
 
 
 def _parameters(work: StepWork) -> list[float]:
-    """When the parameters of each chunk have been gathered, if they are gathered beside the first passes."""
-    each = work.parameter_s / work.chunks if work.overlaps else 0.0
-    return [each * (chunk + 1) for chunk in range(work.chunks)]
+    """When the parameters of each chunk are gathered, if that overlaps with the first passes."""
+    gather_s = work.parameter_s / work.chunks if work.overlaps else 0.0
+    return [gather_s * (chunk + 1) for chunk in range(work.chunks)]
 
 
-def _parameter_events(work: StepWork) -> list[Event]:
-    """The gathering of parameters on every stage."""
-    each = work.parameter_s / work.chunks
-    if not each:
+def _parameter_events(work: StepWork) -> list[StepEvent]:
+    gather_s = work.parameter_s / work.chunks
+    if not gather_s:
         return []
     return [
-        Event(
+        StepEvent(
             stage=stage,
             lane=NETWORK,
             kind="parameters",
             micro=-1,
             chunk=chunk,
-            begin_s=each * chunk,
-            end_s=each * (chunk + 1),
+            begin_s=gather_s * chunk,
+            end_s=gather_s * (chunk + 1),
         )
         for stage in range(work.stages)
         for chunk in range(work.chunks)
     ]
 
 
-def _gradients(work: StepWork, stage: int, own: Sequence[Event], late_s: float, events: list[Event]) -> float:
-    """Reduces the stage's gradients, bucket by bucket behind the last backward pass of each chunk; gives the end."""
+def _gradients(
+    work: StepWork, stage: int, own: Sequence[StepEvent], late_s: float, events: list[StepEvent]
+) -> float:
+    """Reduce gradients in buckets behind the last backward pass of each chunk; return when."""
     if not work.gradient_s:
         return own[-1].end_s + late_s
-    each = work.gradient_s / (work.chunks * work.buckets)
+    bucket_s = work.gradient_s / (work.chunks * work.buckets)
     final = {event.chunk: event for event in own if event.kind == "backward"}
     ready: list[tuple[float, int]] = []
     for chunk, event in final.items():
         length = event.end_s - event.begin_s
-        ready += [(event.begin_s + length * (bucket + 1) / work.buckets, chunk) for bucket in range(work.buckets)]
+        ready += [
+            (event.begin_s + length * (bucket + 1) / work.buckets, chunk)
+            for bucket in range(work.buckets)
+        ]
     at = 0.0
     for ready_s, chunk in sorted(ready):
         begin_s = max(at, (ready_s if work.overlaps else own[-1].end_s) + late_s)
-        at = begin_s + each
+        at = begin_s + bucket_s
         events.append(
-            Event(stage=stage, lane=NETWORK, kind="gradients", micro=-1, chunk=chunk, begin_s=begin_s, end_s=at)
+            StepEvent(
+                stage=stage,
+                lane=NETWORK,
+                kind="gradients",
+                micro=-1,
+                chunk=chunk,
+                begin_s=begin_s,
+                end_s=at,
+            )
         )
     return at
 
 
-def _tail(work: StepWork, stage: int, at_s: float, events: list[Event]) -> float:
+def _tail(work: StepWork, stage: int, at_s: float, events: list[StepEvent]) -> float:
     """The optimizer, parameters that are gathered after it, and the rest; gives the end."""
     parts = [("optimizer", COMPUTE, work.optimizer_s)]
     if not work.overlaps:
@@ -202,7 +224,15 @@ def _tail(work: StepWork, stage: int, at_s: float, events: list[Event]) -> float
     for kind, lane, length in parts:
         if length:
             events.append(
-                Event(stage=stage, lane=lane, kind=kind, micro=-1, chunk=-1, begin_s=at_s, end_s=at_s + length)
+                StepEvent(
+                    stage=stage,
+                    lane=lane,
+                    kind=kind,
+                    micro=-1,
+                    chunk=-1,
+                    begin_s=at_s,
+                    end_s=at_s + length,
+                )
             )
             at_s += length
     return at_s

@@ -1,12 +1,10 @@
-"""A step's timeline as a Chrome trace, which Perfetto and chrome://tracing open."""
+"""A step's timeline as a Chrome trace."""
 
 from __future__ import annotations
 
 import json
 
 from gpuyard.simulate.step.timeline import StepTimeline
-
-__all__ = ["trace_json"]
 
 LANES = ("compute", "inside", "network")
 
@@ -16,7 +14,9 @@ def trace_json(timeline: StepTimeline) -> str:
     stages = sorted({event.stage for event in timeline.events})
     rows: list[dict[str, object]] = []
     for stage in stages:
-        rows.append({"ph": "M", "name": "process_name", "pid": stage, "args": {"name": f"stage {stage}"}})
+        rows.append(
+            {"ph": "M", "name": "process_name", "pid": stage, "args": {"name": f"stage {stage}"}}
+        )
         rows += [
             {"ph": "M", "name": "thread_name", "pid": stage, "tid": lane, "args": {"name": name}}
             for lane, name in enumerate(LANES)
