@@ -29,7 +29,9 @@ class Cluster:
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """A Slurm command."""
         environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
 
 
 def missing() -> str:
@@ -37,7 +39,11 @@ def missing() -> str:
     lacking = [program for program in PROGRAMS if shutil.which(program, path=_path()) is None]
     if lacking:
         return f"{', '.join(lacking)} not installed (Debian: slurm-wlm, munge)"
-    return "" if os.geteuid() == 0 else "needs root: munge, slurmctld and slurmd as one user, device files"
+    return (
+        ""
+        if os.geteuid() == 0
+        else "needs root: munge, slurmctld and slurmd as one user, device files"
+    )
 
 
 def _path() -> str:
@@ -49,9 +55,9 @@ def _ports(count: int) -> list[int]:
     """Ports that nobody uses."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
 
 
 def _configure(folder: Path) -> None:
@@ -85,16 +91,22 @@ def _configure(folder: Path) -> None:
         "MpiDefault=none",
         "ReturnToService=2",
     ]
-    machine = "CPUs=224 Boards=1 SocketsPerBoard=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2952000"
+    machine = (
+        "CPUs=224 Boards=1 SocketsPerBoard=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2952000"
+    )
     for index, port in enumerate(nodes):
         lines.append(
             f"NodeName=a3u-{index} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {machine} "
             f"Gres=gpu:h200:{GPU_COUNT} State=UNKNOWN"
         )
-    lines.append(f"PartitionName=a3u Nodes=a3u-[0-{NODE_COUNT - 1}] Default=YES MaxTime=7-0 State=UP")
+    lines.append(
+        f"PartitionName=a3u Nodes=a3u-[0-{NODE_COUNT - 1}] Default=YES MaxTime=7-0 State=UP"
+    )
     (folder / "slurm.conf").write_text("\n".join(lines) + "\n")
     devices = f"{folder}/nvidia[0-{GPU_COUNT - 1}]"
-    (folder / "gres.conf").write_text(f"NodeName=a3u-[0-{NODE_COUNT - 1}] Name=gpu Type=h200 File={devices}\n")
+    (folder / "gres.conf").write_text(
+        f"NodeName=a3u-[0-{NODE_COUNT - 1}] Name=gpu Type=h200 File={devices}\n"
+    )
     (folder / "topology.conf").write_text(
         "SwitchName=sb0 Nodes=a3u-[0-1]\nSwitchName=sb1 Nodes=a3u-[2-3]\nSwitchName=block Switches=sb[0-1]\n"
     )
@@ -114,12 +126,19 @@ def slurm_cluster() -> Iterator[Cluster]:
         key.chmod(0o600)
         environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
         commands = [
-            ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder / 'munge.socket'}",
-             f"--pid-file={folder / 'munged.pid'}", f"--log-file={folder / 'munged.log'}",
-             f"--seed-file={folder / 'munged.seed'}"],
+            [
+                "munged",
+                "--foreground",
+                "--force",
+                f"--key-file={key}",
+                f"--socket={folder / 'munge.socket'}",
+                f"--pid-file={folder / 'munged.pid'}",
+                f"--log-file={folder / 'munged.log'}",
+                f"--seed-file={folder / 'munged.seed'}",
+            ],
             ["slurmctld", "-D"],
             *(["slurmd", "-D", "-N", f"a3u-{index}"] for index in range(NODE_COUNT)),
-        ]  # fmt: skip
+        ]
         with (folder / "daemons.log").open("wb") as log:
             for command in commands:
                 started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
@@ -146,6 +165,7 @@ def _wait(cluster: Cluster) -> None:
             return
         time.sleep(0.5)
     logs = "\n".join(
-        f"{path.name}: {path.read_text(errors='replace')[-2000:]}" for path in cluster.folder.glob("*.log")
+        f"{path.name}: {path.read_text(errors='replace')[-2000:]}"
+        for path in cluster.folder.glob("*.log")
     )
     raise RuntimeError(f"the cluster did not start: {states}\n{logs}")

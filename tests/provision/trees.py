@@ -12,9 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.document import Plain
-from gpuyard.provision import Artefact, Lint, lint
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.artefact import Artefact
+from gpuyard.provision.lint import LintResult, lint
 
 SAMPLES = Path(__file__).parent / "samples"
 GONE = "<gone>"  # a change that removes the key
@@ -23,17 +24,17 @@ Change = dict[str, Plain]
 
 @functools.cache
 def catalog() -> Catalog:
-    """The catalog, read once."""
+    """Return the catalog, loaded once."""
     return load_catalog()
 
 
 def sample(name: str) -> Artefact:
-    """A sample as it is."""
+    """Return a sample file."""
     return Artefact(name=name, text=(SAMPLES / name).read_text(encoding="utf-8"))
 
 
 def changed(artefact: Artefact, change: Change) -> Artefact:
-    """The artefact with values changed; `2:spec.x[0].y` is a path in its second document, otherwise in its first."""
+    """Return the artefact with changed values; `2:spec.x[0].y` is a path in document 2."""
     if artefact.name.endswith(".sbatch"):
         text = artefact.text
         for before, after in change.items():
@@ -50,7 +51,7 @@ def changed(artefact: Artefact, change: Change) -> Artefact:
 
 
 def put(tree: Plain, path: str, value: Plain) -> None:
-    """Sets a value in place; keys with dots are written in quotes: a."b.c/d".e[0]."""
+    """Set a value in place; keys with dots are quoted: a."b.c/d".e[0]."""
     keys: list[str | int] = []
     for quoted, plain, index in re.findall(r'"([^"]+)"|([^."\[\]]+)|\[(\d+)\]', path):
         keys.append(int(index) if index else quoted or plain)
@@ -71,18 +72,20 @@ def put(tree: Plain, path: str, value: Plain) -> None:
         tree[last] = copy.deepcopy(value)  # type: ignore[index, call-overload]
 
 
-def check(*artefacts: Artefact, given: str = "") -> Lint:
-    """What lint says of the artefacts together."""
+def check(*artefacts: Artefact, given: str = "") -> LintResult:
+    """Lint the artefacts together."""
     return lint(artefacts, catalog(), given)
 
 
-def rules(found: Lint) -> set[str]:
-    """Names of the rules that say more than a note."""
-    return {finding.rule for finding in found.findings if finding.severity != "note"}
+def rules(result: LintResult) -> set[str]:
+    """Return the rules with an error or a warning."""
+    return {finding.rule for finding in result.findings if finding.severity != "note"}
 
 
-def leaves(tree: Plain, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Plain]]:
-    """Every value of a tree with its path, the containers too."""
+def leaves(
+    tree: Plain, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], Plain]]:
+    """Yield every value of a tree with its path, containers included."""
     if path:
         yield path, tree
     if isinstance(tree, dict):

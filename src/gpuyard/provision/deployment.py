@@ -1,4 +1,4 @@
-"""A rendered deployment as a file: what was rendered from what, so that a later command can tell whether it drifted."""
+"""deployment.json: what a folder was rendered from, to detect later changes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import hashlib
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document import Doc, dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import Doc, FormerName
 from gpuyard.errors import InputError
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.exposure import Exposure
-from gpuyard.provision.settings import Settings
-
-__all__ = ["DEPLOYMENT", "Deployment", "Rendered", "deployment_from_json", "deployment_to_json", "rendered"]
+from gpuyard.provision.cost_bound import CostBound
+from gpuyard.provision.deployment_settings import DeploymentSettings
 
 DEPLOYMENT = "deployment.json"
 FORMAT = "gpuyard-deployment-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
-    """One file that was written."""
+class RenderedFile:
+    """A rendered file and its checksum."""
 
     name: str
     sha256: str
@@ -28,29 +27,31 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What stands in a folder."""
+    """A rendered deployment: platform, blueprint, settings, cost bound and files."""
 
     platform: str
-    blueprint: Annotated[str, Doc("hash of blueprint.json beside it")]
-    settings: Settings
-    exposure: Exposure
-    files: tuple[Rendered, ...]
+    blueprint: Annotated[str, Doc("hash of the blueprint.json next to it")]
+    settings: DeploymentSettings
+    cost_bound: Annotated[CostBound, FormerName("exposure")]
+    files: tuple[RenderedFile, ...]
     format: str = FORMAT
 
 
-def rendered(artefact: Artefact) -> Rendered:
-    """A file with the hash of its text."""
-    return Rendered(name=artefact.name, sha256=hashlib.sha256(artefact.text.encode()).hexdigest())
+def rendered_file(artefact: Artefact) -> RenderedFile:
+    """Return the record of a rendered file."""
+    sha256 = hashlib.sha256(artefact.text.encode()).hexdigest()
+    return RenderedFile(name=artefact.name, sha256=sha256)
 
 
 def deployment_to_json(deployment: Deployment) -> str:
-    """The deployment as JSON text."""
+    """Return the deployment as JSON text."""
     return dump_json(deployment)
 
 
 def deployment_from_json(text: str, file: str = DEPLOYMENT) -> Deployment:
-    """The deployment that was written; InputError where it is none."""
-    found = load_json(text, Deployment, file)
-    if found.format != FORMAT:
-        raise InputError.one(file, f'format is "{found.format}"', f"render it again: this version reads {FORMAT}")
-    return found
+    """Load a saved deployment; InputError if the text is not one."""
+    deployment = load_json(text, Deployment, file)
+    if deployment.format != FORMAT:
+        what = f'format is "{deployment.format}"'
+        raise InputError.one(file, what, f"render it again: this version reads {FORMAT}")
+    return deployment

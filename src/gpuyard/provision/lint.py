@@ -1,38 +1,38 @@
-"""Every check on a set of files that are deployed together: schemas, CEL rules and invariants."""
+"""Lint: every check on files that are deployed together (schemas, CEL rules, invariants)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpuyard.catalog import Catalog
-from gpuyard.document import Plain
-from gpuyard.errors import InputError, Problem
+from gpuyard.catalog.load import Catalog
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import SEVERITIES, Finding, Findings, InputError, Problem
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.finding import SEVERITIES, Finding
-from gpuyard.provision.invariants import INVARIANTS, Reach, bundle_of, reaches, read_facts
-from gpuyard.provision.part import Kind, Part
-from gpuyard.provision.recognise import read_parts
-from gpuyard.provision.validate.blueprint import blueprint_faults
-from gpuyard.provision.validate.google import google_faults
-from gpuyard.provision.validate.kubernetes import kubernetes_faults
-from gpuyard.provision.validate.records import record_faults
-from gpuyard.provision.validate.sbatch import sbatch_faults
+from gpuyard.provision.artefact_document import ArtefactDocument, Kind
+from gpuyard.provision.file_kinds import read_documents
+from gpuyard.provision.invariants.facts import read_facts
+from gpuyard.provision.invariants.gpudirect import FabricAccess, fabric_access
+from gpuyard.provision.invariants.lint_bundle import bundle_of
+from gpuyard.provision.invariants.rules import INVARIANTS
+from gpuyard.provision.validate.blueprint import blueprint_findings
+from gpuyard.provision.validate.google import google_findings
+from gpuyard.provision.validate.kubernetes import kubernetes_findings
+from gpuyard.provision.validate.records import record_findings
+from gpuyard.provision.validate.sbatch import sbatch_findings
 
-__all__ = ["Lint", "Linted", "lint"]
-
-VALIDATORS: dict[Kind, Callable[[Part], Iterator[Finding]]] = {
-    "kubernetes": kubernetes_faults,
-    "google": google_faults,
-    "blueprint": blueprint_faults,
-    "sbatch": sbatch_faults,
-    "record": record_faults,
+VALIDATORS: dict[Kind, Callable[[ArtefactDocument], Iterator[Finding]]] = {
+    "kubernetes": kubernetes_findings,
+    "google": google_findings,
+    "blueprint": blueprint_findings,
+    "sbatch": sbatch_findings,
+    "record": record_findings,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linted:
-    """What a document was taken for."""
+class LintedDocument:
+    """A document and the type it was recognised as."""
 
     file: str
     number: int
@@ -41,76 +41,90 @@ class Linted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lint:
-    """All that was found, the worst first, and whether each pod gets its GPU fabric."""
+class LintResult(Findings):
+    """All findings, the worst first, and whether each pod reaches its GPU fabric."""
 
-    parts: tuple[Linted, ...]
+    documents: tuple[LintedDocument, ...]
     findings: tuple[Finding, ...]
-    fabrics: tuple[Reach, ...]
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        """What will be refused or will not work."""
-        return tuple(finding for finding in self.findings if finding.severity == "error")
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """What costs money or speed."""
-        return tuple(finding for finding in self.findings if finding.severity == "warning")
-
-    @property
-    def is_sound(self) -> bool:
-        """True without an error."""
-        return not self.errors
+    fabrics: tuple[FabricAccess, ...]
 
 
-def lint(artefacts: Sequence[Artefact], catalog: Catalog, given: str = "", perhaps: Collection[str] = ()) -> Lint:
-    """What is wrong with the files; `given` names the Google schema or method of bodies that do not tell it.
+def lint(
+    artefacts: Sequence[Artefact],
+    catalog: Catalog,
+    body_type: str = "",
+    optional: Collection[str] = (),
+) -> LintResult:
+    """Check files that are deployed together.
 
-    A file that cannot be read as anything is an InputError that names all such files, except those in `perhaps`:
-    they were found in a folder and are left out with a note.
+    Args:
+        artefacts: the files.
+        catalog: the machine types.
+        body_type: Google API schema or method of request bodies that do not name it.
+        optional: names of files to skip with a note if they are not deployment files.
+
+    Raises:
+        InputError: names all other files that are not deployment files.
     """
-    parts: list[Part] = []
-    twice: list[Finding] = []
+    documents: list[ArtefactDocument] = []
+    findings: list[Finding] = []
     problems: list[Problem] = []
     for artefact in artefacts:
         try:
-            found, again = read_parts(artefact, given)
+            parsed, repeated_keys = read_documents(artefact, body_type)
         except InputError as error:
-            if artefact.name in perhaps:
-                first = error.problems[0]
-                twice.append(Finding(rule="left-out", severity="note", where=first.where, what=first.what))
+            if artefact.name in optional:
+                findings.append(replace(error.problems[0].as_finding("left-out", "note"), fix=""))
             else:
                 problems += error.problems
             continue
-        parts += found
-        twice += again
+        documents += parsed
+        findings += repeated_keys
     if problems:
         raise InputError(problems)
-    return _lint(_with_deployments(parts), tuple(twice), catalog)
+    return _lint(_with_deployment_variables(documents), findings, catalog)
 
 
-def _with_deployments(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with the variables of deployment files given to the blueprints."""
+def _with_deployment_variables(
+    documents: Sequence[ArtefactDocument],
+) -> tuple[ArtefactDocument, ...]:
+    # The variables of deployment files become parameters of the blueprints.
     variables: dict[str, Plain] = {}
-    for part in parts:
-        if part.type == "deployment":
-            variables |= {name: view.value for name, view in part.root["vars"].pairs}
+    for document in documents:
+        if document.type == "deployment":
+            variables |= {name: view.value for name, view in document.root["vars"].pairs}
     return tuple(
-        replace(part, parameters=variables) if part.type == "blueprint" and variables else part for part in parts
+        replace(document, parameters=variables)
+        if document.type == "blueprint" and variables
+        else document
+        for document in documents
     )
 
 
-def _lint(parts: tuple[Part, ...], twice: tuple[Finding, ...], catalog: Catalog) -> Lint:
-    """What is wrong with parts that are deployed together."""
-    bundle = bundle_of(parts, catalog, read_facts())
-    by_schema = [finding for part in parts if part.type != "deployment" for finding in VALIDATORS[part.kind](part)]
-    by_rule = [finding for invariant in INVARIANTS for finding in invariant.findings(bundle)]
-    told = {finding.where for finding in by_rule if finding.rule == "text-values"}
-    once = [finding for finding in by_schema if finding.where not in told]  # a rule says it in better words
-    findings = [*twice, *once, *by_rule]
-    return Lint(
-        parts=tuple(Linted(file=part.file, number=part.number, type=part.type, name=part.name) for part in parts),
-        findings=tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))),
-        fabrics=tuple(reaches(bundle)),
+def _lint(
+    documents: tuple[ArtefactDocument, ...], findings: list[Finding], catalog: Catalog
+) -> LintResult:
+    bundle = bundle_of(documents, catalog, read_facts())
+    by_schema = [
+        finding
+        for document in documents
+        if document.type != "deployment"
+        for finding in VALIDATORS[document.kind](document)
+    ]
+    by_invariant = [finding for row in INVARIANTS for finding in row.findings(bundle)]
+    # Schemas report unquoted values too, in less helpful words.
+    unquoted = {finding.where for finding in by_invariant if finding.rule == "text-values"}
+    by_schema = [finding for finding in by_schema if finding.where not in unquoted]
+    return LintResult(
+        documents=tuple(
+            LintedDocument(file=row.file, number=row.number, type=row.type, name=row.name)
+            for row in documents
+        ),
+        findings=tuple(
+            sorted(
+                [*findings, *by_schema, *by_invariant],
+                key=lambda finding: SEVERITIES.index(finding.severity),
+            )
+        ),
+        fabrics=tuple(fabric_access(bundle)),
     )

@@ -1,21 +1,19 @@
-"""What a platform is: something that turns a blueprint into files, or says why it cannot and which one can."""
+"""The platform interface: render a blueprint as files, or report why it cannot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Doc
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.field_types import Doc
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.settings import Settings
-
-__all__ = ["Artefacts", "Platform", "Step", "Unsuitable", "desks_cannot", "nearest_platform", "unsuitable"]
+from gpuyard.provision.deployment_settings import ResolvedSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing to do, in order: why, the command, and the command that takes it back."""
+class DeployStep:
+    """One step of a deployment: its purpose, the command, and the command that undoes it."""
 
     what: str
     command: str
@@ -24,19 +22,26 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artefacts:
-    """Everything that deploys a blueprint on a platform."""
+    """Files and steps that deploy a blueprint on a platform."""
 
     platform: str
     files: Annotated[tuple[Artefact, ...], Doc("in the order in which they are applied")]
-    steps: tuple[Step, ...]
-    seating: Annotated[tuple[Step, ...], Doc("how a person comes to sit at it, where people do")] = ()
-    notes: Annotated[tuple[str, ...], Doc("what has to be known or replaced before it is applied")] = ()
-    unended: Annotated[str, Doc("what no server ends when the lifetime is over; empty: everything is ended")] = ""
+    steps: tuple[DeployStep, ...]
+    user_access: Annotated[
+        tuple[DeployStep, ...], Doc("how users connect to virtual workstations")
+    ] = ()
+    notes: Annotated[tuple[str, ...], Doc("what to know or replace before applying it")] = ()
+    without_ttl: Annotated[
+        str, Doc("resources that the provider does not terminate; empty: all have a TTL")
+    ] = ""
+    unbounded: Annotated[
+        str, Doc("machines that nothing terminates: their cost has no maximum")
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsuitable:
-    """The platform cannot do it: why, and the nearest that can."""
+    """Why a platform cannot deploy a blueprint, and the nearest platform that can."""
 
     platform: str
     why: str
@@ -44,46 +49,51 @@ class Unsuitable:
     nearest_why: str = ""
 
     def __str__(self) -> str:
-        there = f"use {self.nearest}: {self.nearest_why}" if self.nearest else "choose another option of the plan"
-        return f"unsuitable: {self.platform}: {self.why}\n  fix: {there}"
+        fix = "choose another option of the plan"
+        if self.nearest:
+            fix = f"use {self.nearest}: {self.nearest_why}"
+        return f"unsuitable: {self.platform}: {self.why}\n  fix: {fix}"
 
 
 class Platform(Protocol):
-    """One way to provision."""
+    """A deployment target."""
 
     @property
     def name(self) -> str:
-        """The word after --on."""
+        """Value of --on."""
         ...
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Product name."""
         ...
 
-    def render(self, blueprint: Blueprint, settings: Settings) -> Artefacts | Unsuitable:
-        """The files that deploy the blueprint, or why there are none. Pure: the same input gives the same bytes."""
+    def render(self, blueprint: Blueprint, settings: ResolvedSettings) -> Artefacts | Unsuitable:
+        """Render the files, or return why there are none; the same input gives the same bytes."""
         ...
 
 
-def unsuitable(platform: str, why: str, blueprint: Blueprint, nearest: tuple[str, str] | None = None) -> Unsuitable:
-    """The answer no, with the nearest platform that the plan says suits."""
+def unsuitable(
+    platform: str, why: str, blueprint: Blueprint, nearest: tuple[str, str] | None = None
+) -> Unsuitable:
+    """Return why a platform is unsuitable, with the nearest suitable platform of the plan."""
     name, reason = nearest or nearest_platform(blueprint, platform)
     return Unsuitable(platform=platform, why=why, nearest=name, nearest_why=reason)
 
 
-def desks_cannot(platform: str, why: str, blueprint: Blueprint) -> Unsuitable | None:
-    """The answer no to desks, which Compute Engine alone deploys; None for other work."""
-    if blueprint.shape != "desks":
+def workstations_unsupported(platform: str, why: str, blueprint: Blueprint) -> Unsuitable | None:
+    """Return why workstations are unsuitable here (only Compute Engine deploys them), or None."""
+    if blueprint.shape != "workstations":
         return None
-    can = blueprint.machine.provider == "google" and blueprint.machine.vws_api_name is not None
-    nearest = ("compute-engine", "its machines are had as workstations, with a desktop for each seat")
-    return unsuitable(platform, why, blueprint, nearest if can else ("", ""))
+    nearest = ("", "")
+    if blueprint.machine.provider == "google" and blueprint.machine.vws_api_name is not None:
+        nearest = ("compute-engine", "it offers virtual workstations with one desktop per session")
+    return unsuitable(platform, why, blueprint, nearest)
 
 
-def nearest_platform(blueprint: Blueprint, but: str) -> tuple[str, str]:
-    """The best platform of the plan that is another one, with the plan's reason; empty where there is none."""
+def nearest_platform(blueprint: Blueprint, excluded: str) -> tuple[str, str]:
+    """Return the plan's best other platform and its reason; empty strings if there is none."""
     for verdict in blueprint.option.platforms:
-        if verdict.suits and verdict.platform != but:
+        if verdict.suits and verdict.platform != excluded:
             return verdict.platform, verdict.why
     return "", ""

@@ -1,17 +1,19 @@
-"""Where the pods of a Kubernetes object are described, whatever its kind."""
+"""Pod templates inside Kubernetes objects of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.provision.part import Part, View
-
-__all__ = ["pod_templates"]
+from gpuyard.provision.artefact_document import ArtefactDocument, ValueView
 
 
-def pod_templates(part: Part) -> Iterator[tuple[View, float, bool]]:
-    """Pod templates with the pods that run at once and whether they end."""
-    kind, root = part.type.rsplit(" ", 1)[1], part.root
+def pod_templates(document: ArtefactDocument) -> Iterator[tuple[ValueView, float, bool]]:
+    """Yield each pod template, the number of pods that run at once, and whether it is a batch job.
+
+    Replicas of a server do not communicate, so a Deployment counts as one pod.
+    """
+    kind = document.kind_name
+    root = document.root
     spec = root["spec"]
     if kind == "Pod":
         yield root, 1, spec["restartPolicy"].text in ("Never", "OnFailure")
@@ -20,9 +22,7 @@ def pod_templates(part: Part) -> Iterator[tuple[View, float, bool]]:
     elif kind == "CronJob":
         job = spec.at("jobTemplate", "spec")
         yield job["template"], job["parallelism"].number or 1, True
-    elif kind in ("Deployment", "StatefulSet", "ReplicaSet"):
-        yield spec["template"], 1, False  # replicas of a server do not speak to each other
-    elif kind == "DaemonSet":
+    elif kind in ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"):
         yield spec["template"], 1, False
     elif kind == "JobSet":
         for job in spec["replicatedJobs"].items:
@@ -35,8 +35,9 @@ def pod_templates(part: Part) -> Iterator[tuple[View, float, bool]]:
             if (template := spec.at("leaderWorkerTemplate", name)).is_set:
                 yield template, size, False
     elif kind in ("RayCluster", "RayJob", "RayService"):
-        cluster = {"RayJob": spec["rayClusterSpec"], "RayService": spec["rayClusterConfig"]}.get(kind, spec)
+        key = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}.get(kind)
+        cluster = spec[key] if key else spec
         yield cluster.at("headGroupSpec", "template"), 1, kind == "RayJob"
         for group in cluster["workerGroupSpecs"].items:
-            most = group["maxReplicas"].number or group["replicas"].number or 1
-            yield group["template"], most * (group["numOfHosts"].number or 1), kind == "RayJob"
+            replicas = group["maxReplicas"].number or group["replicas"].number or 1
+            yield group["template"], replicas * (group["numOfHosts"].number or 1), kind == "RayJob"

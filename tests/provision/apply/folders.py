@@ -1,4 +1,4 @@
-"""Rendered folders to try apply on, and the process that tries it."""
+"""Rendered folders for the apply tests, and the process that applies them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpuyard.app.provision import Choice, Provisioned, provision_file
-from gpuyard.blueprint import Blueprint, Shape, blueprint_to_json
-from gpuyard.catalog import load_catalog
-from gpuyard.provision.samples import Sample, sample_blueprint
-from gpuyard.provision.settings import Settings
-from gpuyard.workload import ConsumptionName
+from gpuyard.app.provision import Provisioned, provision, write_deployment
+from gpuyard.blueprint.blueprint import Blueprint, Shape
+from gpuyard.catalog.load import load_catalog
+from gpuyard.provision.deployment_settings import DeploymentSettings
+from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
+from gpuyard.workload.where import ConsumptionName
 
 DRIVER = Path(__file__).parent / "killed.py"
 
 
 def blueprint(machine: str, shape: Shape, way: ConsumptionName | None) -> Blueprint:
-    """A decision with prices of today."""
+    """Return a sample blueprint priced today."""
     catalog = load_catalog()
     row = next(row for row in catalog.machines if row.name == machine)
-    made = sample_blueprint(Sample(machine=row, shape=shape, way=way), catalog)
-    return replace(made, priced=datetime.datetime.now(tz=datetime.UTC).date())
+    sample = sample_blueprint(BlueprintSample(machine=row, shape=shape, consumption=way), catalog)
+    return replace(sample, priced=datetime.datetime.now(tz=datetime.UTC).date())
 
 
 def render(
@@ -40,44 +40,50 @@ def render(
     platform: str = "compute-engine",
     **settings: Any,
 ) -> Path:
-    """A folder as `gpuyard provision` writes it."""
-    source = into / "decision.json"
-    into.mkdir(parents=True, exist_ok=True)
-    source.write_text(blueprint_to_json(blueprint(machine, shape, way)), encoding="utf-8")
-    told = Settings(**{"project": "yard-1", "owner": "ada", "made_s": float(int(time.time())), **settings})
+    """Render a deployment into a folder."""
+    deployed = DeploymentSettings(
+        **{"project": "yard-1", "owner": "ada", "rendered_s": float(int(time.time())), **settings}
+    )
     folder = into / "deploy"
-    found = provision_file(source, platform, told, folder, Choice())
-    assert isinstance(found, Provisioned), found
+    rendered = provision(blueprint(machine, shape, way), platform, deployed, load_catalog())
+    assert isinstance(rendered, Provisioned), rendered
+    write_deployment(folder, rendered.files)
     return folder
 
 
 @dataclass
 class Runner:
-    """A process that forks the processes that apply, destroy, and are killed."""
+    """A process that forks one process per apply or destroy, some of which are killed."""
 
     process: subprocess.Popen[str]
     count: int = 0
     kills: int = 0
     seen: dict[str, int] = field(default_factory=dict)
 
-    def run(self, verb: str, folder: Path, url: str, kill_at: int = -1, **more: Any) -> dict[str, Any]:
-        """What one process said before it ended."""
+    def run(
+        self, verb: str, folder: Path, url: str, kill_at: int = -1, **more: Any
+    ) -> dict[str, Any]:
+        """Return the result of one process."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         case = {"verb": verb, "folder": str(folder), "url": url, "kill_at": kill_at, **more}
         self.process.stdin.write(json.dumps(case) + "\n")
         self.process.stdin.flush()
-        told: dict[str, Any] = json.loads(self.process.stdout.readline())
+        result: dict[str, Any] = json.loads(self.process.stdout.readline())
         self.count += 1
-        self.kills += told["killed"]
-        return told
+        self.kills += result["killed"]
+        return result
 
 
 @contextmanager
 def runner(environment: dict[str, str] | None = None) -> Iterator[Runner]:
-    """The process, until the block ends."""
+    """Run the process for the duration of the block."""
     process = subprocess.Popen(
-        [sys.executable, str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, str(DRIVER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     try:
         yield Runner(process=process)
@@ -90,7 +96,7 @@ def runner(environment: dict[str, str] | None = None) -> Iterator[Runner]:
 
 
 def fresh(folder: Path, into: Path) -> Path:
-    """A copy of a folder, without a journal."""
+    """Copy a folder without its journal."""
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(folder, into, ignore=shutil.ignore_patterns("apply.jsonl"))
     return into

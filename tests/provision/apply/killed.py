@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import signal
 import sys
@@ -18,17 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.app import apply as verbs
-from gpuyard.app.apply import World, apply_folder, destroy_folder, prepare
+from gpuyard.app.apply import ExternalServices, apply_folder, destroy_folder, prepare
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import GpuyardError
-from gpuyard.provision.apply import Journal
-from gpuyard.provision.apply.endpoint import LocalEndpoint
+from gpuyard.provision.apply.journal import Journal
+from gpuyard.provision.apply.transport import LocalTransport
 
 CLIENT_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickClock:
-    """The real time; waiting takes next to none."""
+    """Real time, with almost no waiting."""
 
     def now_s(self) -> float:
         return time.time()
@@ -38,7 +40,7 @@ class QuickClock:
 
 
 class Points:
-    """Counts the points of a process, and ends it at one."""
+    """Counts the kill points of a process, and kills it at one."""
 
     def __init__(self, kill_at: int) -> None:
         self.count, self.kill_at, self.names = 0, kill_at, []
@@ -51,7 +53,7 @@ class Points:
 
 
 def watch(points: Points) -> None:
-    """Puts points into the journal and the connection."""
+    """Add kill points to the journal and the connection."""
     append, request, response = (
         Journal.append,
         http.client.HTTPConnection.request,
@@ -67,9 +69,9 @@ def watch(points: Points) -> None:
         append(self, entry)
         points.here(f"after {entry.event}")
 
-    def counted_request(self: Any, method: str, *rest: Any) -> None:
+    def counted_request(self: Any, method: str, *rest: Any, **options: Any) -> None:
         points.here(f"before {method}")
-        request(self, method, *rest)
+        request(self, method, *rest, **options)
         points.here(f"sent {method}")
 
     def counted_response(self: Any) -> Any:
@@ -83,30 +85,40 @@ def watch(points: Points) -> None:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
-    """One run in this process."""
+    """Run one case in this process."""
     points = Points(case.get("kill_at", -1))
     watch(points)
-    verbs._check_lint = lambda *_: None  # type: ignore[assignment]  # the same every time, and slow
-    world = World(endpoint=LocalEndpoint(base=case["url"], timeout_s=CLIENT_S), clock=QuickClock())
+    verbs._check_lint = lambda *_: None  # type: ignore[assignment]  # always the same, and slow
+    world = ExternalServices(
+        endpoint=LocalTransport(base=case["url"], timeout_s=CLIENT_S), clock=QuickClock()
+    )
     out: dict[str, Any] = {"points": 0, "error": "", "ends": []}
     try:
         prepared = prepare(Path(case["folder"]), case.get("context", ""))
         if case["verb"] == "apply":
-            applied = apply_folder(prepared, world, most_usd=1e9, rollback=case.get("rollback", False))
-            out["ends"] = [making.end for making in applied.makings]
+            applied = apply_folder(
+                prepared,
+                world,
+                most_usd=math.inf,  # also for endpoints, which nothing terminates
+                rollback=case.get("rollback", False),
+                catalog=load_catalog(),
+            )
+            out["ends"] = [making.outcome for making in applied.results]
             out["error"] = applied.failure.why if applied.failure else ""
-            out["gap"] = applied.gap
+            out["gap"] = applied.missing_prerequisite
         else:
             removals = destroy_folder(prepared, world)
-            out["ends"] = [removal.end for removal in removals]
-            out["error"] = "; ".join(f"{row.step}: {row.why}" for row in removals if row.end == "failed")
+            out["ends"] = [removal.outcome for removal in removals]
+            out["error"] = "; ".join(
+                f"{row.step}: {row.why}" for row in removals if row.outcome == "failed"
+            )
     except GpuyardError as error:
         out["error"] = str(error)
     return {**out, "points": points.count, "names": points.names}
 
 
 def main() -> None:
-    """Forks a process for each line."""
+    """Fork one process per input line."""
     for line in sys.stdin:
         reader, writer = os.pipe()
         child = os.fork()
@@ -118,9 +130,12 @@ def main() -> None:
         with os.fdopen(reader) as back:
             text = back.read()
         _, status = os.waitpid(child, 0)
-        told = json.loads(text) if text else {}
+        result = json.loads(text) if text else {}
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        print(json.dumps({**told, "killed": killed, "code": os.waitstatus_to_exitcode(status)}), flush=True)
+        print(
+            json.dumps({**result, "killed": killed, "code": os.waitstatus_to_exitcode(status)}),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Faults of the servers at every call: a run gets over them, or the next one does."""
+"""Apply with server faults at every call: the run recovers, or the next one resumes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from typing import Any, get_args
 
 import pytest
 
-from gpuyard.errors import RefusedError
-from gpuyard.provision.apply import Applied, apply, destroy
+from gpuyard.errors import ExternalError
+from gpuyard.provision.apply.destroy import destroy
+from gpuyard.provision.apply.execute import ApplyResult, apply
 from gpuyard.provision.artefact import Artefact
 
 from ..fake.cloud import Cloud
 from ..fake.server import Faults, Kind, serve
 from .folders import render
-from .vertex import LABELS, endpoint_files, job_files
-from .works import work
+from .requests import LABELS, endpoint_files, job_files
+from .runs import apply_run
 
 LABEL = LABELS["plan-hash"]
 PASSING: tuple[Kind, ...] = ("500", "503", "429", "timeout", "reset before", "reset after", "page")
 FINAL: tuple[Kind, ...] = ("quota", "stock-out")
 
 
-def run(folder: Path, url: str, files: tuple[Artefact, ...], label: str) -> Applied:
-    """One apply."""
-    with work(folder, url, files, label) as held:
+def run(folder: Path, url: str, files: tuple[Artefact, ...], label: str) -> ApplyResult:
+    """Run apply once."""
+    with apply_run(folder, url, files, label) as held:
         return apply(held)
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Artefact, ...], str]:
-    """One machine on Compute Engine with its network."""
+    """Files of one Compute Engine machine with its network."""
     folder = render(tmp_path_factory.mktemp("sample"), "a2-highgpu-1g", "single-node", "spot")
     order = [row["name"] for row in json.loads((folder / "deployment.json").read_text())["files"]]
     names = [name for name in order if name[:2].isdigit()]
@@ -43,13 +44,17 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Artefact, .
 
 @pytest.fixture(params=["machine", "jobs", "endpoint"])
 def files(request: pytest.FixtureRequest, machine: Any) -> tuple[tuple[Artefact, ...], str]:
-    """A deployment and its label."""
-    known = {"machine": machine, "jobs": (job_files(), LABEL), "endpoint": (endpoint_files(), LABEL)}
+    """Files and plan hash of a deployment."""
+    known = {
+        "machine": machine,
+        "jobs": (job_files(), LABEL),
+        "endpoint": (endpoint_files(), LABEL),
+    }
     return known[request.param]
 
 
 def alone(tmp_path: Path, files: tuple[Artefact, ...], label: str) -> tuple[set[str], int]:
-    """What stands without a fault, and how many requests that takes."""
+    """Return the resources of a fault-free apply, and its number of requests."""
     with serve() as fake:
         place = tmp_path / "alone"
         place.mkdir()
@@ -58,12 +63,14 @@ def alone(tmp_path: Path, files: tuple[Artefact, ...], label: str) -> tuple[set[
 
 
 def shape(path: str) -> str:
-    """A path without the number that the server gave."""
+    """Return a path without server-assigned numbers."""
     return "/".join("N" if word.isdigit() else word for word in path.split("/"))
 
 
 @pytest.mark.parametrize("kind", PASSING)
-def test_a_passing_fault_at_every_call_doubles_nothing(files: Any, kind: Kind, tmp_path: Path) -> None:
+def test_apply_creates_nothing_twice_when_any_call_fails_transiently(
+    files: Any, kind: Kind, tmp_path: Path
+) -> None:
     artefacts, label = files
     whole, requests = alone(tmp_path, artefacts, label)
     for number in range(requests):
@@ -74,13 +81,15 @@ def test_a_passing_fault_at_every_call_doubles_nothing(files: Any, kind: Kind, t
             assert run(folder, fake.url, artefacts, label).failure is None, number
             assert {shape(key) for key in fake.cloud.resources} == whole
             assert max(Counter(shape(key) for key in fake.cloud.makings).values()) == 1, number
-            with work(folder, fake.url, artefacts, label) as held:
-                assert not [row for row in destroy(held) if row.end in ("failed", "kept")]
+            with apply_run(folder, fake.url, artefacts, label) as held:
+                assert not [row for row in destroy(held) if row.outcome in ("failed", "retained")]
             assert fake.cloud.resources == {}
 
 
 @pytest.mark.parametrize("kind", FINAL)
-def test_a_refusal_at_every_post_stops_and_the_next_run_goes_on(files: Any, kind: Kind, tmp_path: Path) -> None:
+def test_apply_stops_at_rejected_call_and_next_run_resumes(
+    files: Any, kind: Kind, tmp_path: Path
+) -> None:
     artefacts, label = files
     whole, _ = alone(tmp_path, artefacts, label)
     for number in range(len(artefacts)):
@@ -90,13 +99,13 @@ def test_a_refusal_at_every_post_stops_and_the_next_run_goes_on(files: Any, kind
             fake.faults = Faults(at={number: kind}, verbs=("POST",))
             first = run(folder, fake.url, artefacts, label)
             assert first.failure is not None
-            assert len(first.makings) == number + 1
+            assert len(first.results) == number + 1
             assert run(folder, fake.url, artefacts, label).failure is None
             assert {shape(key) for key in fake.cloud.resources} == whole
             assert max(Counter(shape(key) for key in fake.cloud.makings).values()) == 1
 
 
-def test_a_stock_out_in_the_operation_needs_a_new_request_id(machine: Any, tmp_path: Path) -> None:
+def test_retry_after_stockout_uses_new_request_id(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve(Cloud(stockouts=1, is_late=True)) as fake:
         first = run(tmp_path, fake.url, artefacts, label)
@@ -108,28 +117,28 @@ def test_a_stock_out_in_the_operation_needs_a_new_request_id(machine: Any, tmp_p
         assert [key for key in fake.cloud.resources if "/instances/" in key]
 
 
-def test_rollback_takes_back_what_was_made_and_nothing_else(machine: Any, tmp_path: Path) -> None:
+def test_rollback_deletes_only_created_resources(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve(Cloud(stockouts=1)) as fake:
         other = "compute/v1/projects/yard-1/global/networks/other"
         fake.cloud.resources[other] = {"name": "other"}
-        with work(tmp_path, fake.url, artefacts, label) as held:
+        with apply_run(tmp_path, fake.url, artefacts, label) as held:
             applied = apply(held, rollback=True)
         assert applied.failure is not None
-        assert {row.end for row in applied.rollback} <= {"removed", "was not there"}
+        assert {row.outcome for row in applied.rollback} <= {"deleted", "did not exist"}
         assert list(fake.cloud.resources) == [other]
 
 
-def test_a_quota_is_told_with_what_helps(machine: Any, tmp_path: Path) -> None:
+def test_quota_error_suggests_requesting_quota(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve(Cloud(quotas={"networks": 0})) as fake:
         failure = run(tmp_path, fake.url, artefacts, label).failure
         assert failure is not None
         assert "quotaExceeded" in failure.why
-        assert "ask for more quota" in failure.fix
+        assert "request more quota" in failure.fix
 
 
-def test_a_wrong_body_is_told_with_its_field(machine: Any, tmp_path: Path) -> None:
+def test_rejected_body_is_reported_with_its_field(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     tree = json.loads(artefacts[-1].text)
     tree["body"]["networkInterfaces"][0]["nicType"] = "FAST"
@@ -140,69 +149,80 @@ def test_a_wrong_body_is_told_with_its_field(machine: Any, tmp_path: Path) -> No
         assert "resource.networkInterfaces[0].nicType" in failure.why
 
 
-def test_what_stands_and_is_not_ours_is_neither_taken_nor_removed(machine: Any, tmp_path: Path) -> None:
+def test_resource_of_another_owner_is_neither_adopted_nor_deleted(
+    machine: Any, tmp_path: Path
+) -> None:
     artefacts, label = machine
     name = json.loads(artefacts[1].text)["body"]["name"]
     path = f"compute/v1/projects/yard-1/global/networks/{name}"
-    for stamp in ("", "managed-by=gpuyard owner=bob plan-hash=ffffffffffffffff expires-at=2026-11-20t1400z"):
+    for stamp in (
+        "",
+        "managed-by=gpuyard owner=bob plan-hash=ffffffffffffffff expires-at=2026-11-20t1400z",
+    ):
         folder = tmp_path / f"x{len(stamp)}"
         folder.mkdir()
         with serve() as fake:
             fake.cloud.resources[path] = {"name": name, "description": stamp}
-            with pytest.raises(RefusedError, match="stands already"):
+            with pytest.raises(ExternalError, match="already exists"):
                 run(folder, fake.url, artefacts, label)
-            with work(folder, fake.url, artefacts, label) as held:
-                ends = {row.step: row.end for row in destroy(held)}
-            assert ends[artefacts[1].name] == "kept"
+            with apply_run(folder, fake.url, artefacts, label) as held:
+                ends = {row.step: row.outcome for row in destroy(held)}
+            assert ends[artefacts[1].name] == "retained"
             assert list(fake.cloud.resources) == [path]
 
 
-def test_the_same_plan_rendered_at_another_time_is_not_taken_over(machine: Any, tmp_path: Path) -> None:
+def test_resource_of_another_rendering_of_the_plan_is_not_adopted(
+    machine: Any, tmp_path: Path
+) -> None:
     artefacts, label = machine
     with serve() as fake:
         run(tmp_path, fake.url, artefacts, label)
         later = tuple(
-            Artefact(name=row.name, text=row.text.replace("expires-at=20", "expires-at=21")) for row in artefacts[1:]
+            Artefact(name=row.name, text=row.text.replace("expires-at=20", "expires-at=21"))
+            for row in artefacts[1:]
         )
         folder = tmp_path / "later"
         folder.mkdir()
-        with pytest.raises(RefusedError, match="stands already"):
+        with pytest.raises(ExternalError, match="already exists"):
             run(folder, fake.url, later, label)
 
 
-def test_destroy_works_without_the_journal(machine: Any, tmp_path: Path) -> None:
+def test_destroy_retains_what_the_journal_does_not_record(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve() as fake:
         run(tmp_path, fake.url, artefacts, label)
         (tmp_path / "apply.jsonl").unlink()
-        with work(tmp_path, fake.url, artefacts, label) as held:
-            assert {row.end for row in destroy(held)} == {"removed"}
-        assert fake.cloud.resources == {}
+        whole = copy.deepcopy(fake.cloud.resources)
+        with apply_run(tmp_path, fake.url, artefacts, label) as held:
+            rows = destroy(held)
+        assert {row.outcome for row in rows} == {"retained"}
+        assert all(row.fix.startswith("gpuyard sweep --project yard-1") for row in rows)
+        assert fake.cloud.resources == whole
 
 
-def test_a_bucket_with_objects_is_kept(machine: Any, tmp_path: Path) -> None:
+def test_destroy_retains_bucket_that_is_not_empty(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve() as fake:
         run(tmp_path, fake.url, artefacts, label)
         bucket = next(key for key in fake.cloud.resources if key.startswith("storage"))
         fake.cloud.filled.add(bucket)
-        with work(tmp_path, fake.url, artefacts, label) as held:
-            kept = [row for row in destroy(held) if row.end == "kept"]
-        assert [row.why for row in kept] == ["it holds objects"]
+        with apply_run(tmp_path, fake.url, artefacts, label) as held:
+            retained = [row for row in destroy(held) if row.outcome == "retained"]
+        assert [row.why for row in retained] == ["the bucket is not empty"]
         assert list(fake.cloud.resources) == [bucket]
 
 
-def test_what_vanished_is_made_again(machine: Any, tmp_path: Path) -> None:
+def test_apply_creates_a_vanished_resource_again(machine: Any, tmp_path: Path) -> None:
     artefacts, label = machine
     with serve() as fake:
         run(tmp_path, fake.url, artefacts, label)
         before = copy.deepcopy(fake.cloud.resources)
         gone = next(key for key in fake.cloud.resources if "/instances/" in key)
-        del fake.cloud.resources[gone]  # its lifetime ended
+        del fake.cloud.resources[gone]  # its TTL expired
         again = run(tmp_path, fake.url, artefacts, label)
-        assert [row.end for row in again.makings].count("made") == 1
+        assert [row.outcome for row in again.results].count("created") == 1
         assert fake.cloud.resources == before
 
 
-def test_every_kind_of_fault_is_tried() -> None:
+def test_every_fault_kind_is_covered() -> None:
     assert {*PASSING, *FINAL, "echo"} == set(get_args(Kind))

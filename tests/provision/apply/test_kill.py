@@ -1,4 +1,4 @@
-"""Killed at every point of apply and destroy, a second run ends as if nothing had happened."""
+"""Apply and destroy killed at many points: the next run completes them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..fake.cloud import Cloud
 from ..fake.server import serve
 from .folders import Runner, fresh, render, runner
 
-# Every point takes some minutes a deployment; without this every few are tried.
+# All points take minutes per deployment; by default only a selection is tried.
 EVERY = bool(os.environ.get("GPUYARD_EVERY_KILL"))
 
 
-NUMBER = re.compile(r"\b1\d{3}\b")  # as the fake counts
+NUMBER = re.compile(r"\b1\d{3}\b")  # ids of the fake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """A rendered folder with what stands when it was applied without a fault."""
+    """A rendered folder with the resources of a fault-free apply."""
 
     folder: Path
     state: dict[str, Any]
@@ -61,47 +61,54 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Runner]:
-    with runner() as made:
-        yield made
+    with runner() as process:
+        yield process
 
 
 @pytest.fixture(scope="module", params=list(SAMPLES))
-def deployed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, forks: Runner) -> Deployed:
-    """A sample, applied and destroyed once without a fault."""
+def deployed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, forks: Runner
+) -> Deployed:
+    """A sample that was applied and destroyed once without a fault."""
     machine, shape, way, platform = SAMPLES[request.param]
     folder = render(tmp_path_factory.mktemp("sample"), machine, shape, way, platform)  # type: ignore[arg-type]
     work = fresh(folder, folder.parent / "whole")
     with serve() as fake:
         applied = forks.run("apply", work, fake.url)
         assert not applied["error"]
-        assert set(applied["ends"]) == {"made"}
+        assert set(applied["ends"]) == {"created"}
         state = copy.deepcopy(fake.cloud.resources)
         destroyed = forks.run("destroy", work, fake.url)
         assert not destroyed["error"]
         assert fake.cloud.resources == {}
-    return Deployed(folder=folder, state=state, apply_points=applied["points"], destroy_points=destroyed["points"])
+    return Deployed(
+        folder=folder,
+        state=state,
+        apply_points=applied["points"],
+        destroy_points=destroyed["points"],
+    )
 
 
 def points(count: int, name: str) -> range:
-    """The points to kill at: all, or every few."""
+    """Return the points to kill at: all, or a selection."""
     step = 1 if EVERY else STEPS[name]
     return range(count % step, count, step)
 
 
 def named(resources: dict[str, Any]) -> str:
-    """What stands, as a text, without the numbers that the server gave."""
+    """Return the resources as text, without server-assigned numbers."""
     return NUMBER.sub("N", json.dumps(resources, sort_keys=True))
 
 
 def check(fake: Any, deployed: Deployed) -> None:
-    """The state is the whole one, and nothing was made twice."""
+    """Check that the state is complete and nothing was created twice."""
     assert named(fake.cloud.resources) == named(deployed.state)
     assert len(fake.cloud.resources) == len(deployed.state)
     assert max(Counter(NUMBER.sub("N", path) for path in fake.cloud.makings).values()) == 1
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["shown at once", "shown when done"])
-def test_apply_after_a_killed_apply(
+def test_killed_apply_resumes_to_same_state(
     deployed: Deployed, forks: Runner, tmp_path: Path, is_late: bool, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.params["deployed"]
@@ -117,7 +124,7 @@ def test_apply_after_a_killed_apply(
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["shown at once", "shown when done"])
-def test_destroy_after_a_killed_apply(
+def test_destroy_after_killed_apply_deletes_everything(
     deployed: Deployed, forks: Runner, tmp_path: Path, is_late: bool, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.params["deployed"]
@@ -126,19 +133,21 @@ def test_destroy_after_a_killed_apply(
         with serve(Cloud(is_late=is_late, delay=4)) as fake:
             assert forks.run("apply", folder, fake.url, kill_at=point)["killed"]
             assert not forks.run("destroy", folder, fake.url)["error"], point
-            fake.cloud.clock += 100  # whatever was still under way has ended by now
+            fake.cloud.clock += 100  # every pending operation is done by now
             fake.cloud.tick()
             assert fake.cloud.resources == {}, point
 
 
-def test_a_killed_destroy(deployed: Deployed, forks: Runner, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_killed_destroy_resumes_or_is_applied_again(
+    deployed: Deployed, forks: Runner, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     name = request.node.callspec.params["deployed"]
     for point in points(deployed.destroy_points, name):
         folder = fresh(deployed.folder, tmp_path / "work")
         with serve(Cloud(is_late=True, delay=4)) as fake:
             forks.run("apply", folder, fake.url)
             assert forks.run("destroy", folder, fake.url, kill_at=point)["killed"]
-            if point % 2:  # go on with the destruction, or change one's mind
+            if point % 2:  # continue with destroy, or apply again
                 assert not forks.run("apply", folder, fake.url)["error"], point
                 assert named(fake.cloud.resources) == named(deployed.state)
             assert not forks.run("destroy", folder, fake.url)["error"], point

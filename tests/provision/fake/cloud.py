@@ -1,4 +1,4 @@
-"""A cloud in memory: what was made, what is under way, and what goes wrong on request."""
+"""An in-memory cloud: resources, operations, and faults on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from gpuyard.provision.validate import faults
+from gpuyard.provision.validate.schema import schema_findings
 
 from .routes import Route, route_of
 
@@ -22,14 +22,21 @@ INNER = {
     "aiplatform.projects.locations.models.upload": "model",
 }
 REFERENCE = re.compile(r"projects/[^/]+/(?:global|regions/[^/]+|zones/[^/]+)/(\w+)/([\w-]+)$")
-TRACKED = ("networks", "subnetworks", "instanceTemplates", "resourcePolicies", "healthChecks", "instanceGroupManagers")
+TRACKED = (
+    "networks",
+    "subnetworks",
+    "instanceTemplates",
+    "resourcePolicies",
+    "healthChecks",
+    "instanceGroupManagers",
+)
 Tree = dict[str, Any]
 Reply = tuple[int, Tree]
 
 
 @dataclass
 class Operation:
-    """Work under way: done when the cloud's count of requests has reached `due`."""
+    """A pending operation, done when the cloud has seen `due` requests."""
 
     path: str
     due: int
@@ -41,13 +48,13 @@ class Operation:
 
 @dataclass
 class Cloud:
-    """All projects."""
+    """State of all projects."""
 
-    delay: int = 2  # requests that an operation takes
-    is_late: bool = False  # whether a resource shows only when its operation is done
+    delay: int = 2  # requests until an operation is done
+    is_late: bool = False  # a resource appears only when its operation is done
     quotas: dict[str, int] = field(default_factory=dict)
-    stockouts: int = 0  # how many of the next machines cannot be had
-    filled: set[str] = field(default_factory=set)  # buckets that hold objects
+    stockouts: int = 0  # machines for which the next creations fail
+    filled: set[str] = field(default_factory=set)  # buckets that are not empty
     resources: dict[str, Tree] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     requests: dict[tuple[str, str], Tree] = field(default_factory=dict)
@@ -57,7 +64,7 @@ class Cloud:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     def answer(self, service: str, http: str, target: str, text: str) -> Reply:
-        """The answer to one request."""
+        """Return the response to one request."""
         self.clock += 1
         self.tick()
         path, _, query_text = target.lstrip("/").partition("?")
@@ -79,7 +86,7 @@ class Cloud:
         return reply
 
     def act(self, route: Route, path: str, query: dict[str, str], body: Tree) -> Reply:
-        """What a method does."""
+        """Run a method."""
         if route.collection.lower().endswith("operations"):
             return self.operations_of(route, path)
         if route.verb in CREATES:
@@ -96,7 +103,7 @@ class Cloud:
         return self.custom(route, base, body)
 
     def custom(self, route: Route, base: str, body: Tree) -> Reply:
-        """Methods that change something that stands."""
+        """Run a method that acts on an existing resource."""
         tree = self.resources[base]
         if route.verb == "cancel":
             tree["state"] = "JOB_STATE_CANCELLED" if "customJobs" in base else "CANCELLED"
@@ -108,24 +115,34 @@ class Cloud:
         if route.verb == "deployModel":
             if wrong := self.invalid(route, body):
                 return wrong
-            tree.setdefault("deployedModels", []).append({**body["deployedModel"], "id": str(next(self.numbers))})
+            tree.setdefault("deployedModels", []).append(
+                {**body["deployedModel"], "id": str(next(self.numbers))}
+            )
             self.makings.append(f"{base}:deployModel")
             return 200, self.begin(route, base)
         if route.verb == "undeployModel":
-            tree["deployedModels"] = [row for row in tree["deployedModels"] if row["id"] != body["deployedModelId"]]
+            tree["deployedModels"] = [
+                row for row in tree["deployedModels"] if row["id"] != body["deployedModelId"]
+            ]
             return 200, self.begin(route, base)
         return refused(501, "notImplemented", route.method.name)
 
     def invalid(self, route: Route, body: Tree) -> Reply | None:
-        """The refusal of a body that its schema does not allow, with the path of the field."""
+        """Return the error for a body that violates its schema, with the path of the field."""
         schema = route.books.schema(route.method.request)
-        wrong = [fault for fault in faults(body, schema, route.books, route.method.name) if fault.severity == "error"]
+        wrong = [
+            finding
+            for finding in schema_findings(body, schema, route.books, route.method.name)
+            if finding.severity == "error"
+        ]
         if not wrong:
             return None
-        return refused(400, "invalid", f"Invalid value for field 'resource.{wrong[0].path}': {wrong[0].what}")
+        return refused(
+            400, "invalid", f"Invalid value for field 'resource.{wrong[0].where}': {wrong[0].what}"
+        )
 
     def create(self, route: Route, path: str, query: dict[str, str], body: Tree) -> Reply:
-        """Makes a resource."""
+        """Create a resource."""
         if wrong := self.invalid(route, body):
             return wrong
         base = re.sub(r":\w+$", "", path)
@@ -133,17 +150,26 @@ class Cloud:
         ids = [value for key, value in query.items() if key.endswith("Id") and key != "requestId"]
         name = (ids or [body.get("modelId") or inner.get("name") or str(next(self.numbers))])[0]
         full = f"{base}/{name}"
-        pending = any(item.target == full and item.make is not None for item in self.operations.values())
+        pending = any(
+            item.target == full and item.make is not None for item in self.operations.values()
+        )
         if full in self.resources or pending:
             return refused(409, "alreadyExists", f"The resource '{full}' already exists")
         parent = base.rsplit("/", 1)[0]
-        if re.search(r"/(instanceGroupManagers|clusters)/[^/]+$", parent) and parent not in self.resources:
+        if (
+            re.search(r"/(instanceGroupManagers|clusters)/[^/]+$", parent)
+            and parent not in self.resources
+        ):
             return refused(404, "notFound", f"{parent} was not found")
         for link in (
             references(body) if route.api.split(".")[0] != "hypercomputecluster" else []
-        ):  # it makes them itself
-            if f"compute/v1/{link}" not in self.resources and not link.rsplit("/", 1)[1].startswith("default"):
-                return refused(400, "invalid", f"Invalid value: the referenced resource '{link}' was not found")
+        ):  # it creates them itself
+            if f"compute/v1/{link}" not in self.resources and not link.rsplit("/", 1)[1].startswith(
+                "default"
+            ):
+                return refused(
+                    400, "invalid", f"Invalid value: the referenced resource '{link}' was not found"
+                )
         if self.count(route.collection) >= self.quotas.get(route.collection, 10**9):
             return refused(403, "quotaExceeded", f"Quota '{route.collection.upper()}' exceeded.")
         tree = self.stamped(route, full, copy.deepcopy(inner), name)
@@ -152,7 +178,8 @@ class Cloud:
             return 200, tree
         short = ""
         if (
-            route.collection in ("instances", "instanceGroupManagerResizeRequests", "queuedResources")
+            route.collection
+            in ("instances", "instanceGroupManagerResizeRequests", "queuedResources")
             and self.stockouts
         ):
             self.stockouts -= 1
@@ -160,7 +187,7 @@ class Cloud:
         return 200, self.begin(route, full, make=tree, error=short)
 
     def stamped(self, route: Route, full: str, tree: Tree, name: str) -> Tree:
-        """A resource with what the server adds."""
+        """Return a resource with server-assigned fields."""
         if route.api.startswith(("compute", "container")):
             host = (
                 "https://www.googleapis.com/"
@@ -179,12 +206,18 @@ class Cloud:
         return tree
 
     def begin(
-        self, route: Route, target: str, make: Tree | None = None, is_removal: bool = False, error: str = ""
+        self,
+        route: Route,
+        target: str,
+        make: Tree | None = None,
+        is_removal: bool = False,
+        error: str = "",
     ) -> Tree:
-        """Starts an operation."""
+        """Start an operation."""
         number = f"operation-{next(self.numbers)}"
         scope = re.match(
-            r"compute/v1/projects/[^/]+/(?:zones/[^/]+|regions/[^/]+|global)|v\d/projects/[^/]+/locations/[^/]+", target
+            r"compute/v1/projects/[^/]+/(?:zones/[^/]+|regions/[^/]+|global)|v\d/projects/[^/]+/locations/[^/]+",
+            target,
         )
         assert scope is not None
         operation = Operation(
@@ -204,13 +237,15 @@ class Cloud:
             operation.is_removal = False
         return self.operation_tree(
             {
-                "name": number if route.api.startswith(("compute", "container")) else operation.path.split("/", 1)[1],
+                "name": number
+                if route.api.startswith(("compute", "container"))
+                else operation.path.split("/", 1)[1],
                 "path": operation.path,
             }
         )
 
     def operation_tree(self, given: Tree) -> Tree:
-        """An operation as its API shows it."""
+        """Return an operation in the form of its API."""
         operation = self.operations.get(given.get("path", ""))
         if operation is None:
             return given
@@ -218,9 +253,15 @@ class Cloud:
         tree: Tree = {"name": given["name"], "path": operation.path}
         if "/" not in given["name"]:
             tree["targetLink"] = f"https://www.googleapis.com/{operation.target}"
-        elif re.search(r"/(queuedResources|clusters|instances)/[^/]+$", operation.target):  # others do not tell
+        elif re.search(
+            r"/(queuedResources|clusters|instances)/[^/]+$", operation.target
+        ):  # other APIs do not report it
             tree["metadata"] = {"target": operation.target.split("/", 1)[1]}
-        tree |= {"status": "DONE" if done else "RUNNING"} if "/" not in given["name"] else {"done": done}
+        tree |= (
+            {"status": "DONE" if done else "RUNNING"}
+            if "/" not in given["name"]
+            else {"done": done}
+        )
         if done and operation.error:
             message = f"The zone does not have enough resources available to fulfill the request. '{operation.error}'"
             tree["error"] = (
@@ -231,7 +272,7 @@ class Cloud:
         return tree
 
     def operations_of(self, route: Route, path: str) -> Reply:
-        """One operation, or all that are under way."""
+        """Return one operation, or all pending ones."""
         if route.verb == "get":
             if path not in self.operations:
                 return refused(404, "notFound", path)
@@ -240,14 +281,20 @@ class Cloud:
                 {"name": path.split("/", 1)[1] if long else path.rsplit("/", 1)[1], "path": path}
             )
         short = route.api.startswith(("compute", "container"))
-        names = {key: key.rsplit("/", 1)[1] if short else key.split("/", 1)[1] for key in self.operations}
-        rows = [self.operation_tree({"name": name, "path": key}) for key, name in names.items() if key.startswith(path)]
+        names = {
+            key: key.rsplit("/", 1)[1] if short else key.split("/", 1)[1] for key in self.operations
+        }
+        rows = [
+            self.operation_tree({"name": name, "path": key})
+            for key, name in names.items()
+            if key.startswith(path)
+        ]
         if route.api.startswith("compute"):
             return 200, {"items": [row for row in rows if row["status"] != "DONE"]}
         return 200, {"operations": rows}
 
     def tick(self) -> None:
-        """Ends what is due."""
+        """Finish the operations that are due."""
         for operation in self.operations.values():
             if self.clock < operation.due:
                 continue
@@ -258,7 +305,7 @@ class Cloud:
             operation.make, operation.is_removal = None, False
 
     def commit(self, full: str, tree: Tree) -> None:
-        """A resource stands from now on; a group brings its machines."""
+        """Add a resource; a group also adds its machines."""
         self.resources[full] = tree
         self.makings.append(full)
         count = tree.get("resizeBy") or tree.get("targetSize") or 0
@@ -277,7 +324,7 @@ class Cloud:
                 }
 
     def remove(self, full: str) -> None:
-        """A resource is gone, with what belongs to it."""
+        """Delete a resource with its children."""
         gone = [
             key
             for key, tree in self.resources.items()
@@ -287,23 +334,29 @@ class Cloud:
             del self.resources[key]
 
     def delete(self, route: Route, path: str) -> Reply:
-        """Removes a resource that nothing uses."""
+        """Start the deletion of a resource that is not in use."""
         if path in self.filled:
             return refused(409, "conflict", "The bucket you tried to delete is not empty.")
         state = self.resources[path].get("state")
         if state in ("ACCEPTED", "JOB_STATE_RUNNING"):
             return refused(400, "failedPrecondition", f"{path} is {state}: cancel it first")
         link = path.removeprefix("compute/v1/")
-        users = [key for key, tree in self.resources.items() if key != path and link in references(tree)]
+        users = [
+            key for key, tree in self.resources.items() if key != path and link in references(tree)
+        ]
         if users:
-            return refused(400, "resourceInUseByAnotherResource", f"'{link}' is already being used by '{users[0]}'")
+            return refused(
+                400,
+                "resourceInUseByAnotherResource",
+                f"'{link}' is already being used by '{users[0]}'",
+            )
         if not route.method.response.endswith("Operation"):
             self.remove(path)
             return 200, {}
         return 200, self.begin(route, path, is_removal=True)
 
     def listed(self, route: Route, path: str, query: dict[str, str]) -> Reply:
-        """The resources of a collection, in all zones where that was asked for."""
+        """List a collection, aggregated over zones if requested."""
         if route.verb == "aggregatedList":
             project, kind = re.match(r"(compute/v1/projects/[^/]+)/aggregated/(\w+)", path).groups()  # type: ignore[union-attr]
             pattern = rf"{project}/((?:zones|regions)/[^/]+|global)/{kind}/[^/]+"
@@ -311,7 +364,9 @@ class Cloud:
             for key, tree in self.resources.items():
                 if found := re.fullmatch(pattern, key):
                     scopes.setdefault(found.group(1), {kind: []})[kind].append(tree)
-            return 200, {"items": scopes or {"zones/none": {"warning": {"code": "NO_RESULTS_ON_PAGE"}}}}
+            return 200, {
+                "items": scopes or {"zones/none": {"warning": {"code": "NO_RESULTS_ON_PAGE"}}}
+            }
         pattern = re.escape(path).replace(r"locations/\-", "locations/[^/]+") + "/[^/]+"
         rows = [tree for key, tree in self.resources.items() if re.fullmatch(pattern, key)]
         wanted = re.fullmatch(r'displayName="(.*)"', query.get("filter", ""))
@@ -319,19 +374,24 @@ class Cloud:
         start = int(query.get("pageToken", "0"))
         more = (
             {"nextPageToken": str(start + 2)} if start + 2 < len(rows) else {}
-        )  # small pages, so that turning them is tried
+        )  # small pages, to test pagination
         key = "items" if route.api.startswith(("compute", "storage")) else route.collection
         return 200, {key: rows[start : start + 2], **more}
 
     def count(self, collection: str) -> int:
-        """How many of a kind stand."""
+        """Return the number of resources of a kind."""
         return sum(key.rsplit("/", 2)[1] == collection for key in self.resources)
 
 
 def references(tree: Any) -> list[str]:
-    """The resources that a tree names."""
+    """Return the resources that a tree references."""
     if isinstance(tree, dict):
-        return [link for key, child in tree.items() if key not in ("selfLink", "group") for link in references(child)]
+        return [
+            link
+            for key, child in tree.items()
+            if key not in ("selfLink", "group")
+            for link in references(child)
+        ]
     if isinstance(tree, list):
         return [link for child in tree for link in references(child)]
     found = REFERENCE.search(tree) if isinstance(tree, str) else None
@@ -339,5 +399,11 @@ def references(tree: Any) -> list[str]:
 
 
 def refused(status: int, reason: str, message: str) -> Reply:
-    """An error as Google writes it."""
-    return status, {"error": {"code": status, "message": message, "errors": [{"reason": reason, "message": message}]}}
+    """Return an error in Google's format."""
+    return status, {
+        "error": {
+            "code": status,
+            "message": message,
+            "errors": [{"reason": reason, "message": message}],
+        }
+    }

@@ -1,4 +1,4 @@
-"""The addresses of the fake: every method of the shipped API descriptions, found by service, verb and path."""
+"""Routes of the fake: every method of the API descriptions, by service, verb and path."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import functools
 import re
 from dataclasses import dataclass
 
-from gpuyard.provision.schemas import GOOGLE_APIS, Library, Method, library
+from gpuyard.provision.schemas.library import GOOGLE_APIS, Library, Method, library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A method, and the pattern of its path."""
+    """A method with the pattern of its path."""
 
     api: str
     method: Method
@@ -32,7 +32,7 @@ class Route:
 
 @functools.cache
 def routes(service: str) -> tuple[Route, ...]:
-    """The routes of a service such as compute."""
+    """Return the routes of a service such as compute."""
     found = []
     for api in GOOGLE_APIS:
         if api.split(".")[0] == service:
@@ -43,7 +43,7 @@ def routes(service: str) -> tuple[Route, ...]:
 
 
 def route_of(host: str, http: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    """The route of a request, with the parameters of its path; Vertex AI answers under the region's name."""
+    """Return the route and path parameters of a request; Vertex AI has regional hosts."""
     service = host.rsplit("-", 1)[-1]
     for route in routes(service):
         if route.method.http == http and (found := route.pattern.fullmatch(path)):

@@ -1,4 +1,4 @@
-"""The fake as an HTTP server on this machine, with faults at chosen requests."""
+"""The fake cloud as a local HTTP server, with faults at chosen requests."""
 
 from __future__ import annotations
 
@@ -15,20 +15,31 @@ from typing import Literal
 
 from .cloud import Cloud, refused
 
-Kind = Literal["500", "503", "429", "quota", "stock-out", "timeout", "reset before", "reset after", "page", "echo"]
-SILENCE_S = 0.6  # longer than the client of the tests waits
+Kind = Literal[
+    "500",
+    "503",
+    "429",
+    "quota",
+    "stock-out",
+    "timeout",
+    "reset before",
+    "reset after",
+    "page",
+    "echo",
+]
+SILENCE_S = 0.6  # longer than the timeout of the test client
 
 
 @dataclass
 class Faults:
-    """What goes wrong: the number of a request from 0, counted over those whose verb is named."""
+    """Faults by request number from 0, counted over the requests with the given verbs."""
 
     at: dict[int, Kind] = field(default_factory=dict)
     verbs: tuple[str, ...] = ("GET", "POST", "DELETE")
     seen: int = 0
 
     def next(self, http: str) -> Kind | None:
-        """The fault of this request."""
+        """Return the fault of this request."""
         if http not in self.verbs:
             return None
         self.seen += 1
@@ -37,7 +48,7 @@ class Faults:
 
 @dataclass
 class Fake:
-    """A running server."""
+    """A running fake server."""
 
     cloud: Cloud
     faults: Faults
@@ -47,7 +58,7 @@ class Fake:
 
 @contextmanager
 def serve(cloud: Cloud | None = None) -> Iterator[Fake]:
-    """The server, until the block ends."""
+    """Run the server for the duration of the block."""
     lock = threading.Lock()
     fake = Fake(cloud=cloud or Cloud(), faults=Faults(), url="")
 
@@ -63,7 +74,9 @@ def serve(cloud: Cloud | None = None) -> Iterator[Fake]:
                 if kind in EARLY:
                     return self.reply(*EARLY[kind])
                 if kind == "echo":
-                    return self.reply(*refused(403, "forbidden", f"denied to {self.headers['Authorization']}"))
+                    return self.reply(
+                        *refused(403, "forbidden", f"denied to {self.headers['Authorization']}")
+                    )
                 if kind == "page":
                     return self.reply(502, None, "<html>bad gateway</html>")
                 service = self.headers.get("X-Service") or self.headers["Host"].split(".")[0]
@@ -75,7 +88,7 @@ def serve(cloud: Cloud | None = None) -> Iterator[Fake]:
                 return self.reset()
             return self.reply(status, tree)
 
-        do_GET = do_POST = do_DELETE = do_PATCH = handle_one  # noqa: N815
+        do_GET = do_POST = do_DELETE = do_PATCH = handle_one
 
         def reset(self) -> None:
             self.close_connection = True
@@ -92,7 +105,10 @@ def serve(cloud: Cloud | None = None) -> Iterator[Fake]:
         def finish(self) -> None:
             try:
                 super().finish()
-            except (OSError, ValueError):  # the connection was reset, by us or by a client that was killed
+            except (
+                OSError,
+                ValueError,
+            ):  # the connection was reset, by us or by a client that was killed
                 return
 
         def log_message(self, *_: object) -> None:
@@ -102,12 +118,14 @@ def serve(cloud: Cloud | None = None) -> Iterator[Fake]:
         daemon_threads = True
         request_queue_size = 64
 
-        def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        def handle_error(self, request: object, client_address: object) -> None:
             return  # a client that was killed
 
     server = Server(("127.0.0.1", 0), Handler)
     fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield fake
@@ -120,6 +138,10 @@ EARLY = {
     "500": refused(500, "internalError", "Internal error"),
     "503": refused(503, "backendError", "The service is currently unavailable."),
     "429": refused(429, "rateLimitExceeded", "Rate Limit Exceeded"),
-    "quota": refused(403, "quotaExceeded", "Quota 'NVIDIA_H100_GPUS' exceeded. Limit: 0.0 in region us-central1."),
-    "stock-out": refused(503, "ZONE_RESOURCE_POOL_EXHAUSTED", "The zone does not have enough resources available."),
+    "quota": refused(
+        403, "quotaExceeded", "Quota 'NVIDIA_H100_GPUS' exceeded. Limit: 0.0 in region us-central1."
+    ),
+    "stock-out": refused(
+        503, "ZONE_RESOURCE_POOL_EXHAUSTED", "The zone does not have enough resources available."
+    ),
 }

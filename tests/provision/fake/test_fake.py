@@ -1,4 +1,4 @@
-"""The fake itself: it answers as the API descriptions say, and refuses what Google refuses."""
+"""The fake cloud: its responses follow the API descriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuyard.provision.schemas import GOOGLE_APIS, library
+from gpuyard.provision.schemas.library import GOOGLE_APIS, library
 
 from .cloud import Cloud
 from .routes import route_of
@@ -15,7 +15,9 @@ from .routes import route_of
 NETWORKS = "/compute/v1/projects/p/global/networks"
 
 
-def post(cloud: Cloud, path: str, body: Any, service: str = "compute") -> tuple[int, dict[str, Any]]:
+def post(
+    cloud: Cloud, path: str, body: Any, service: str = "compute"
+) -> tuple[int, dict[str, Any]]:
     return cloud.answer(service, "POST", path, json.dumps(body))
 
 
@@ -23,7 +25,7 @@ def get(cloud: Cloud, path: str, service: str = "compute") -> tuple[int, dict[st
     return cloud.answer(service, "GET", path, "")
 
 
-def test_every_method_of_the_descriptions_has_its_route() -> None:
+def test_every_described_method_has_a_route() -> None:
     for api in GOOGLE_APIS:
         for method in library(api).methods.values():
             path = method.path.replace("{", "").replace("}", "")
@@ -32,14 +34,19 @@ def test_every_method_of_the_descriptions_has_its_route() -> None:
             assert found[0].method.path == method.path
 
 
-def test_a_resource_is_made_once() -> None:
+def test_resource_is_created_once() -> None:
     cloud = Cloud(delay=2, is_late=True)
-    status, operation = post(cloud, f"{NETWORKS}?requestId=a", {"name": "n", "autoCreateSubnetworks": False})
+    status, operation = post(
+        cloud, f"{NETWORKS}?requestId=a", {"name": "n", "autoCreateSubnetworks": False}
+    )
     assert (status, operation["status"]) == (200, "RUNNING")
     assert get(cloud, f"{NETWORKS}/n")[0] == 404
     assert post(cloud, f"{NETWORKS}?requestId=a", {"name": "n"})[1]["name"] == operation["name"]
     assert get(cloud, f"{NETWORKS}/n")[0] == 200
-    assert get(cloud, f"/compute/v1/projects/p/global/operations/{operation['name']}")[1]["status"] == "DONE"
+    assert (
+        get(cloud, f"/compute/v1/projects/p/global/operations/{operation['name']}")[1]["status"]
+        == "DONE"
+    )
     assert post(cloud, f"{NETWORKS}?requestId=b", {"name": "n"})[0] == 409
     assert cloud.makings == [f"{NETWORKS}/n".lstrip("/")]
 
@@ -49,20 +56,23 @@ def test_a_resource_is_made_once() -> None:
     [
         ({"name": "n", "mtu": "big"}, "resource.mtu"),
         ({"name": "n", "autoCreateSubnetwork": False}, "resource.autoCreateSubnetwork"),
-        ({"name": "n", "routingConfig": {"routingMode": "LOCAL"}}, "resource.routingConfig.routingMode"),
+        (
+            {"name": "n", "routingConfig": {"routingMode": "LOCAL"}},
+            "resource.routingConfig.routingMode",
+        ),
     ],
 )
-def test_a_wrong_body_is_refused_with_the_path_of_the_field(body: Any, field: str) -> None:
+def test_invalid_body_is_rejected_with_field_path(body: Any, field: str) -> None:
     status, tree = post(Cloud(), NETWORKS, body)
     assert status == 400
     assert f"'{field}'" in tree["error"]["message"]
 
 
-def test_a_query_that_the_method_does_not_know_is_refused() -> None:
+def test_unknown_query_parameter_is_rejected() -> None:
     assert post(Cloud(), f"{NETWORKS}?requestID=a", {"name": "n"})[0] == 400
 
 
-def test_what_is_used_cannot_be_deleted_and_what_is_missing_cannot_be_used() -> None:
+def test_resources_in_use_and_missing_references_are_rejected() -> None:
     cloud = Cloud(delay=0)
     subnets = "/compute/v1/projects/p/regions/r/subnetworks"
     subnet = {"name": "s", "network": "projects/p/global/networks/n", "ipCidrRange": "10.0.0.0/16"}
@@ -76,7 +86,7 @@ def test_what_is_used_cannot_be_deleted_and_what_is_missing_cannot_be_used() -> 
     assert cloud.resources == {}
 
 
-def test_lists_come_in_pages_and_over_all_zones() -> None:
+def test_lists_are_paged_and_aggregated_over_zones() -> None:
     cloud = Cloud(delay=0)
     for number in range(5):
         post(cloud, NETWORKS, {"name": f"n{number}"})
@@ -87,10 +97,12 @@ def test_lists_come_in_pages_and_over_all_zones() -> None:
     assert list(get(cloud, "/compute/v1/projects/p/aggregated/disks")[1]["items"]) == ["zones/z"]
 
 
-def test_services_with_the_same_paths_are_kept_apart() -> None:
+def test_services_with_equal_paths_are_separate() -> None:
     cloud = Cloud(delay=0)
     path = "/v1/projects/p/locations/l/clusters"
-    assert post(cloud, path, {"cluster": {"name": "c", "initialNodeCount": 1}}, "container")[0] == 200
+    assert (
+        post(cloud, path, {"cluster": {"name": "c", "initialNodeCount": 1}}, "container")[0] == 200
+    )
     assert post(cloud, path, {"cluster": {"name": "d"}}, "hypercomputecluster")[0] == 400
     assert get(cloud, "/v1/projects/p/locations/l/customJobs", "us-central1-aiplatform")[0] == 200
     assert get(cloud, "/v1/projects/p/locations/l/customJobs", "container")[0] == 404

@@ -1,4 +1,4 @@
-"""The script that sends requests by hand: it posts the body, waits for the operation, and stops at an error."""
+"""call.sh, the script that sends request files: POST, DELETE, operations and errors."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ pytestmark = pytest.mark.skipif(not NEEDED, reason="curl or jq is not installed"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with operations that are done at the second look; remembers what was sent."""
+    """Returns operations that are done at the second poll, and records requests."""
 
     sent: list[tuple[str, str, str]]
     fails: bool = False
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Handler of one request."""
 
     server: Server
 
     def do_POST(self) -> None:
-        """A resource is asked for."""
+        """Create a resource."""
         self._answer("POST")
 
     def do_GET(self) -> None:
-        """An operation is looked at."""
+        """Poll an operation."""
         self._answer("GET")
 
     def do_DELETE(self) -> None:
-        """A resource is taken back."""
+        """Delete a resource."""
         self._answer("DELETE")
 
     def _answer(self, method: str) -> None:
@@ -68,43 +68,50 @@ class Handler(BaseHTTPRequestHandler):
         return tree
 
     def log_message(self, *_words: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server(("127.0.0.1", 0), Handler)
-    made.sent = []
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    fake_server = Server(("127.0.0.1", 0), Handler)
+    fake_server.sent = []
+    thread = threading.Thread(target=fake_server.serve_forever, daemon=True)
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield fake_server
+    fake_server.shutdown()
+    fake_server.server_close()
 
 
 def call(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the script with a gcloud that gives a token, and no sleep."""
+    """Run the script with a fake gcloud that returns a token, and without sleeping."""
     for name, text in (("gcloud", "echo token"), ("sleep", "true")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    return subprocess.run(["bash", str(SCRIPT), *words], env=path, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["bash", str(SCRIPT), *words], env=path, capture_output=True, text=True, check=False
+    )
 
 
 def address(server: Server, path: str) -> str:
     return f"http://127.0.0.1:{server.server_address[1]}/{path}"
 
 
-def test_it_posts_the_body_and_waits(server: Server, tmp_path: Path) -> None:
+def test_call_posts_body_and_waits_for_operation(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "10-net.json"
-    file.write_text(json.dumps({"method": "m", "parameters": {}, "body": {"name": "net"}}), encoding="utf-8")
+    file.write_text(
+        json.dumps({"method": "m", "parameters": {}, "body": {"name": "net"}}), encoding="utf-8"
+    )
     done = call(tmp_path, str(file), address(server, "networks"))
     assert done.returncode == 0, done.stderr
-    assert [(method, path) for method, path, _ in server.sent] == [("POST", "/networks"), ("GET", "/operations/1")]
+    assert [(method, path) for method, path, _ in server.sent] == [
+        ("POST", "/networks"),
+        ("GET", "/operations/1"),
+    ]
     assert json.loads(server.sent[0][2]) == {"name": "net"}
 
 
-def test_it_stops_where_the_operation_fails(server: Server, tmp_path: Path) -> None:
+def test_call_fails_when_operation_fails(server: Server, tmp_path: Path) -> None:
     server.fails = True
     file = tmp_path / "50-group.json"
     file.write_text(json.dumps({"body": {}}), encoding="utf-8")
@@ -113,8 +120,8 @@ def test_it_stops_where_the_operation_fails(server: Server, tmp_path: Path) -> N
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in done.stderr
 
 
-def test_it_deletes_and_what_is_gone_is_fine(server: Server, tmp_path: Path) -> None:
+def test_call_delete_succeeds_when_resource_does_not_exist(server: Server, tmp_path: Path) -> None:
     assert call(tmp_path, "--delete", address(server, "networks/net")).returncode == 0
     done = call(tmp_path, "--delete", address(server, "networks/gone"))
     assert done.returncode == 0, done.stderr
-    assert "gone already" in done.stdout
+    assert "does not exist" in done.stdout

@@ -1,34 +1,45 @@
-"""The plan of calls: what each file asks of a server, how what it made is found again, and how it is taken back."""
+"""Rendered files as API calls and Kubernetes objects: what each creates, and how to find it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, cast
 from urllib.parse import quote
 
-from gpuyard.document import Doc, Plain
+from gpuyard.document.field_types import Doc
+from gpuyard.document.frozen_json import Plain, plain_tree
+from gpuyard.document.read import read_yaml_stream
 from gpuyard.errors import InputError, Problem
-from gpuyard.provision.apply.stamp import Stamp, stamp_of
+from gpuyard.provision.apply.ownership_labels import (
+    OwnershipLabels,
+    object_labels,
+    ownership_labels,
+)
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.schemas import Method
+from gpuyard.provision.platforms.requests import api_root
+from gpuyard.provision.schemas.library import Method
 from gpuyard.provision.validate.google import google_methods
 
-__all__ = ["Call", "CallStep", "Found", "Identity", "Manifest", "ManualStep", "plan_calls", "root_of"]
-
+# How a resource is found again: by its path, by its display name in a list, as a model of an
+# endpoint, or as an execution of a job.
 Identity = Literal["named", "listed", "deployed", "ran"]
-# Bodies whose resource stands one level down, and carries the name.
-INNER = {"container.projects.locations.clusters.create": "cluster"}
-INNER["container.projects.locations.clusters.nodePools.create"] = "nodePool"
+# Bodies that wrap the resource in one more object.
+INNER = {
+    "container.projects.locations.clusters.create": "cluster",
+    "container.projects.locations.clusters.nodePools.create": "nodePool",
+}
+PATH_PARAMETER = re.compile(r"\{\+?(\w+)\}")
 ACTIONS: dict[str, Identity] = {"deployModel": "deployed", "run": "ran"}
-FORCED = {"tpu.projects.locations.queuedResources": (("force", "true"),)}  # it takes its nodes with it
+# Query parameters of a deletion: a queued resource is deleted together with its nodes.
+DELETE_QUERY = {"tpu.projects.locations.queuedResources": (("force", "true"),)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A request to a Google API that makes one resource, or starts one."""
+class ApiCall:
+    """A request to a Google API that creates or starts one resource."""
 
     step: Annotated[str, Doc("the file's name")]
     method: str
@@ -40,82 +51,140 @@ class Call:
     body: Annotated[str, Doc("JSON")]
     takes_request_id: bool
     identity: Identity
-    resource: Annotated[str, Doc("path of what it makes or acts on; the collection where the server names it")]
+    resource: Annotated[
+        str, Doc("path of the resource; of its collection if the server chooses the name")
+    ]
     name: str
-    stamp: Stamp | None
+    labels: OwnershipLabels | None
 
     @property
     def collection(self) -> str:
-        """The family of methods, e.g. compute.networks."""
+        """The resource type, e.g. compute.networks."""
         return self.method.rsplit(".", 1)[0]
 
     @property
     def what(self) -> str:
-        """What people call it: networks NAME."""
+        """Type and name, e.g. networks NAME."""
         return f"{self.collection.rsplit('.', 1)[1]} {self.name}"
+
+    @property
+    def file(self) -> str:
+        """The file of the request."""
+        return self.step
+
+    @property
+    def reference(self) -> str:
+        """The one resource that it creates, as the journal records it."""
+        return self.resource if self.identity != "listed" else f"{self.resource} {self.name}"
+
+    @property
+    def project(self) -> str:
+        """The project in its URL; empty if it names none."""
+        match = re.search(r"(?:^|/)projects/([^/]+)", self.path)
+        return match[1] if match else dict(self.query).get("project", "")
 
     @property
     def delete_query(self) -> tuple[tuple[str, str], ...]:
         """Query parameters of its deletion."""
-        return FORCED.get(self.collection, ())
+        return DELETE_QUERY.get(self.collection, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """Kubernetes objects in a file, which kubectl applies."""
+class KubernetesObject:
+    """One object of a manifest, for kubectl."""
 
-    step: str
-    context: Annotated[str, Doc("of kubectl; empty: the current one")]
-    cluster_step: Annotated[str, Doc("the step that makes the cluster; empty where it exists already")] = ""
-    stamp: Stamp | None = None
+    file: str
+    api_version: str
+    kind: str
+    namespace: Annotated[str, Doc("empty: cluster-scoped, or the context's namespace")]
+    name: str
+    body: Annotated[str, Doc("JSON")]
+    context: Annotated[str, Doc("kubectl context; empty: the current one")]
+    cluster_step: Annotated[str, Doc("step that creates its cluster; empty: it exists")] = ""
+
+    @property
+    def step(self) -> str:
+        """The file and the object."""
+        return f"{self.file}: {self.reference}"
+
+    @property
+    def labels(self) -> OwnershipLabels | None:
+        """Ownership labels of the rendered object."""
+        return object_labels(cast(Plain, json.loads(self.body)))
+
+    @property
+    def type(self) -> str:
+        """Type as kubectl takes it: KIND.VERSION.GROUP."""
+        group, _, version = self.api_version.rpartition("/")
+        return f"{self.kind}.{version}.{group}"
+
+    @property
+    def reference(self) -> str:
+        """The one object that it creates, as the journal records it."""
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.api_version} {self.kind} {place}{self.name}"
 
     @property
     def what(self) -> str:
-        """What people call it."""
-        return f"objects of {self.step}"
+        """Kind and name, e.g. JobSet NAME."""
+        return f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualStep:
-    """A file that no call takes: the README says what to do with it."""
+    """A file that no client applies: the README says what to do with it."""
 
     step: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What stands on the server: where, and whose it is."""
+class ExistingResource:
+    """A resource that exists on the server, with its owner."""
 
-    resource: str
-    stamp: Stamp | None
-    is_broken: Annotated[bool, Doc("it stands, but its making failed")] = False
-    is_leaving: Annotated[bool, Doc("its deletion is under way")] = False
-    child: Annotated[str, Doc("its id inside the resource, e.g. of a deployed model")] = ""
-    is_unfinished: Annotated[bool, Doc("it must be cancelled before it can be deleted")] = False
-
-
-CallStep: TypeAlias = Call | Manifest
+    path: str
+    labels: OwnershipLabels | None
+    is_partial: Annotated[bool, Doc("its creation failed and left a partial resource")] = False
+    child: Annotated[str, Doc("id inside the resource, e.g. of a deployed model")] = ""
+    must_cancel_first: Annotated[bool, Doc("it must be cancelled before it can be deleted")] = False
 
 
-def plan_calls(artefacts: Sequence[Artefact], context: str = "") -> tuple[tuple[CallStep, ...], tuple[ManualStep, ...]]:
-    """The calls of the files in order, and the files that are for hands; InputError where a request is not stamped."""
+CallStep: TypeAlias = ApiCall | KubernetesObject
+
+
+def plan_calls(
+    artefacts: Sequence[Artefact], context: str = ""
+) -> tuple[tuple[CallStep, ...], tuple[ManualStep, ...]]:
+    """Return the steps of the files in order, and the files to apply by hand.
+
+    Raises InputError if a request or an object carries no ownership labels.
+    """
     steps: list[CallStep] = []
     manual: list[ManualStep] = []
     problems: list[Problem] = []
-    cluster: Call | None = None
+    cluster: ApiCall | None = None
     for artefact in artefacts:
         if artefact.name.endswith(".json"):
             call = _call(artefact)
             if call is None:
                 continue
-            if call.stamp is None and call.identity not in ACTIONS.values():
-                fix = "render it again: without labels nothing could find it later"
-                problems.append(Problem(where=artefact.name, what=f"{call.method} carries no labels", fix=fix))
+            if call.labels is None and call.identity not in ACTIONS.values():
+                what = f"{call.method} has no ownership labels, so it could not be found again"
+                problems.append(Problem(where=artefact.name, what=what, fix="render it again"))
             if call.collection == "container.projects.locations.clusters":
                 cluster = call
             steps.append(call)
         elif re.search(r"^apiVersion:\s", artefact.text, re.MULTILINE):
-            steps.append(_manifest(artefact, cluster, context))
+            objects = tuple(_objects(artefact, cluster, context))
+            problems += [
+                Problem(
+                    where=artefact.name,
+                    what=f"{item.what} has no ownership labels, so it would never be deleted",
+                    fix="render it again",
+                )
+                for item in objects
+                if item.labels is None
+            ]
+            steps += objects
         elif re.match(r"\d\d-", artefact.name):
             manual.append(ManualStep(step=artefact.name))
     if problems:
@@ -123,34 +192,57 @@ def plan_calls(artefacts: Sequence[Artefact], context: str = "") -> tuple[tuple[
     return tuple(steps), tuple(manual)
 
 
-def _manifest(artefact: Artefact, cluster: Call | None, context: str) -> Manifest:
-    """The step of a file of Kubernetes objects; in the cluster that this deployment makes, where it makes one."""
+def _objects(
+    artefact: Artefact, cluster: ApiCall | None, context: str
+) -> Iterator[KubernetesObject]:
     if cluster is not None and not context:
-        words = cluster.resource.split("/")
-        context = f"gke_{words[2]}_{words[4]}_{words[6]}"  # as `gcloud container clusters get-credentials` names it
-    found = re.search(r"plan-hash[\"']?: *[\"']?([0-9a-f]{16})", artefact.text)
-    stamp = Stamp(owner="", plan_hash=found.group(1), expires="") if found else None
-    return Manifest(step=artefact.name, context=context, cluster_step=cluster.step if cluster else "", stamp=stamp)
+        # The name that `gcloud container clusters get-credentials` gives the context.
+        _, _, project, _, location, _, name = cluster.resource.split("/")
+        context = f"gke_{project}_{location}_{name}"
+    cluster_step = cluster.step if cluster else ""
+    documents, repeated = read_yaml_stream(artefact.text, artefact.name)
+    if repeated:
+        raise InputError(repeated)
+    for document in documents:
+        body = plain_tree(document.root)
+        meta = body.get("metadata") if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(meta, dict) or not meta.get("name"):
+            where = str(document.root.location)
+            raise InputError.one(where, "is not one Kubernetes object", "render it again")
+        yield KubernetesObject(
+            file=artefact.name,
+            api_version=str(body.get("apiVersion", "")),
+            kind=str(body.get("kind", "")),
+            namespace=str(meta.get("namespace") or ""),
+            name=str(meta["name"]),
+            body=json.dumps(body, ensure_ascii=False),
+            context=context,
+            cluster_step=cluster_step,
+        )
 
 
-def _call(artefact: Artefact) -> Call | None:
-    """The call of a request file; None for JSON of another kind."""
+def _call(artefact: Artefact) -> ApiCall | None:
+    # None for JSON that is not an API request.
     tree = json.loads(artefact.text)
     if not isinstance(tree, dict) or tree.get("method") not in google_methods():
         return None
     api, method = google_methods()[str(tree["method"])]
-    given = tree.get("parameters")
-    parameters = {key: str(value) for key, value in (given if isinstance(given, dict) else {}).items()}
+    values = tree.get("parameters")
+    parameters = (
+        {key: str(value) for key, value in values.items()} if isinstance(values, dict) else {}
+    )
     body = tree.get("body")
     inner = body.get(INNER.get(method.name, ""), body) if isinstance(body, dict) else {}
     path = _filled(method, parameters, artefact.name)
-    identity, resource, name = _identity(method, path, parameters, inner if isinstance(inner, dict) else {})
-    return Call(
+    identity, resource, name = _identity(
+        method, path, parameters, inner if isinstance(inner, dict) else {}
+    )
+    return ApiCall(
         step=artefact.name,
         method=method.name,
         api=api,
         http=method.http,
-        root=root_of(api, parameters.get("locationsId", "")),
+        root=api_root(api, parameters.get("locationsId", "")),
         path=path,
         query=tuple((key, value) for key, value in parameters.items() if key in method.query),
         body=json.dumps(body, ensure_ascii=False),
@@ -158,37 +250,35 @@ def _call(artefact: Artefact) -> Call | None:
         identity=identity,
         resource=resource,
         name=name,
-        stamp=stamp_of(body),
+        labels=ownership_labels(body),
     )
 
 
 def _filled(method: Method, parameters: dict[str, str], file: str) -> str:
-    """The path with its parameters."""
-    missing = [name for name in re.findall(r"\{\+?(\w+)\}", method.path) if not parameters.get(name)]
+    missing = [name for name in PATH_PARAMETER.findall(method.path) if not parameters.get(name)]
     if missing:
-        raise InputError.one(file, f"parameters.{missing[0]} is missing", f"{method.name} needs it: render it again")
-    return re.sub(r"\{\+?(\w+)\}", lambda found: quote(parameters[found.group(1)], safe=""), method.path)
+        what = f"parameters.{missing[0]} is missing; {method.name} needs it"
+        raise InputError.one(file, what, "render it again")
+    return PATH_PARAMETER.sub(lambda match: quote(parameters[match[1]], safe=""), method.path)
 
 
 def _identity(
     method: Method, path: str, parameters: dict[str, str], body: dict[str, Plain]
 ) -> tuple[Identity, str, str]:
-    """How the resource is found again: its path, or its collection where the server names it."""
     verb = method.name.rsplit(".", 1)[1]
     base = re.sub(r":\w+$", "", path)
     if verb in ACTIONS:
         model = body.get("deployedModel")
-        name = str(model.get("displayName", "")) if isinstance(model, dict) else base.rsplit("/", 1)[1]
+        name = base.rsplit("/", 1)[1]
+        if isinstance(model, dict):
+            name = str(model.get("displayName", ""))
         return ACTIONS[verb], base, name
-    ids = [parameters[key] for key in method.query if key.endswith("Id") and key != "requestId" and key in parameters]
+    ids = [
+        parameters[key]
+        for key in method.query
+        if key.endswith("Id") and key != "requestId" and key in parameters
+    ]
     name = (ids or [str(body.get("modelId") or body.get("name") or "")])[0]
     if name:
         return "named", f"{base}/{quote(name, safe='')}", name
     return "listed", base, str(body.get("displayName", ""))
-
-
-def root_of(api: str, location: str) -> str:
-    """Where the API answers; Vertex AI answers in the region."""
-    service = api.split(".")[0]
-    host = f"{location}-{service}" if service == "aiplatform" and location not in ("", "-", "global") else service
-    return f"https://{host}.googleapis.com/"

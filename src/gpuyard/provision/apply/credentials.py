@@ -1,4 +1,4 @@
-"""Application-default credentials, by google-auth. The token lives in its object and in one header at a time."""
+"""Application default credentials through google-auth."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import importlib
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from gpuyard.errors import RefusedError
-
-__all__ = ["application_default_token"]
+from gpuyard.errors import ExternalError
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-LOGIN = "log in with `gcloud auth application-default login`, or run where a service account is attached"
-INSTALL = "install them with `pip install 'gpuyard[gcp]'`, then " + LOGIN
+LOGIN = (
+    "log in with `gcloud auth application-default login`, "
+    "or run on a machine with a service account attached"
+)
+INSTALL = "install it with `pip install 'gpuyard[gcp]'`, then " + LOGIN
 
 
 class _Credentials(Protocol):
-    """What google-auth gives."""
-
     @property
     def valid(self) -> bool: ...
     @property
@@ -38,24 +37,29 @@ class _Transport(Protocol):
 
 
 def application_default_token() -> Callable[[], str]:
-    """What gives a valid token each time it is asked; RefusedError saying how to get credentials."""
+    """Return a function that returns a valid access token, refreshed when it has expired.
+
+    Raises ExternalError with a fix if there are no credentials.
+    """
     try:
         auth = cast(_Auth, importlib.import_module("google.auth"))
         transport = cast(_Transport, importlib.import_module("google.auth.transport.requests"))
     except ImportError:
-        raise RefusedError("credentials", "the package google-auth is not installed", INSTALL) from None
+        what = "the package google-auth is not installed"
+        raise ExternalError("credentials", what, INSTALL) from None
     try:
         credentials, _ = auth.default(scopes=[SCOPE])
-    except Exception as error:  # google-auth has one class of error for each of its sources
-        raise RefusedError("credentials", f"none were found ({type(error).__name__})", LOGIN) from None
+    except Exception as error:  # google-auth raises a different class per credential source
+        what = f"no application default credentials ({type(error).__name__})"
+        raise ExternalError("credentials", what, LOGIN) from None
 
     def token() -> str:
-        """A token that is valid now."""
         if not credentials.valid:
             try:
                 credentials.refresh(transport.Request())
-            except Exception as error:  # as above; its text may hold what must not be shown
-                raise RefusedError("credentials", f"no token ({type(error).__name__})", LOGIN) from None
+            except Exception as error:  # as above; its message may contain a secret
+                what = f"no access token ({type(error).__name__})"
+                raise ExternalError("credentials", what, LOGIN) from None
         return credentials.token or ""
 
     return token

@@ -1,114 +1,135 @@
-"""Destroy and rollback: only what this plan made, in the opposite order, each seen to be gone."""
+"""Destroy and rollback: delete what a plan created, in reverse order, and verify each deletion.
+
+A resource is deleted only if the journal records it and, read from the server just before, it
+carries the labels of the plan.
+"""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
-from gpuyard.errors import RefusedError
-from gpuyard.provision.apply.calls import Call, CallStep, Manifest
-from gpuyard.provision.apply.hand import FailedError
-from gpuyard.provision.apply.work import Work, is_ours
+from gpuyard.errors import ExternalError
+from gpuyard.provision.apply.api_errors import RESUME
+from gpuyard.provision.apply.apply_run import ApplyRun
+from gpuyard.provision.apply.calls import ApiCall, CallStep, KubernetesObject
+from gpuyard.provision.apply.step_client import ApiError
 
-__all__ = ["Removal", "destroy", "remove_step", "roll_back"]
+DeletionOutcome = Literal["deleted", "did not exist", "retained", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """What became of what a step had made."""
+class DeletionResult:
+    """Outcome of a deletion."""
 
     step: str
     what: str
-    end: Literal["removed", "was not there", "kept", "failed"]
+    outcome: DeletionOutcome
     why: str = ""
     fix: str = ""
 
 
-def destroy(work: Work) -> tuple[Removal, ...]:
-    """Removes what the plan made, known to the journal or not; what is not of the plan is left."""
-    return _remove(work, work.steps)
+def destroy(run: ApplyRun) -> tuple[DeletionResult, ...]:
+    """Delete every resource of the plan that the journal records."""
+    return _delete(run, run.steps)
 
 
-def roll_back(work: Work) -> tuple[Removal, ...]:
-    """Removes what the journal says this folder made."""
-    return _remove(work, tuple(step for step in work.steps if _touched(work, step)))
+def roll_back(run: ApplyRun) -> tuple[DeletionResult, ...]:
+    """Delete the steps in the journal; a failed creation may have left something as well."""
+    return _delete(run, tuple(step for step in run.steps if run.is_recorded(step)))
 
 
-def _touched(work: Work, step: CallStep) -> bool:
-    """Whether the journal knows of the step, a failed try included: its call may have left something."""
-    return any(entry.step == step.step for entry in work.journal.entries)
-
-
-def _remove(work: Work, steps: tuple[CallStep, ...]) -> tuple[Removal, ...]:
-    """Removes steps from the last to the first; a failure does not stop the rest."""
-    ends: list[Removal] = []
+def _delete(run: ApplyRun, steps: tuple[CallStep, ...]) -> tuple[DeletionResult, ...]:
+    results: list[DeletionResult] = []
     for number, step in enumerate(reversed(steps), start=1):
-        removal = _removal(work, step, steps)
-        work.tell(f"{number}/{len(steps)} {step.what}: {removal.end}" + (f" ({removal.why})" if removal.why else ""))
-        ends.append(removal)
-    return tuple(ends)
+        result = _try_delete(run, step, steps)
+        why = f" ({result.why})" if result.why else ""
+        run.on_progress(f"{number}/{len(steps)} {step.what}: {result.outcome}{why}")
+        results.append(result)
+    return tuple(results)
 
 
-def _removal(work: Work, step: CallStep, steps: tuple[CallStep, ...]) -> Removal:
-    """One step."""
-    cluster = step.cluster_step if isinstance(step, Manifest) else ""
-    if cluster and any(other.step == cluster for other in steps):
-        if work.journal.state(step.step).phase == "untouched":
-            return Removal(step=step.step, what=step.what, end="was not there")
-        work.note("removed", step, note="it goes with its cluster")
-        return Removal(step=step.step, what=step.what, end="removed", why="it goes with its cluster")
-    gap = work.hand(step).gap(step)
-    if gap:
-        if work.journal.state(step.step).phase == "untouched":
-            return Removal(step=step.step, what=step.what, end="was not there")
-        return Removal(step=step.step, what=step.what, end="failed", why=gap, fix=f"kubectl delete -f {step.step}")
+def _try_delete(run: ApplyRun, step: CallStep, steps: tuple[CallStep, ...]) -> DeletionResult:
+    is_untouched = run.journal.state(step.step).phase == "untouched"
+    cluster = step.cluster_step if isinstance(step, KubernetesObject) else ""
+    # A cluster that the journal does not record stays, so its objects are deleted one by one.
+    if any(other.step == cluster and run.is_recorded(other) for other in steps):
+        if is_untouched:
+            return _result(step, "did not exist")
+        run.record("removed", step, note="deleted with its cluster")
+        return _result(step, "deleted", why="deleted with its cluster")
+    missing = run.client(step).missing_prerequisite(step)
+    if missing and is_untouched:
+        return _result(step, "did not exist")
+    if missing:
+        return _result(step, "failed", why=missing, fix=_by_hand(step))
     try:
-        return remove_step(work, step)
-    except FailedError as failure:
-        if failure.code in ("notEmpty", "conflict") and isinstance(step, Call) and step.api.startswith("storage"):
-            fix = f"when nothing in it is needed: gcloud storage rm --recursive gs://{step.name}"
-            return Removal(step=step.step, what=step.what, end="kept", why="it holds objects", fix=fix)
-        return Removal(step=step.step, what=step.what, end="failed", why=str(failure), fix=failure.fix)
-    except RefusedError as error:
-        problem = error.problem
-        return Removal(step=step.step, what=step.what, end="failed", why=problem.what, fix=problem.fix)
+        return delete_step(run, step)
+    except ApiError as error:
+        if _is_bucket(step) and error.code in ("notEmpty", "conflict"):
+            fix = f"if you need none of it: gcloud storage rm --recursive gs://{step.name}"
+            return _result(step, "retained", why="the bucket is not empty", fix=fix)
+        return _result(step, "failed", why=str(error), fix=error.fix)
+    except ExternalError as error:
+        return _result(step, "failed", why=error.problem.what, fix=error.problem.fix)
 
 
-def remove_step(work: Work, step: CallStep) -> Removal:
-    """Removes what a step made, and sees that it is gone."""
-    hand, state = work.hand(step), work.journal.state(step.step)
+def delete_step(run: ApplyRun, step: CallStep) -> DeletionResult:
+    """Delete the resource of a step and verify that it is gone."""
+    client = run.client(step)
+    state = run.journal.state(step.step)
     if state.phase == "accepted" or (state.phase == "removing" and state.operation):
-        _ended(work, step, state.operation)
+        _finish_quietly(run, step, state.operation)
     elif state.phase in ("intent", "removing"):
-        hand.settle(step)  # what was sent and not yet done must not appear after we looked
-    found = work.find(step)
-    if found is None:
-        if state.phase != "untouched":
-            work.note("removed", step)
-        end: Literal["removed", "was not there"] = "was not there" if state.phase == "untouched" else "removed"
-        return Removal(step=step.step, what=step.what, end=end)
-    if not is_ours(step, found, work.label, exactly=state.phase == "untouched"):
-        return Removal(step=step.step, what=step.what, end="kept", why="it is not of this plan")
-    request = work.request(step, "remove")
-    work.note("removing", step, request=request)
-    operation = hand.start_removal(step, found, request)
+        client.wait_for_inflight_calls(step)  # nothing may appear after the check below
+    existing = run.find(step)
+    if existing is None:
+        if state.phase == "untouched":
+            return _result(step, "did not exist")
+        run.record("removed", step)
+        return _result(step, "deleted")
+    if not run.owns(step, existing):
+        return _result(step, "retained", why="it belongs to another plan")
+    if not run.is_recorded(step):
+        why = "the journal does not say that this folder created it"
+        return _result(step, "retained", why=why, fix=_by_hand(step))
+    request = run.deletion_request_id(step)
+    run.record("removing", step, request=request)
+    operation = client.start_deletion(step, existing, request)
     if operation:
-        work.note("leaving", step, operation=operation)
-    hand.finish(step, operation)
-    if not _goes_with_parent(step) and work.look_until(step, stands=False) is not None:
-        raise FailedError("still there", f"{found.resource} stands after its deletion", "run it again")
-    work.note("removed", step)
-    return Removal(step=step.step, what=step.what, end="removed")
+        run.record("leaving", step, operation=operation)
+    client.finish(step, operation)
+    # An execution of a job is deleted with the job, so it still exists here.
+    is_execution = isinstance(step, ApiCall) and step.identity == "ran"
+    if not is_execution and run.find_until(step, exists=False) is not None:
+        raise ApiError("still exists", f"{existing.path} still exists after deletion", RESUME)
+    run.record("removed", step)
+    return _result(step, "deleted")
 
 
-def _goes_with_parent(step: CallStep) -> bool:
-    """A run of a job is deleted with the job."""
-    return isinstance(step, Call) and step.identity == "ran"
+def _result(
+    step: CallStep, outcome: DeletionOutcome, *, why: str = "", fix: str = ""
+) -> DeletionResult:
+    return DeletionResult(step=step.step, what=step.what, outcome=outcome, why=why, fix=fix)
 
 
-def _ended(work: Work, step: CallStep, operation: str) -> None:
-    """Waits for an operation; how it ended shows in what stands."""
+def _by_hand(step: CallStep) -> str:
+    if isinstance(step, KubernetesObject):
+        place = f" --namespace={shlex.quote(step.namespace)}" if step.namespace else ""
+        return f"kubectl delete {shlex.quote(step.type)} {shlex.quote(step.name)}{place}"
+    labels = step.labels
+    plan = f" --plan {shlex.quote(labels.plan_hash)}" if labels else ""
+    return f"gpuyard sweep --project {shlex.quote(step.project)}{plan} --destroy"
+
+
+def _is_bucket(step: CallStep) -> TypeGuard[ApiCall]:
+    return isinstance(step, ApiCall) and step.api.startswith("storage")
+
+
+def _finish_quietly(run: ApplyRun, step: CallStep, operation: str) -> None:
+    """Wait for an operation; whether the resource exists shows how it ended."""
     try:
-        work.hand(step).finish(step, operation)
-    except FailedError:
+        run.client(step).finish(step, operation)
+    except ApiError:
         return

@@ -1,152 +1,161 @@
-"""Apply: each step once, whatever happened before; what it made is known to the journal before it is made."""
+"""Apply: create the resources of a rendered deployment, or resume an interrupted apply.
+
+Each step goes through find, record intent, send, wait, verify, record. Because the intent
+is in the journal before the call is sent, a process killed at any point resumes without creating
+anything twice: a step with an open intent or operation is settled before anything is sent again.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gpuyard.document import Doc
-from gpuyard.errors import RefusedError
-from gpuyard.provision.apply.calls import CallStep, Found, Manifest
-from gpuyard.provision.apply.destroy import Removal, remove_step, roll_back
-from gpuyard.provision.apply.hand import FailedError, TakenError, UncertainError
-from gpuyard.provision.apply.refusals import BUSY
-from gpuyard.provision.apply.work import Work, is_ours
-
-__all__ = ["Applied", "Making", "apply"]
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import ExternalError
+from gpuyard.provision.apply.api_errors import BUSY, RESUME
+from gpuyard.provision.apply.apply_run import ApplyRun
+from gpuyard.provision.apply.calls import CallStep, ExistingResource
+from gpuyard.provision.apply.destroy import DeletionResult, delete_step, roll_back
+from gpuyard.provision.apply.step_client import AlreadyExistsError, ApiError, UnknownOutcomeError
 
 SENDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
-    """What became of a step."""
+class StepResult:
+    """Outcome of a step."""
 
     step: str
     what: str
-    end: Literal["made", "stood already", "failed"]
+    outcome: Literal["created", "already existed", "failed"]
     why: str = ""
     fix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What became of all steps; those after a failure were not tried."""
+class ApplyResult:
+    """Outcome of the steps up to the first failure."""
 
-    makings: tuple[Making, ...]
-    remaining: Annotated[tuple[str, ...], Doc("steps that this machine cannot do")] = ()
-    gap: Annotated[str, Doc("what is missing for them")] = ""
-    rollback: Annotated[tuple[Removal, ...], Doc("what was taken back after a failure, where that was asked for")] = ()
+    results: tuple[StepResult, ...]
+    remaining: Annotated[tuple[str, ...], Doc("steps that this host cannot run")] = ()
+    missing_prerequisite: Annotated[str, Doc("what they need")] = ""
+    rollback: Annotated[
+        tuple[DeletionResult, ...], Doc("deletions after a failure, if requested")
+    ] = ()
 
     @property
-    def failure(self) -> Making | None:
+    def failure(self) -> StepResult | None:
         """The step that failed."""
-        return next((making for making in self.makings if making.end == "failed"), None)
+        return next((result for result in self.results if result.outcome == "failed"), None)
 
 
-def apply(work: Work, *, rollback: bool = False) -> Applied:
-    """Makes what is missing, in order; stops at the first failure, and takes all back where that was asked for."""
-    makings: list[Making] = []
-    for number, step in enumerate(work.steps, start=1):
-        gap = work.hand(step).gap(step)
-        if gap:
-            left = tuple(other.step for other in work.steps[number - 1 :])
-            return Applied(makings=tuple(makings), remaining=left, gap=gap)
-        making = _step(work, step)
-        makings.append(making)
-        work.tell(f"{number}/{len(work.steps)} {step.what}: {making.end}")
-        if making.end == "failed":
-            return Applied(makings=tuple(makings), rollback=roll_back(work) if rollback else ())
-    return Applied(makings=tuple(makings))
+def apply(run: ApplyRun, *, rollback: bool = False) -> ApplyResult:
+    """Create what is missing, in order, and stop at the first failure.
+
+    With `rollback`, a failure deletes everything that this folder has created.
+    """
+    results: list[StepResult] = []
+    for number, step in enumerate(run.steps, start=1):
+        missing = run.client(step).missing_prerequisite(step)
+        if missing:
+            remaining = tuple(other.step for other in run.steps[number - 1 :])
+            return ApplyResult(
+                results=tuple(results), remaining=remaining, missing_prerequisite=missing
+            )
+        result = _apply_step(run, step)
+        results.append(result)
+        run.on_progress(f"{number}/{len(run.steps)} {step.what}: {result.outcome}")
+        if result.outcome == "failed":
+            deletions = roll_back(run) if rollback else ()
+            return ApplyResult(results=tuple(results), rollback=deletions)
+    return ApplyResult(results=tuple(results))
 
 
-def _step(work: Work, step: CallStep) -> Making:
-    """One step, from wherever it stands."""
+def _apply_step(run: ApplyRun, step: CallStep) -> StepResult:
     try:
-        _conclude(work, step)
-        found = work.find(step)
-        if found is not None and found.is_broken and _begun(work, step, found):
-            remove_step(work, step)  # its making failed and left a ruin
-            found = None
-        if found is not None and _stands(work, step, found):
-            return Making(step=step.step, what=step.what, end="stood already")
-        if work.journal.state(step.step).phase == "made":
-            work.note("lost", step, note="it was made, and is gone")
-        _make(work, step)
-    except FailedError as failure:
-        work.note("failed", step, note=str(failure))
-        why = f"{failure.code}: {failure.what}"
-        return Making(step=step.step, what=step.what, end="failed", why=why, fix=failure.fix)
-    return Making(step=step.step, what=step.what, end="made")
+        _settle_earlier_run(run, step)
+        existing = run.find(step)
+        if existing is not None and existing.is_partial and _can_replace(run, step, existing):
+            delete_step(run, step)
+            existing = None
+        if existing is not None and _is_done(run, step, existing):
+            return StepResult(step=step.step, what=step.what, outcome="already existed")
+        if run.journal.state(step.step).phase == "made":
+            run.record("lost", step, note="created earlier, but it no longer exists")
+        _create(run, step)
+    except ApiError as error:
+        run.record("failed", step, note=str(error))
+        return StepResult(
+            step=step.step, what=step.what, outcome="failed", why=str(error), fix=error.fix
+        )
+    return StepResult(step=step.step, what=step.what, outcome="created")
 
 
-def _conclude(work: Work, step: CallStep) -> None:
-    """Ends what an earlier run had begun: waits for what the server accepted, and for what it may have."""
-    state = work.journal.state(step.step)
+def _settle_earlier_run(run: ApplyRun, step: CallStep) -> None:
+    """Wait for the calls that an earlier run sent, or may have sent."""
+    state = run.journal.state(step.step)
     if state.phase == "accepted":
         try:
-            work.hand(step).finish(step, state.operation)
-        except FailedError as failure:
-            work.note("failed", step, note=str(failure))  # of the earlier run; this one tries anew
+            run.client(step).finish(step, state.operation)
+        except ApiError as error:
+            run.record("failed", step, note=str(error))  # this run tries again
     elif state.phase == "intent":
-        work.hand(step).settle(step)
+        run.client(step).wait_for_inflight_calls(step)
     elif state.phase == "removing":
         try:
-            remove_step(work, step)
-        except FailedError as failure:
-            if failure.code not in BUSY:
+            delete_step(run, step)
+        except ApiError as error:
+            if error.code not in BUSY:
                 raise
-            work.note("made", step, note="it stands: what uses it was not removed")
+            run.record("made", step, note="still exists: a resource that uses it was not deleted")
 
 
-def _stands(work: Work, step: CallStep, found: Found) -> bool:
-    """Whether the step is done already; RefusedError where what stands is not of this plan."""
-    phase = work.journal.state(step.step).phase
-    if not _mine(work, step, found):
-        whose = f"plan {found.stamp.plan_hash}, until {found.stamp.expires}" if found.stamp else "no gpuyard plan"
-        fix = "destroy the other one first, or give the workload another name"
-        raise RefusedError(step.step, f"{found.resource} stands already and is of {whose}", fix)
+def _is_done(run: ApplyRun, step: CallStep, existing: ExistingResource) -> bool:
+    """Whether the step is complete; ExternalError if the resource belongs to another plan."""
+    phase = run.journal.state(step.step).phase
+    if not run.owns(step, existing):
+        labels = existing.labels
+        owner = "no gpuyard plan"
+        if labels is not None:
+            owner = f"plan {labels.plan_hash}, which expires {labels.expires}"
+        what = f"{existing.path} already exists and belongs to {owner}"
+        fix = "destroy the other deployment first, or rename the workload"
+        raise ExternalError(step.step, what, fix)
     if phase == "made":
         return True
-    if isinstance(step, Manifest):
-        return False  # some of its objects stand; applying the file brings the rest
-    work.note("made", step, note="it stood already" if phase == "untouched" else "")
+    run.record("made", step, note="already existed" if phase == "untouched" else "")
     return True
 
 
-def _begun(work: Work, step: CallStep, found: Found) -> bool:
-    """Whether it is ours and was never seen to stand whole: what broke later is for people to look at."""
-    return work.journal.state(step.step).phase != "made" and _mine(work, step, found)
+def _can_replace(run: ApplyRun, step: CallStep, existing: ExistingResource) -> bool:
+    """Whether a partial resource is ours and was never complete.
+
+    A resource that broke after its creation is left for a person to look at.
+    """
+    return run.journal.state(step.step).phase != "made" and run.owns(step, existing)
 
 
-def _mine(work: Work, step: CallStep, found: Found) -> bool:
-    """Whether it is of this rendering, or was begun from this folder."""
-    return is_ours(step, found, work.label, exactly=work.journal.state(step.step).phase == "untouched")
-
-
-def _make(work: Work, step: CallStep) -> None:
-    """Sends the call until it is certain that the server has it, and waits until it is done."""
-    hand, request = work.hand(step), work.request(step, "make")
-    work.note("intent", step, request=request)
+def _create(run: ApplyRun, step: CallStep) -> None:
+    client = run.client(step)
+    request = run.creation_request_id(step)
+    run.record("intent", step, request=request)
+    # Send until it is certain that the server has the call.
     for _ in range(SENDS):
         try:
-            operation = hand.start(step, request)
+            operation = client.start(step, request)
             break
-        except TakenError:  # by an earlier try of ours, or by somebody else
-            found = work.look_until(step, stands=True)
-            if found is not None and _stands(work, step, found):
-                return
-        except UncertainError:
-            hand.settle(step)
-            found = work.find(step)
-            if found is not None and _stands(work, step, found):
-                return
+        except AlreadyExistsError:  # created by an earlier try of ours, or by someone else
+            existing = run.find_until(step, exists=True)
+        except UnknownOutcomeError:
+            client.wait_for_inflight_calls(step)
+            existing = run.find(step)
+        if existing is not None and _is_done(run, step, existing):
+            return
     else:
-        fix = "run it again: it goes on where it stopped"
-        raise RefusedError(step.step, f"no certain answer after {SENDS} tries", fix)
+        raise ExternalError(step.step, f"unknown outcome after {SENDS} tries", RESUME)
     if operation:
-        work.note("accepted", step, request=request, operation=operation)
-    hand.finish(step, operation)
-    if work.look_until(step, stands=True) is None:
-        raise FailedError("gone", f"{step.what} is not there after it was made", "run it again")
-    work.note("made", step)
+        run.record("accepted", step, request=request, operation=operation)
+    client.finish(step, operation)
+    if run.find_until(step, exists=True) is None:
+        raise ApiError("gone", f"{step.what} does not exist after its creation", RESUME)
+    run.record("made", step)

@@ -1,4 +1,4 @@
-"""Steps that are calls of Google APIs: retried where that is safe, polled until they have ended."""
+"""Client for steps that are Google API calls: safe retries, and polling of operations."""
 
 from __future__ import annotations
 
@@ -8,197 +8,224 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from gpuyard.document import Plain
-from gpuyard.errors import RefusedError
-from gpuyard.provision.apply.calls import Call, Found
-from gpuyard.provision.apply.endpoint import Answer, Endpoint, LostError
-from gpuyard.provision.apply.hand import Clock, FailedError, TakenError, UncertainError
-from gpuyard.provision.apply.refusals import BUSY, RETRIED, failure_of, is_capacity, operation_failure
-from gpuyard.provision.apply.stamp import stamp_of
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import ExternalError
+from gpuyard.http import HttpError, HttpResponse, NoResponseError, RetryPolicy
+from gpuyard.provision.apply.api_errors import (
+    BUSY,
+    RESUME,
+    api_error_from,
+    is_out_of_capacity,
+    operation_error,
+)
+from gpuyard.provision.apply.calls import ApiCall, ExistingResource
+from gpuyard.provision.apply.ownership_labels import ownership_labels
+from gpuyard.provision.apply.step_client import (
+    AlreadyExistsError,
+    ApiError,
+    Clock,
+    UnknownOutcomeError,
+)
+from gpuyard.provision.apply.transport import ApiTransport, redacted
 
-__all__ = ["GoogleHand", "pages"]
-
-TRIES = 6
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 15.0
-OPERATION_S = 45 * 60.0  # the longest that a cluster takes to be made, and more
-LOOKS, LOOK_S = 8, 2.0
-BUSY_S = 120.0  # what uses it goes in a moment, or does not go
-LATER = "run it again: it goes on where it stopped"
-SCOPE = re.compile(r"compute/v1/projects/[^/]+/(?:zones/[^/]+|regions/[^/]+|global)|v\d/projects/[^/]+/locations/[^/]+")
-BROKEN = {"container": ("ERROR",), "tpu": ("FAILED",)}
-ENDED = {
+# A request that Google rejects with 429 was not acted on.
+RETRY = RetryPolicy(first_s=1.0, max_s=15.0, rejected_statuses=frozenset({429}))
+OPERATION_TIMEOUT_S = 45 * 60.0  # creating a GKE cluster takes longest
+BUSY_TIMEOUT_S = 120.0  # a resource that uses this one is deleted within this time, or stays
+POLLS = 8
+POLL_S = 2.0
+SCOPE = re.compile(
+    r"compute/v1/projects/[^/]+/(?:zones/[^/]+|regions/[^/]+|global)"
+    r"|v\d/projects/[^/]+/locations/[^/]+"
+)
+# States of a resource whose creation failed, by API.
+PARTIAL_STATES = {"container": ("ERROR",), "tpu": ("FAILED",)}
+# Final states of the resources that have to be cancelled before they can be deleted.
+FINAL_STATES = {
     "compute.instanceGroupManagerResizeRequests": ("SUCCEEDED", "FAILED", "CANCELLED"),
     "aiplatform.projects.locations.customJobs": (
         "JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED",
     ),
 }  # fmt: skip
-LEAVING = ("STOPPING", "DELETING")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleHand:
-    """Works on calls."""
+class GoogleClient:
+    """Runs Google API calls."""
 
-    endpoint: Endpoint
+    transport: ApiTransport
     clock: Clock
 
-    def gap(self, step: Call) -> str:  # noqa: ARG002
-        """Nothing but credentials is needed, and they were looked for before."""
+    def missing_prerequisite(self, step: ApiCall) -> str:  # noqa: ARG002
+        """Return nothing: credentials were checked when the transport was built."""
         return ""
 
-    def find(self, step: Call) -> Found | None:
-        """What stands at the address of the step, or under its name where the server gives addresses."""
+    def find(self, step: ApiCall) -> ExistingResource | None:
+        """Return the resource at the path of a step, or with its display name, if it exists."""
         if step.identity == "listed":
-            return self._listed(step)
+            return self._find_in_list(step)
         tree = self._get(step, step.resource)
         if tree is None:
             return None
         if step.identity == "deployed":
-            models = tree.get("deployedModels")
-            for model in models if isinstance(models, list) else []:
-                if isinstance(model, dict) and model.get("displayName") == step.name:
-                    return Found(resource=step.resource, stamp=stamp_of(tree), child=str(model.get("id", "")))
-            return None
+            return _deployed_model(step, tree)
         if step.identity == "ran":
-            ran = bool(tree.get("executionCount") or tree.get("latestCreatedExecution"))
-            return Found(resource=step.resource, stamp=stamp_of(tree)) if ran else None
-        return _found(step, step.resource, tree)
+            if tree.get("executionCount") or tree.get("latestCreatedExecution"):
+                return ExistingResource(path=step.resource, labels=ownership_labels(tree))
+            return None
+        return _existing(step, step.resource, tree)
 
-    def settle(self, step: Call) -> None:
-        """Waits for operations on the target that were accepted before we lost sight of them."""
-        scope, target = _scope(step), step.resource.split("/", 1)[1].removeprefix("v1/")
+    def wait_for_inflight_calls(self, step: ApiCall) -> None:
+        """Wait for operations on the resource that the server accepted before contact was lost."""
+        scope = _scope(step)
+        target = step.resource.split("/", 1)[1].removeprefix("v1/")
         query = (("filter", 'status != "DONE"'),) if step.api.startswith("compute") else ()
         try:
             rows = tuple(pages(self, step.root, f"{scope}/operations", query)) if scope else ()
-        except FailedError:
+        except ApiError:
             rows = ()  # not every service lists its operations
         for row in rows:
             if _target(row).endswith(target) and not _is_done(row):
                 self._wait(step, _operation(step, row))
-        if not step.api.startswith("compute"):  # some operations do not tell what they work on: it may yet appear
-            for _ in range(LOOKS):
-                if self.find(step) is not None:
-                    return
-                self.clock.sleep(LOOK_S)
+        if step.api.startswith("compute"):
+            return
+        # Operations of other services may not name their target: the resource may still appear.
+        for _ in range(POLLS):
+            if self.find(step) is not None:
+                return
+            self.clock.sleep(POLL_S)
 
-    def start(self, step: Call, request_id: str) -> str:
-        """Sends the call."""
+    def start(self, step: ApiCall, request_id: str) -> str:
+        """Send the call and return its operation."""
         query = (*step.query, ("requestId", request_id)) if step.takes_request_id else step.query
-        answer = self.ask(step.http, _url(step.root, step.path, query), step.body, is_idempotent=step.takes_request_id)
-        if answer.status == 409:
-            raise TakenError(step.resource)
-        if answer.status >= 400:
-            raise failure_of(answer)
-        return _operation(step, answer.tree)
+        url = _url(step.root, step.path, query)
+        response = self.send(step.http, url, step.body, is_idempotent=step.takes_request_id)
+        if response.status == 409:
+            raise AlreadyExistsError(step.resource)
+        if response.status >= 400:
+            raise api_error_from(response)
+        return _operation(step, response.body)
 
-    def finish(self, step: Call, operation: str) -> None:
-        """Waits for the operation."""
-        if operation:
-            failure = self._wait(step, operation)
-            if failure is not None:
-                raise failure
+    def finish(self, step: ApiCall, operation: str) -> None:
+        """Wait until an operation ends; raise ApiError if it failed."""
+        if not operation:
+            return
+        error = self._wait(step, operation)
+        if error is not None:
+            raise error
 
-    def start_removal(self, step: Call, found: Found, request_id: str) -> str:
-        """Deletes it; what has to be cancelled first is cancelled, what is still used is waited for."""
+    def start_deletion(self, step: ApiCall, existing: ExistingResource, request_id: str) -> str:
+        """Delete the resource, cancelling it first if needed; wait while another one uses it."""
         if step.identity == "ran":
-            return ""  # it goes with its job
-        if found.is_unfinished:
-            self._cancel(step, found)
-        http, url, body = "DELETE", _url(step.root, found.resource, step.delete_query), ""
+            return ""  # deleted with its job
+        if existing.must_cancel_first:
+            self._cancel(step, existing)
+        query = step.delete_query
         if step.takes_request_id:
-            url = _url(step.root, found.resource, (*step.delete_query, ("requestId", request_id)))
+            query = (*query, ("requestId", request_id))
+        method, url, body = "DELETE", _url(step.root, existing.path, query), ""
         if step.identity == "deployed":
-            http, url = "POST", _url(step.root, f"{found.resource}:undeployModel", ())
-            body = json.dumps({"deployedModelId": found.child})
-        waited_s, wait_s = 0.0, FIRST_WAIT_S
-        while True:
-            answer = self.ask(http, url, body, is_idempotent=True)
-            if answer.status == 404:
+            method, url = "POST", _url(step.root, f"{existing.path}:undeployModel")
+            body = json.dumps({"deployedModelId": existing.child})
+        error = ApiError("timeout", f"{existing.path} is still in use", RESUME)
+        for _ in self._backoff(BUSY_TIMEOUT_S):
+            response = self.send(method, url, body)
+            if response.status == 404:
                 return ""
-            if answer.status < 400:
-                return _operation(step, answer.tree)
-            failure = failure_of(answer)
-            is_busy = failure.code in BUSY or (answer.status == 409 and step.api.startswith("container"))
-            if not is_busy or waited_s > BUSY_S:
-                raise failure
-            self.clock.sleep(wait_s)
-            waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, LONGEST_WAIT_S)
+            if response.status < 400:
+                return _operation(step, response.body)
+            error = api_error_from(response)
+            is_busy = error.code in BUSY or (
+                response.status == 409 and step.api.startswith("container")
+            )
+            if not is_busy:
+                break
+        raise error
 
-    def ask(self, http: str, url: str, body: str = "", *, is_idempotent: bool = True) -> Answer:
-        """The answer, asked for again where the server is busy; only what may be sent twice is sent twice."""
-        wait_s, last = FIRST_WAIT_S, ""
-        for _ in range(TRIES):
-            try:
-                answer = self.endpoint.send(http, url, body)
-            except LostError as error:
-                last = str(error)
-                if not is_idempotent:
-                    raise UncertainError(last) from None
-            else:
-                if answer.status not in RETRIED or is_capacity(failure_of(answer)):
-                    return answer
-                last = f"{answer.status} {failure_of(answer).what}"
-                if not is_idempotent and answer.status != 429:
-                    raise UncertainError(last)
-            self.clock.sleep(wait_s)
-            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-        raise RefusedError(url.split("?")[0], f"no answer after {TRIES} tries: {last}", LATER)
+    def send(
+        self, method: str, url: str, body: str = "", *, is_idempotent: bool = True
+    ) -> HttpResponse:
+        """Send a request and retry while the server is unavailable.
 
-    def _get(self, step: Call, path: str) -> dict[str, Plain] | None:
-        """A resource; None where there is none."""
-        answer = self.ask("GET", _url(step.root, path, ()))
-        if answer.status == 404:
+        A request that is not idempotent is sent again only if the server rejected it unseen (429).
+        """
+        try:
+            return RETRY.run(
+                lambda: self.transport.send(method, url, body),
+                lambda error: (
+                    RETRY.retries(error, is_idempotent=is_idempotent)
+                    and not _is_out_of_stock(error)
+                ),
+                self.clock.sleep,
+            )
+        except HttpError as error:
+            status, last = error.response.status, str(api_error_from(error.response))
+            if status not in RETRY.statuses or _is_out_of_stock(error):
+                return error.response
+        except NoResponseError as error:
+            status, last = 0, redacted(error.problem.what)
+        if not is_idempotent and status not in RETRY.rejected_statuses:
+            raise UnknownOutcomeError(last)
+        what = f"no response after {RETRY.attempts} tries: {last}"
+        raise ExternalError(url.split("?")[0], what, RESUME)
+
+    def _backoff(self, timeout_s: float) -> Iterator[None]:
+        """Yield at once, then after exponentially longer waits until the timeout."""
+        waited_s, polls = 0.0, 0
+        while waited_s < timeout_s:
+            yield
+            polls += 1
+            self.clock.sleep(RETRY.backoff_s(polls))
+            waited_s += RETRY.backoff_s(polls)
+
+    def _get(self, step: ApiCall, path: str) -> dict[str, Plain] | None:
+        response = self.send("GET", _url(step.root, path))
+        if response.status == 404:
             return None
-        if answer.status >= 400:
-            failure = failure_of(answer)
-            raise RefusedError(path, f"{failure.code}: {failure.what}", failure.fix)
-        return answer.tree if isinstance(answer.tree, dict) else {}
+        if response.status >= 400:
+            error = api_error_from(response)
+            raise ExternalError(path, str(error), error.fix)
+        return response.body if isinstance(response.body, dict) else {}
 
-    def _listed(self, step: Call) -> Found | None:
-        """What carries the display name and the stamp of the step."""
+    def _find_in_list(self, step: ApiCall) -> ExistingResource | None:
         version = step.resource.split("/")[0]
-        for row in pages(self, step.root, step.resource, (("filter", f'displayName="{step.name}"'),)):
-            if row.get("displayName") == step.name and stamp_of(row) == step.stamp:
-                return _found(step, f"{version}/{row['name']}", row)
+        query = (("filter", f'displayName="{step.name}"'),)
+        for row in pages(self, step.root, step.resource, query):
+            if row.get("displayName") == step.name and ownership_labels(row) == step.labels:
+                return _existing(step, f"{version}/{row['name']}", row)
         return None
 
-    def _wait(self, step: Call, operation: str) -> FailedError | None:
-        """The failure that an operation ended with; None where it ended well, or is no longer known."""
-        waited_s, wait_s = 0.0, FIRST_WAIT_S
-        while waited_s < OPERATION_S:
+    def _wait(self, step: ApiCall, operation: str) -> ApiError | None:
+        """The error that an operation ended with; None if it succeeded or is no longer known."""
+        for _ in self._backoff(OPERATION_TIMEOUT_S):
             tree = self._get(step, operation)
             if tree is None or _is_done(tree):
-                return operation_failure(tree or {})
-            self.clock.sleep(wait_s)
-            waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, LONGEST_WAIT_S)
-        raise RefusedError(operation, f"not done after {OPERATION_S / 60:.0f} minutes", LATER)
+                return operation_error(tree or {})
+        what = f"not done after {OPERATION_TIMEOUT_S / 60:.0f} minutes"
+        raise ExternalError(operation, what, RESUME)
 
-    def _cancel(self, step: Call, found: Found) -> None:
-        """Cancels what runs, and waits until it has stopped."""
-        mark = "/" if step.api.startswith("compute") else ":"
-        answer = self.ask("POST", _url(step.root, f"{found.resource}{mark}cancel", ()))
-        if answer.status < 400:
-            self.finish(step, _operation(step, answer.tree))
-        waited_s, wait_s = 0.0, FIRST_WAIT_S
-        while waited_s < BUSY_S:
-            now = self.find(step)
-            if now is None or not now.is_unfinished:
+    def _cancel(self, step: ApiCall, existing: ExistingResource) -> None:
+        separator = "/" if step.api.startswith("compute") else ":"
+        response = self.send("POST", _url(step.root, f"{existing.path}{separator}cancel"))
+        if response.status < 400:
+            self.finish(step, _operation(step, response.body))
+        for _ in self._backoff(BUSY_TIMEOUT_S):
+            current = self.find(step)
+            if current is None or not current.must_cancel_first:
                 return
-            self.clock.sleep(wait_s)
-            waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, LONGEST_WAIT_S)
 
 
 def pages(
-    hand: GoogleHand, root: str, path: str, query: tuple[tuple[str, str], ...] = ()
+    client: GoogleClient, root: str, path: str, query: tuple[tuple[str, str], ...] = ()
 ) -> Iterator[dict[str, Plain]]:
-    """Every row of a list, page after page; scopes of an aggregated list are looked through."""
+    """Yield every row of a list method, across its pages and aggregated scopes."""
     token = ""
     while True:
-        asked = (*query, ("pageToken", token)) if token else query
-        answer = hand.ask("GET", _url(root, path, asked))
-        if answer.status >= 400:
-            raise failure_of(answer)
-        tree = answer.tree if isinstance(answer.tree, dict) else {}
+        page_query = (*query, ("pageToken", token)) if token else query
+        response = client.send("GET", _url(root, path, page_query))
+        if response.status >= 400:
+            raise api_error_from(response)
+        tree = response.body if isinstance(response.body, dict) else {}
         yield from _rows(tree)
         token = str(tree.get("nextPageToken") or "")
         if not token:
@@ -206,7 +233,6 @@ def pages(
 
 
 def _rows(tree: dict[str, Plain]) -> Iterator[dict[str, Plain]]:
-    """The rows of a page."""
     items = tree.get("items")
     if isinstance(items, dict):
         for scope in items.values():
@@ -218,49 +244,64 @@ def _rows(tree: dict[str, Plain]) -> Iterator[dict[str, Plain]]:
             yield from (row for row in value if isinstance(row, dict))
 
 
-def _url(root: str, path: str, query: tuple[tuple[str, str], ...]) -> str:
-    """The address of a path."""
+def _is_out_of_stock(error: ExternalError) -> bool:
+    return isinstance(error, HttpError) and is_out_of_capacity(api_error_from(error.response))
+
+
+def _url(root: str, path: str, query: tuple[tuple[str, str], ...] = ()) -> str:
     return f"{root}{path}?{urlencode(query)}" if query else f"{root}{path}"
 
 
 def _is_done(operation: dict[str, Plain]) -> bool:
-    """Whether an operation has ended."""
     return operation.get("done") is True or operation.get("status") == "DONE"
 
 
 def _target(operation: dict[str, Plain]) -> str:
-    """The path of what an operation works on; empty where it does not tell."""
+    """The path of the resource that an operation works on; empty if it names none."""
     metadata = operation.get("metadata")
     inner = metadata.get("target") if isinstance(metadata, dict) else ""
     return str(operation.get("targetLink") or inner or "")
 
 
-def _scope(step: Call) -> str:
-    """The zone, region or location below which a step's operations stand."""
-    found = SCOPE.match(step.path)
-    return found.group(0) if found else ""
+def _scope(step: ApiCall) -> str:
+    """The zone, region or location that holds the operations of a step."""
+    match = SCOPE.match(step.path)
+    return match[0] if match else ""
 
 
-def _operation(step: Call, tree: Plain) -> str:
-    """The path of the operation in an answer; empty where the work is done with the answer."""
-    name = str(tree.get("name", "")) if isinstance(tree, dict) else ""
+def _operation(step: ApiCall, body: Plain) -> str:
+    """The path of the operation in a response; empty if the work is already done."""
+    name = str(body.get("name", "")) if isinstance(body, dict) else ""
     if not name or step.api.startswith("storage"):
         return ""
     if "/operations/" in name:
         return f"{step.path.split('/')[0]}/{name}"
-    return f"{_scope(step)}/operations/{name}" if step.api.startswith(("compute", "container")) else ""
+    if step.api.startswith(("compute", "container")):
+        return f"{_scope(step)}/operations/{name}"
+    return ""
 
 
-def _found(step: Call, resource: str, tree: dict[str, Plain]) -> Found:
-    """What a resource says of itself."""
+def _deployed_model(step: ApiCall, endpoint: dict[str, Plain]) -> ExistingResource | None:
+    models = endpoint.get("deployedModels")
+    for model in models if isinstance(models, list) else []:
+        if isinstance(model, dict) and model.get("displayName") == step.name:
+            return ExistingResource(
+                path=step.resource,
+                labels=ownership_labels(endpoint),
+                child=str(model.get("id", "")),
+            )
+    return None
+
+
+def _existing(step: ApiCall, path: str, tree: dict[str, Plain]) -> ExistingResource:
     state = tree.get("state") or tree.get("status")
-    inner = state.get("state") if isinstance(state, dict) else None
-    word = str(inner or state or "") if not isinstance(state, dict) or inner else ""
-    ends = ENDED.get(step.collection)
-    return Found(
-        resource=resource,
-        stamp=stamp_of(tree),
-        is_broken=word in BROKEN.get(step.api.split(".")[0], ()),
-        is_leaving=word in LEAVING,
-        is_unfinished=ends is not None and word not in ends,
+    if isinstance(state, dict):  # queued resources nest it
+        state = state.get("state")
+    state_name = str(state or "")
+    final_states = FINAL_STATES.get(step.collection)
+    return ExistingResource(
+        path=path,
+        labels=ownership_labels(tree),
+        is_partial=state_name in PARTIAL_STATES.get(step.api.split(".")[0], ()),
+        must_cancel_first=final_states is not None and state_name not in final_states,
     )

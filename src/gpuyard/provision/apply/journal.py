@@ -1,109 +1,145 @@
-"""The journal of an apply: appended to and forced to the disk before each call, read back after a kill."""
+"""Write-ahead journal of an apply: fsynced before each API call, read back after a crash.
+
+Each line is an event of a step. `intent` is on disk before a creation is sent and `removing` before
+a deletion is sent, so whatever exists on the server is in the journal, whenever the process dies.
+Every line is signed together with the lines before it (`journal_chain.py`).
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import secrets
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Annotated, Literal
 
-from gpuyard.document import Doc, load_json, plain
-from gpuyard.errors import InputError, RefusedError
-
-__all__ = [
-    "JOURNAL_FILE", "Entry", "Event", "Journal", "Phase", "StepState",
-    "check_none_stand", "request_id", "stand", "states_of",
-]  # fmt: skip
+from gpuyard.document.encode import load_json, plain
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import ExternalError, InputError
+from gpuyard.provision.apply.journal_chain import (
+    ChainLink,
+    chained_line,
+    check_head,
+    save_head,
+    verified_links,
+)
+from gpuyard.provision.apply.signing import SigningKey, existing_key
 
 JOURNAL_FILE = "apply.jsonl"
 SPACE = uuid.uuid5(uuid.NAMESPACE_OID, "gpuyard apply")
 
-Event = Literal["begin", "intent", "accepted", "made", "failed", "lost", "removing", "leaving", "removed"]
+# Saved in the file: do not rename. "made" is a completed creation, "lost" a created resource that
+# has disappeared, "leaving" a deletion that the server accepted.
+Event = Literal[
+    "begin", "intent", "accepted", "made", "failed", "lost", "removing", "leaving", "removed"
+]
 Phase = Literal["untouched", "intent", "accepted", "made", "removing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One line: what is about to be done, or what was seen to be done."""
+class JournalEntry:
+    """One line: an event of a step that is about to happen or has happened."""
 
     event: Event
-    step: Annotated[str, Doc("the file that the call is of; empty at the beginning of a run")] = ""
+    step: Annotated[str, Doc("the file of the call; empty for `begin`")] = ""
+    resource: Annotated[str, Doc("the one object that the step creates")] = ""
     request_id: str = ""
-    operation: Annotated[str, Doc("what the server calls the work that it accepted")] = ""
+    operation: Annotated[str, Doc("path of the operation that the server returned")] = ""
     note: str = ""
-    deployment: Annotated[str, Doc("hash of the sealed deployment, at the beginning of a run")] = ""
-    at_s: Annotated[float, Doc("seconds of the epoch")] = 0.0
+    deployment: Annotated[str, Doc("hash of the rendered deployment, for `begin`")] = ""
+    at_s: Annotated[float, Doc("seconds since the epoch")] = 0.0
+    journal: Annotated[str, Doc("id of the journal, in its first line")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """Where a step stands by the journal."""
+    """State of a step according to the journal."""
 
     phase: Phase = "untouched"
     operation: str = ""
-    round: Annotated[int, Doc("how often it was ended: a new try needs a new request id")] = 0
+    attempt: Annotated[int, Doc("a new attempt needs a new request id")] = 0
 
 
 class Journal:
-    """An append-only file; one process at a time holds it."""
+    """An append-only file, locked by one process at a time."""
 
-    def __init__(self, path: Path, file: IO[bytes], entries: tuple[Entry, ...]) -> None:
+    def __init__(
+        self, path: Path, file: IO[bytes], key: SigningKey, links: tuple[ChainLink, ...]
+    ) -> None:
         self.path = path
-        self.entries = list(entries)
+        self.entries = list(_entries(links, key, path))
         self._file = file
+        self._key = key
+        self._newest_mac = links[-1].mac if links else ""
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
-        """The journal at a path, its torn last line cut off; RefusedError where another process holds it."""
-        file = path.open("a+b")
+    def open(cls, path: Path, key: SigningKey) -> Journal:
+        """Open and lock a journal, dropping a torn last line.
+
+        Raises ExternalError if another process holds the lock, InputError if it was changed.
+        """
+        file = _opened(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise RefusedError(str(path), "another apply or destroy is at work", "wait until it has ended") from None
-        file.seek(0)
-        whole = file.read()
-        kept = whole[: whole.rfind(b"\n") + 1]  # a kill in the middle of a write leaves half a line, never more
-        if len(kept) < len(whole):
-            file.truncate(len(kept))
-        _sync_folder(path.parent)
+            what = "another apply or destroy is running"
+            raise ExternalError(str(path), what, "wait until it finishes") from None
         try:
-            return cls(path, file, _entries(kept.decode(), path))
+            file.seek(0)
+            content = file.read()
+            complete = _complete_lines(content)
+            journal = cls(path, file, key, verified_links(complete, key, path))
+            if len(complete) < len(content):
+                file.truncate(len(complete))
+            _sync_folder(path.parent)
         except InputError:
             file.close()
             raise
+        return journal
 
     @classmethod
-    def read(cls, path: Path) -> tuple[Entry, ...]:
-        """The entries of a journal, without holding it; none where there is no journal."""
+    def read(cls, path: Path, key: SigningKey) -> tuple[JournalEntry, ...]:
+        """Return the entries of a journal without locking it; none if there is no journal."""
         if not path.exists():
             return ()
-        whole = path.read_bytes()
-        return _entries(whole[: whole.rfind(b"\n") + 1].decode(), path)
+        return _entries(verified_links(_complete_lines(path.read_bytes()), key, path), key, path)
 
-    def append(self, entry: Entry) -> None:
-        """Writes one line and waits until the disk has it."""
-        line = json.dumps(plain(entry), ensure_ascii=False, separators=(",", ":")) + "\n"
+    def append(self, entry: JournalEntry) -> None:
+        """Write one line and wait until it is on disk."""
+        if not self.entries:
+            entry = replace(entry, journal=secrets.token_hex(16))
+        body = json.dumps(plain(entry), ensure_ascii=False, separators=(",", ":"))
+        line, link = chained_line(body, self._newest_mac, self._key)
         self._file.write(line.encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self.entries.append(entry)
+        self._newest_mac = link.mac
+        save_head(link.mac, self.entries[0].journal, self._key)
+
+    def records(self, step: str, resource: str) -> bool:
+        """Return whether an apply has created a resource, or may have."""
+        return any(
+            entry.event in ("intent", "made") and entry.step == step and entry.resource == resource
+            for entry in self.entries
+        )
 
     def state(self, step: str) -> StepState:
-        """Where a step stands."""
+        """Return the state of a step."""
         return states_of(self.entries).get(step, StepState())
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file and release the lock."""
         self._file.close()
 
 
-def states_of(entries: Iterable[Entry]) -> dict[str, StepState]:
-    """Where each step stands after the entries."""
+def states_of(entries: Iterable[JournalEntry]) -> dict[str, StepState]:
+    """Return the state of each step after the entries."""
     states: dict[str, StepState] = {}
     for entry in entries:
         if entry.step:
@@ -111,8 +147,7 @@ def states_of(entries: Iterable[Entry]) -> dict[str, StepState]:
     return states
 
 
-def _after(state: StepState, entry: Entry) -> StepState:
-    """The state after one entry."""
+def _after(state: StepState, entry: JournalEntry) -> StepState:
     match entry.event:
         case "intent":
             return replace(state, phase="intent", operation="")
@@ -125,44 +160,60 @@ def _after(state: StepState, entry: Entry) -> StepState:
         case "leaving":
             return replace(state, operation=entry.operation)
         case "failed" | "lost" | "removed":
-            return StepState(round=state.round + 1)
+            return StepState(attempt=state.attempt + 1)
         case _:
             return state
 
 
-def stand(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """The steps that stand by the journal, or may."""
+def live_steps(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
+    """Return the steps whose resources exist, or may exist."""
     return tuple(step for step, state in states_of(entries).items() if state.phase != "untouched")
 
 
-def check_none_stand(folder: Path) -> None:
-    """RefusedError where the folder's journal tells of something that stands: another rendering would orphan it."""
-    steps = stand(Journal.read(folder / JOURNAL_FILE))
+def check_nothing_deployed(folder: Path) -> None:
+    """Raise ExternalError if resources of the folder may exist: a new rendering orphans them."""
+    path = folder / JOURNAL_FILE
+    if not path.exists():
+        return
+    steps = live_steps(Journal.read(path, existing_key(str(path))))
     if steps:
-        what = f"{len(steps)} resources of an earlier rendering stand, such as that of {steps[0]}"
-        fix = "render into another folder, or destroy them first with `gpuyard provision DIR --destroy`"
-        raise RefusedError(str(folder / JOURNAL_FILE), what, fix)
+        what = f"{len(steps)} resources of an earlier rendering still exist, e.g. of {steps[0]}"
+        fix = "render into another folder, or run `gpuyard provision DIR --destroy` first"
+        raise ExternalError(str(folder / JOURNAL_FILE), what, fix)
 
 
 def request_id(deployment: str, step: str, verb: str, attempt: int) -> str:
-    """The id that makes a call idempotent: the same for every try of the same step in the same round."""
+    """Return the id that makes a call idempotent: the same for every retry of one attempt."""
     return str(uuid.uuid5(SPACE, f"{deployment} {step} {verb} {attempt}"))
 
 
-def _entries(text: str, path: Path) -> tuple[Entry, ...]:
-    """The entries of whole lines."""
+def _opened(path: Path) -> IO[bytes]:
+    # A link would let whoever can write to the folder choose another file to append to.
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return tuple(
-            load_json(line, Entry, f"{path}:{number}") for number, line in enumerate(text.splitlines(), start=1)
-        )
-    except InputError as error:
-        problem = error.problems[0]
-        fix = "restore the file; `gpuyard sweep` finds by label what it tells of"
-        raise InputError.one(problem.where, f"not a line of a journal: {problem.what}", fix) from None
+        return os.fdopen(os.open(path, flags, 0o600), "r+b")
+    except OSError as error:
+        what = f"cannot be opened: {error.strerror}"
+        raise ExternalError(str(path), what, "it must be a writable file, not a link") from None
+
+
+def _entries(links: tuple[ChainLink, ...], key: SigningKey, path: Path) -> tuple[JournalEntry, ...]:
+    entries = tuple(
+        load_json(link.body, JournalEntry, f"{path}:{number}")
+        for number, link in enumerate(links, start=1)
+    )
+    if entries:
+        check_head(links, entries[0].journal, key, path)
+    return entries
+
+
+def _complete_lines(content: bytes) -> bytes:
+    # A crash in the middle of a write leaves part of the last line, never more.
+    return content[: content.rfind(b"\n") + 1]
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes sure that the folder itself knows the file."""
+    # The directory entry of a new file needs its own fsync.
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Steps that are Kubernetes objects: kubectl applies, finds and deletes them."""
+"""Client for steps that are Kubernetes objects, through kubectl."""
 
 from __future__ import annotations
 
@@ -6,75 +6,80 @@ import json
 import shutil
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpuyard.document import Plain
-from gpuyard.provision.apply.calls import Found, Manifest
-from gpuyard.provision.apply.hand import FailedError
-from gpuyard.provision.apply.stamp import stamp_of
-
-__all__ = ["KubectlHand"]
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.apply.api_errors import RESUME
+from gpuyard.provision.apply.calls import ExistingResource, KubernetesObject
+from gpuyard.provision.apply.ownership_labels import object_labels
+from gpuyard.provision.apply.step_client import ApiError
 
 TIMEOUT_S = 600.0
-FIX = "see what `kubectl` says; then run it again: it goes on where it stopped"
+FIX = f"fix the error that kubectl reports, then {RESUME}"
+# What kubectl says if the cluster lacks the custom resource definition of an object.
+UNKNOWN_TYPE = ("no matches for kind", "the server doesn't have a resource type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KubectlHand:
-    """Works on manifests in a folder."""
+class KubectlClient:
+    """Applies, finds and deletes objects one at a time; no file is read after its checks."""
 
-    folder: Path
-
-    def gap(self, step: Manifest) -> str:
-        """What kubectl lacks to work on the step's cluster."""
+    def missing_prerequisite(self, step: KubernetesObject) -> str:
+        """Return what kubectl lacks to reach the step's cluster."""
         if shutil.which("kubectl") is None:
             return "kubectl is not installed"
-        known = _kubectl("", "config", "get-contexts", "-o", "name").stdout.split()
-        if step.context and step.context not in known:
-            return f"kubectl knows no context {step.context}"
-        return "" if known else "kubectl knows no cluster"
+        contexts = _kubectl("", "config", "get-contexts", "-o", "name").stdout.split()
+        if step.context and step.context not in contexts:
+            return f"kubectl has no context {step.context}"
+        return "" if contexts else "kubectl has no context"
 
-    def find(self, step: Manifest) -> Found | None:
-        """The objects of the file that stand; None where none does, or a kind of them is not known there."""
-        done = _kubectl(step.context, "get", "-f", str(self.folder / step.step), "--ignore-not-found", "-o", "json")
-        if done.returncode != 0:
-            if "no matches for kind" in done.stderr:
-                return None
-            raise FailedError("kubectl", _last(done.stderr), FIX)
-        if not done.stdout.strip():
+    def find(self, step: KubernetesObject) -> ExistingResource | None:
+        """Return the object if it exists, with its own labels."""
+        result = _on_object(step, "get", "--ignore-not-found", "--output=json")
+        if result.returncode != 0 and any(text in result.stderr for text in UNKNOWN_TYPE):
             return None
-        tree: Plain = json.loads(done.stdout)
-        items = tree.get("items", [tree]) if isinstance(tree, dict) else []
-        return Found(resource=step.step, stamp=stamp_of(tree)) if items else None
+        _check(result)
+        if not result.stdout.strip():
+            return None
+        tree: Plain = json.loads(result.stdout)
+        return ExistingResource(path=step.reference, labels=object_labels(tree))
 
-    def settle(self, step: Manifest) -> None:
-        """kubectl returns when the server has the objects: nothing can come later."""
+    def wait_for_inflight_calls(self, step: KubernetesObject) -> None:
+        """Do nothing: kubectl returns when the server has the object."""
 
-    def start(self, step: Manifest, request_id: str) -> str:  # noqa: ARG002
-        """Applies the file; doing so again changes nothing."""
-        done = _kubectl(step.context, "apply", "-f", str(self.folder / step.step))
-        if done.returncode != 0:
-            raise FailedError("kubectl", _last(done.stderr), FIX)
+    def start(self, step: KubernetesObject, request_id: str) -> str:  # noqa: ARG002
+        """Apply the object, which is idempotent."""
+        _check(_kubectl(step.context, "apply", "-f", "-", text=step.body))
         return ""
 
-    def finish(self, step: Manifest, operation: str) -> None:
-        """Nothing is left to wait for."""
+    def finish(self, step: KubernetesObject, operation: str) -> None:
+        """Do nothing: kubectl has already waited."""
 
-    def start_removal(self, step: Manifest, found: Found, request_id: str) -> str:  # noqa: ARG002
-        """Deletes the objects of the file, and waits until they are gone."""
-        path = str(self.folder / step.step)
-        done = _kubectl(step.context, "delete", "-f", path, "--ignore-not-found", "--wait=true")
-        if done.returncode != 0:
-            raise FailedError("kubectl", _last(done.stderr), FIX)
+    def start_deletion(
+        self,
+        step: KubernetesObject,
+        existing: ExistingResource,  # noqa: ARG002
+        request_id: str,  # noqa: ARG002
+    ) -> str:
+        """Delete the object and wait until it is gone."""
+        _check(_on_object(step, "delete", "--ignore-not-found", "--wait=true"))
         return ""
 
 
-def _kubectl(context: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs kubectl on a cluster."""
-    place = (f"--context={context}",) if context else ()
-    return subprocess.run(("kubectl", *place, *words), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+def _on_object(
+    step: KubernetesObject, verb: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    place = (f"--namespace={step.namespace}",) if step.namespace else ()
+    return _kubectl(step.context, verb, *place, *options, "--", step.type, step.name)
 
 
-def _last(text: str) -> str:
-    """The last line of what a program said."""
-    return (text.strip().splitlines() or ["it gave no reason"])[-1][:400]
+def _kubectl(context: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = ("kubectl", *((f"--context={context}",) if context else ()), *arguments)
+    return subprocess.run(
+        command, capture_output=True, input=text, text=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+def _check(result: subprocess.CompletedProcess[str]) -> None:
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or ["no reason given"]
+        raise ApiError("kubectl", lines[-1][:400], FIX)

@@ -1,25 +1,27 @@
-"""Sweep: what stands by its labels, whatever any journal says, and its removal."""
+"""Sweep: find leftover cloud resources by their labels, without a journal, and delete them."""
 
 from __future__ import annotations
 
 import datetime
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from gpuyard.document import Doc, Plain
-from gpuyard.errors import RefusedError
-from gpuyard.provision.apply.calls import Call, root_of
-from gpuyard.provision.apply.destroy import Removal
-from gpuyard.provision.apply.google import GoogleHand, pages
-from gpuyard.provision.apply.hand import FailedError
-from gpuyard.provision.apply.stamp import Stamp, stamp_of
+from gpuyard.document.field_types import Doc
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import ExternalError
+from gpuyard.provision.apply.api_errors import RESUME
+from gpuyard.provision.apply.calls import ApiCall
+from gpuyard.provision.apply.destroy import DeletionResult
+from gpuyard.provision.apply.google import GoogleClient, pages
+from gpuyard.provision.apply.ownership_labels import OwnershipLabels, ownership_labels
+from gpuyard.provision.apply.step_client import ApiError
+from gpuyard.provision.platforms.requests import api_root
 from gpuyard.provision.validate.google import google_methods
 
-__all__ = ["SOURCES", "Leftover", "Swept", "remove_leftovers", "sweep"]
-
-# Every list that can hold something of ours, in the order in which it can be removed: what is billed first.
+# Every list method that can show a resource of ours, in the order of deletion: users of a resource
+# before the resource, and what costs most first.
 SOURCES = (
     "aiplatform.projects.locations.customJobs.list",
     "aiplatform.projects.locations.endpoints.list",
@@ -49,112 +51,151 @@ SOURCES = (
     "compute.networks.list",
     "storage.buckets.list",
 )
-REGIONAL = ("aiplatform", "run", "compute.region")  # their lists take no wildcard for the region
+# Their lists do not accept a wildcard for the region.
+REGIONAL = ("aiplatform", "run", "compute.region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """Something that stands and carries our labels."""
+    """A resource with ownership labels."""
 
-    source: Annotated[str, Doc("the list that showed it")]
+    source: Annotated[str, Doc("list method that returned it")]
     resource: str
     name: str
     kind: str
     location: str
-    stamp: Stamp
-    is_expired: Annotated[bool, Doc("its label says that it should be gone")]
+    labels: OwnershipLabels
+    is_expired: Annotated[bool, Doc("its label expires-at is in the past")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """What was found, and the lists that could not be seen."""
+class SweepResult:
+    """Leftover resources, and the lists that could not be read."""
 
     leftovers: tuple[Leftover, ...]
-    unseen: Annotated[tuple[str, ...], Doc("list: why")]
+    unread: Annotated[tuple[str, ...], Doc("list methods that failed, with their error")]
 
 
-def sweep(hand: GoogleHand, project: str, regions: tuple[str, ...], now_s: float) -> Swept:
-    """Everything of a project that carries our labels; lists by region are seen in the named ones and where it is."""
-    found: list[Leftover] = []
-    unseen: list[str] = []
+def sweep(
+    client: GoogleClient, project: str, regions: tuple[str, ...], now_s: float
+) -> SweepResult:
+    """Find everything in a project that has ownership labels.
+
+    Regional lists are read in the given regions and in those where something else was found.
+    """
+    leftovers: list[Leftover] = []
+    unread: list[str] = []
     for source in sorted(SOURCES, key=lambda name: name.startswith(REGIONAL)):
-        known = {re.sub(r"-[a-z]$", "", item.location) for item in found} - {"global"}
-        places = sorted({*regions, *known}) if source.startswith(REGIONAL) else ("-",)
-        for place in places:
+        used = {re.sub(r"-[a-z]$", "", item.location) for item in leftovers} - {"global"}
+        locations = sorted({*regions, *used}) if source.startswith(REGIONAL) else ("-",)
+        for location in locations:
             try:
-                found += _seen(hand, source, project, place, now_s)
-            except FailedError as failure:
-                unseen.append(f"{source}: {failure}")
-    return Swept(leftovers=tuple(sorted(found, key=lambda item: SOURCES.index(item.source))), unseen=tuple(unseen))
+                leftovers += _list(client, source, project, location, now_s)
+            except ApiError as error:
+                unread.append(f"{source}: {error}")
+    return SweepResult(
+        leftovers=tuple(sorted(leftovers, key=lambda item: SOURCES.index(item.source))),
+        unread=tuple(unread),
+    )
 
 
-def _seen(hand: GoogleHand, source: str, project: str, place: str, now_s: float) -> tuple[Leftover, ...]:
-    """What one list shows of ours."""
+def _list(
+    client: GoogleClient, source: str, project: str, location: str, now_s: float
+) -> tuple[Leftover, ...]:
     api, method = google_methods()[source]
-    values = {"project": project, "projectsId": project, "locationsId": place, "region": place}
+    values = {
+        "project": project,
+        "projectsId": project,
+        "locationsId": location,
+        "region": location,
+    }
     query = (("project", project),) if api.startswith("storage") else ()
-    rows = pages(hand, root_of(api, place), method.path.format_map(values), query)
+    rows = pages(client, api_root(api, location), method.path.format_map(values), query)
     return tuple(_leftovers(source, rows, method.path.split("/")[0], now_s))
 
 
-def _leftovers(source: str, rows: Iterable[dict[str, Plain]], version: str, now_s: float) -> Iterator[Leftover]:
-    """The rows that carry our labels."""
+def _leftovers(
+    source: str, rows: Iterable[dict[str, Plain]], version: str, now_s: float
+) -> Iterator[Leftover]:
     now = datetime.datetime.fromtimestamp(now_s, tz=datetime.UTC).strftime("%Y-%m-%dt%H%Mz")
     for row in rows:
-        stamp = stamp_of(row)
-        if stamp is None:
+        labels = ownership_labels(row)
+        if labels is None:
             continue
         resource = _path(source, row, version)
-        place = re.search(r"/(?:zones|regions|locations)/([^/]+)", resource)
+        location = re.search(r"/(?:zones|regions|locations)/([^/]+)", resource)
         yield Leftover(
             source=source,
             resource=resource,
             name=str(row.get("displayName") or row["name"]).rsplit("/", 1)[-1],
             kind=source.rsplit(".", 2)[1],
-            location=place.group(1) if place else str(row.get("location", "global")).lower(),
-            stamp=stamp,
-            is_expired=bool(stamp.expires) and stamp.expires < now,
+            location=location[1] if location else str(row.get("location", "global")).lower(),
+            labels=labels,
+            is_expired=bool(labels.expires) and labels.expires < now,
         )
 
 
 def _path(source: str, row: dict[str, Plain], version: str) -> str:
-    """The path of a row's resource."""
     link = re.search(r"(compute/v1/projects/.*|v1/projects/.*)", str(row.get("selfLink", "")))
     if link:
-        return link.group(1)
-    return f"storage/v1/b/{row['name']}" if source.startswith("storage") else f"{version}/{row['name']}"
+        return link[1]
+    return (
+        f"storage/v1/b/{row['name']}"
+        if source.startswith("storage")
+        else f"{version}/{row['name']}"
+    )
 
 
-def remove_leftovers(
-    hand: GoogleHand, leftovers: Iterable[Leftover], tell: Callable[[str], None]
-) -> tuple[Removal, ...]:
-    """Removes what was found, each seen to be gone."""
-    return tuple(_removed(hand, leftover, tell) for leftover in leftovers)
+def delete_leftovers(
+    client: GoogleClient, leftovers: Iterable[Leftover], on_progress: Callable[[str], None]
+) -> tuple[DeletionResult, ...]:
+    """Delete leftover resources and verify each deletion."""
+    results: list[DeletionResult] = []
+    for leftover in leftovers:
+        result = _delete(client, leftover)
+        results.append(result)
+        on_progress(f"{result.what}: {result.outcome}")
+    return tuple(results)
 
 
-def _removed(hand: GoogleHand, leftover: Leftover, tell: Callable[[str], None]) -> Removal:
-    """Removes one."""
+def _delete(client: GoogleClient, leftover: Leftover) -> DeletionResult:
     call = _call(leftover)
-    what = f"{leftover.kind} {leftover.name}"
+    result = DeletionResult(
+        step=leftover.resource, what=f"{leftover.kind} {leftover.name}", outcome="deleted"
+    )
     try:
-        found = hand.find(call)
-        if found is None or found.stamp is None or found.stamp.plan_hash != leftover.stamp.plan_hash:
-            return Removal(step=leftover.resource, what=what, end="was not there")
-        hand.finish(call, hand.start_removal(call, found, ""))
-        end = "failed" if hand.find(call) else "removed"
-        tell(f"{what}: {end}")
-        return Removal(step=leftover.resource, what=what, end="removed" if end == "removed" else "failed")
-    except FailedError as failure:
-        return Removal(step=leftover.resource, what=what, end="failed", why=str(failure), fix=failure.fix)
-    except RefusedError as error:
-        return Removal(step=leftover.resource, what=what, end="failed", why=error.problem.what, fix=error.problem.fix)
+        existing = client.find(call)
+        if existing is None:
+            return replace(result, outcome="did not exist")
+        if existing.labels != leftover.labels:
+            return replace(result, outcome="retained", why="its labels have changed")
+        client.finish(call, client.start_deletion(call, existing, ""))
+        if client.find(call) is None:
+            return result
+        why = f"{leftover.resource} still exists after deletion"
+        return replace(result, outcome="failed", why=why, fix=RESUME)
+    except ApiError as error:
+        return replace(result, outcome="failed", why=str(error), fix=error.fix)
+    except ExternalError as error:
+        problem = error.problem
+        return replace(result, outcome="failed", why=problem.what, fix=problem.fix)
 
 
-def _call(leftover: Leftover) -> Call:
-    """The step that would have made it, as far as its removal needs it."""
+def _call(leftover: Leftover) -> ApiCall:
+    # The call that would have created it, as far as its deletion needs it.
     api, _ = google_methods()[leftover.source]
-    return Call(
-        step=leftover.resource, method=leftover.source, api=api, http="", path=leftover.resource, query=(), body="",
-        root=root_of(api, leftover.location), takes_request_id=False, identity="named", resource=leftover.resource,
-        name=leftover.name, stamp=leftover.stamp,
-    )  # fmt: skip
+    return ApiCall(
+        step=leftover.resource,
+        method=leftover.source,
+        api=api,
+        http="",
+        path=leftover.resource,
+        query=(),
+        body="",
+        root=api_root(api, leftover.location),
+        takes_request_id=False,
+        identity="named",
+        resource=leftover.resource,
+        name=leftover.name,
+        labels=leftover.labels,
+    )

@@ -1,4 +1,4 @@
-"""Facts that only a deployment needs: NICs and networks of a machine type, plugin releases, version floors."""
+"""Deployment facts: NICs and networks per machine type, plugin releases, minimum versions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Source
-from gpuyard.document import Doc, Keys, decode, read_file
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
 from gpuyard.units import BYTES
-
-__all__ = ["CloudRunFloor", "Fabric", "Facts", "Feature", "Release", "Technology", "gke_version", "read_facts"]
 
 PATH = Path(__file__).parent / "data" / "fabrics.toml"
 Technology = Literal["tcpx", "tcpxo", "roce"]
-LABELS: dict[str, str] = {"tcpx": "GPUDirect-TCPX", "tcpxo": "GPUDirect-TCPXO", "roce": "GPUDirect RDMA"}
+LABELS: dict[str, str] = {
+    "tcpx": "GPUDirect-TCPX",
+    "tcpxo": "GPUDirect-TCPXO",
+    "roce": "GPUDirect RDMA",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
-    """The GPU fabric of a machine type, as an artefact has to ask for it."""
+class MachineFabric:
+    """The GPU fabric of a machine type, as deployment files must request it."""
 
     name: str
     technology: Technology
@@ -30,23 +34,28 @@ class Fabric:
     data_nic_count: int
     data_nic_type: Literal["GVNIC", "MRDMA"]
     architecture: Literal["amd64", "arm64"]
-    gke_versions: Annotated[tuple[str, ...], Doc("the least patch of each minor; a later minor is new enough")]
+    gke_versions: Annotated[
+        tuple[str, ...], Doc("minimum patch of each minor version; later minors work")
+    ]
     source: tuple[str, ...]
-    network_profile: Annotated[str, Doc("of the VPC of the data NICs, after ZONE-")] = ""
+    network_profile: Annotated[str, Doc("network profile of the data VPC, after ZONE-")] = ""
     mtu_bytes: Annotated[int | None, BYTES] = None
     domain_node_count: Annotated[int | None, Doc("nodes of one NVLink domain")] = None
-    hyperdisk_only: Annotated[bool, Doc("it does not boot from a persistent disk")] = False
-    needs_claims: Annotated[bool, Doc("its NICs reach a pod by resource claims alone")] = False
+    hyperdisk_only: Annotated[bool, Doc("cannot boot from a persistent disk")] = False
+    needs_claims: Annotated[bool, Doc("pods get its NICs only by resource claims")] = False
+    image: Annotated[
+        str, Doc("image of virtual machines whose kernel its modules are known to build on")
+    ] = ""
 
     @property
     def label(self) -> str:
-        """The fabric's name as people know it."""
+        """The fabric's product name."""
         return LABELS[self.technology]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Versions of the NCCL plugin and of its daemon that belong together."""
+    """A release: matching versions of the NCCL plugin and its receive daemon."""
 
     name: str
     technology: Technology
@@ -55,11 +64,14 @@ class Release:
     date: datetime.date
     source: tuple[str, ...]
     nccl: str = ""
+    hosts_only: Annotated[
+        bool, Doc("of virtual machines; the installer of GKE nodes has an older plugin")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudRunFloor:
-    """The least host that Cloud Run gives with a GPU."""
+    """The minimum CPU and memory of a Cloud Run instance with a GPU."""
 
     name: str
     min_cpu_count: int
@@ -69,7 +81,7 @@ class CloudRunFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """The GKE version from which a feature works."""
+    """The minimum GKE version of a feature."""
 
     name: str
     gke_version: str
@@ -78,30 +90,30 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All of them."""
+    """All deployment facts."""
 
     sources: tuple[Source, ...]
-    fabrics: tuple[Fabric, ...]
+    fabrics: tuple[MachineFabric, ...]
     releases: tuple[Release, ...]
     cloud_run: tuple[CloudRunFloor, ...]
     features: tuple[Feature, ...]
 
-    def fabric(self, machine: str) -> Fabric | None:
-        """The fabric of a machine type, or None where it has no fabric of its own."""
+    def fabric(self, machine: str) -> MachineFabric | None:
+        """Return the GPU fabric of a machine type, or None if it has none."""
         return next((fabric for fabric in self.fabrics if fabric.name == machine), None)
 
     def feature(self, name: str) -> Feature:
-        """A feature's row."""
+        """Return the row of a feature."""
         return next(feature for feature in self.features if feature.name == name)
 
 
 @functools.cache
 def read_facts() -> Facts:
-    """The facts that are shipped."""
+    """Return the facts shipped with gpuyard."""
     return decode(read_file(PATH).root, Facts, Keys.SUFFIXED)
 
 
 def gke_version(text: str) -> tuple[int, ...] | None:
-    """A GKE version as numbers that compare: 1.32.2-gke.1475000; a bare 1.32 gives what it says."""
-    found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?\.?", text)
-    return tuple(int(part) for part in found.groups() if part is not None) if found else None
+    """Parse a GKE version such as 1.32.2-gke.1475000 or 1.32; None if it is not one."""
+    match = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?\.?", text)
+    return tuple(int(number) for number in match.groups() if number is not None) if match else None

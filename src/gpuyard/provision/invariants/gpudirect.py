@@ -1,4 +1,4 @@
-"""Does a pod reach the GPU fabric of its machine, and what is missing if it does not."""
+"""GPUDirect reachability: whether a pod can use the GPU fabric of its machine."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.invariants.needs import NEEDS
-from gpuyard.provision.invariants.pods import Pod
-
-__all__ = ["Reach", "fabric_is_reached", "reaches"]
+from gpuyard.errors import Finding
+from gpuyard.provision.invariants.fabric_requirements import REQUIREMENTS
+from gpuyard.provision.invariants.facts import MachineFabric
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.pods import INTERFACES, PodTemplate
+from gpuyard.provision.invariants.sources import ACCELERATORS, PODS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """Whether a pod gets its fabric: `unsure` where only what lint cannot see would tell."""
+class FabricAccess:
+    """Whether a pod reaches its fabric; `unsure` if that depends on what lint cannot see."""
 
     where: str
     workload: str
@@ -26,51 +27,52 @@ class Reach:
     missing: tuple[str, ...]
 
 
-def _is_asked(pod: Pod) -> bool:
-    """Pods of several nodes, and pods that show any trace of wanting the fabric."""
-    if pod.fabric is None or not pod.workers:
-        return False
-    return pod.replica_count > 1 or _has_traces(pod)
-
-
-def _has_traces(pod: Pod) -> bool:
-    """Anything that shows the wish for the fabric."""
-    annotated = pod.annotations["networking.gke.io/interfaces"].is_set
-    return annotated or pod.daemon is not None or bool(pod.claims) or "/usr/local/gib" in pod.mounts
-
-
-def reaches(bundle: Bundle) -> Iterator[Reach]:
-    """For each pod that wants a fabric, whether it gets it."""
-    for pod in bundle.pods:
-        if not _is_asked(pod):
-            continue
-        assert pod.fabric is not None
-        needs = NEEDS[pod.fabric.technology]
-        missing = [need for need in needs if not need.is_met(pod)]
-        hard = any(need.is_hard for need in missing)
-        yield Reach(
+def fabric_access(bundle: LintBundle) -> Iterator[FabricAccess]:
+    """Yield for each pod that uses a fabric whether it reaches it."""
+    for pod, fabric in _fabric_pods(bundle):
+        requirements = REQUIREMENTS[fabric.technology]
+        missing = [requirement for requirement in requirements if not requirement.is_met(pod)]
+        is_blocked = any(requirement.is_hard for requirement in missing)
+        yield FabricAccess(
             where=pod.template.where,
-            workload=f"{pod.owner.type.rsplit(' ', 1)[1]} {pod.owner.name}".strip(),
+            workload=f"{pod.owner.kind_name} {pod.owner.name}".strip(),
             machine=pod.machine.name if pod.machine else "",
-            fabric=pod.fabric.label,
-            verdict="no" if hard else "unsure" if missing else "yes",
-            met=tuple(need.name for need in needs if need not in missing),
-            missing=tuple(need.name for need in missing),
+            fabric=fabric.label,
+            verdict="no" if is_blocked else "unsure" if missing else "yes",
+            met=tuple(row.name for row in requirements if row not in missing),
+            missing=tuple(row.name for row in missing),
         )
 
 
-def fabric_is_reached(bundle: Bundle) -> Iterator[Hit]:
-    """A pod of several nodes on a machine with a GPU fabric has all that it takes to use it."""
+def _fabric_pods(bundle: LintBundle) -> Iterator[tuple[PodTemplate, MachineFabric]]:
     for pod in bundle.pods:
-        if not _is_asked(pod):
+        if pod.fabric and pod.workers and (pod.replica_count > 1 or _requests_fabric(pod)):
+            yield pod, pod.fabric
+
+
+def _requests_fabric(pod: PodTemplate) -> bool:
+    has_interfaces = pod.annotations[INTERFACES].is_set
+    has_gib = "/usr/local/gib" in pod.mounts
+    return has_interfaces or pod.daemon is not None or bool(pod.claims) or has_gib
+
+
+@invariant("fabric-reached", applies_to=PODS, source=ACCELERATORS)
+def pod_reaches_fabric(bundle: LintBundle) -> Iterator[Finding]:
+    """Multi-node pods meet every requirement of TCPX, TCPXO or RDMA."""
+    for pod, fabric in _fabric_pods(bundle):
+        requirements = REQUIREMENTS[fabric.technology]
+        if not _requests_fabric(pod):
+            yield pod.template.warning(
+                f"runs on several {fabric.name} nodes without {fabric.label}: "
+                "NCCL uses TCP sockets",
+                f"see `gpuyard lint --json` for the {len(requirements)} requirements, "
+                "or use one node",
+            )
             continue
-        assert pod.fabric is not None
-        if not _has_traces(pod):
-            what = f"several nodes of {pod.fabric.name} and nothing of {pod.fabric.label}: NCCL runs over TCP sockets"
-            fix = f"see `gpuyard lint --json` for the {len(NEEDS[pod.fabric.technology])} needs, or use one node"
-            yield Hit(view=pod.template, what=what, fix=fix, severity="warning")
-            continue
-        for need in NEEDS[pod.fabric.technology]:
-            if not need.is_met(pod):
-                what = f"{pod.fabric.label} lacks {need.name}"
-                yield Hit(view=pod.template, what=what, fix=need.fix, severity="error" if need.is_hard else "warning")
+        for requirement in requirements:
+            if not requirement.is_met(pod):
+                yield pod.template.finding(
+                    f"{fabric.label} lacks {requirement.name}",
+                    requirement.fix,
+                    severity="error" if requirement.is_hard else "warning",
+                )

@@ -1,90 +1,133 @@
-"""Rules of how long machines run, and that something ends them."""
+"""Invariants of run durations and TTLs: what is billed must end without gpuyard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.part import View, duration_s
+from gpuyard.errors import Finding
+from gpuyard.provision.artefact_document import ArtefactDocument, ValueView, duration_s
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.sources import MACHINES, SAFETY
+from gpuyard.units import MINUTE_S, WEEK_S
 
-__all__ = ["ends_by_itself", "gpu_host_terminates", "run_is_short_enough"]
-
-MINUTE_S, DAY_S = 60, 86_400
-SHORTEST_S, LONGEST_S = 10 * MINUTE_S, 7 * DAY_S
-
-
-def run_is_short_enough(bundle: Bundle) -> Iterator[Hit]:
-    """Flex-start runs for ten minutes to seven days."""
-    for request in bundle.of("InstanceGroupManagerResizeRequest"):
-        view = request["requestedRunDuration"]
-        yield from _within(view, duration_s(view), "a resize request")
-        if not request["resizeBy"].is_set and not request["instances"].is_set:
-            yield Hit(view=request, what="the resize request asks for no machines", fix="add resizeBy")
-    for capacity in bundle.capacities:
-        if {"flex-start", "queued"} & set(capacity.offers):
-            yield from _within(capacity.view, capacity.max_run_s, "flex-start")
-    for pod in bundle.pods:
-        view = pod.owner.root.at("metadata", "annotations", "provreq.kueue.x-k8s.io/maxRunDurationSeconds")
-        yield from _within(view, view.number, "queued provisioning")
-
-
-def _within(view: View, seconds: float | None, what: str) -> Iterator[Hit]:
-    """Ten minutes to seven days."""
-    if seconds is not None and not SHORTEST_S <= seconds <= LONGEST_S:
-        text = f"{what} runs for 10 minutes to 7 days, not for {seconds:g} s"
-        yield Hit(view=view, what=text, fix=f"write {SHORTEST_S} to {LONGEST_S} seconds")
-
-
-def ends_by_itself(bundle: Bundle) -> Iterator[Hit]:
-    """Everything that is billed has an end that the server keeps, also when our process dies."""
-    for capacity in bundle.capacities:
-        if capacity.has_end or (capacity.machine and not _is_accelerated(bundle, capacity.machine)):
-            continue
-        yield Hit(view=capacity.view, what="billed until somebody ends it", fix=END[capacity.kind], severity="warning")
-    for reservation in bundle.of("Reservation"):
-        if not (reservation["deleteAfterDuration"].is_set or reservation["deleteAtTime"].is_set):
-            what = "a reservation is billed until it is deleted, used or not"
-            yield Hit(view=reservation, what=what, fix="add deleteAfterDuration or deleteAtTime", severity="warning")
-    seen: set[int] = set()
-    for pod in bundle.pods:
-        if pod.is_batch and pod.gpu_count and id(pod.owner) not in seen:
-            seen.add(id(pod.owner))
-            yield from _job_end(pod.owner.root, pod.spec)
-
-
-END = {
+MIN_RUN_S = 10 * MINUTE_S
+MAX_RUN_S = WEEK_S
+QUEUED_RUN_DURATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
+JOB_POD = ("spec", "jobTemplate", "spec", "template")
+TTL_FIXES = {
     "instance": 'add scheduling.maxRunDuration and "instanceTerminationAction": "DELETE"',
-    "node-pool": "add config.maxRunDuration, or autoscaling with a least size of 0",
+    "node-pool": "add config.maxRunDuration, or autoscaling with a minimum of 0",
     "worker-pool": "add jobSpec.scheduling.timeout (the default is 7 days)",
     "endpoint": "add maxReplicaCount",
     "tpu": "add queueingPolicy.validUntilDuration",
 }
 
 
-def _job_end(root: View, pod: View) -> Iterator[Hit]:
-    """A job has a deadline, or is cleaned up when it ends."""
-    spec = root["spec"]
-    job = spec.at("replicatedJobs").items[0].at("template", "spec") if spec["replicatedJobs"].items else spec
-    places = (spec, job, pod)
-    if root["kind"].text == "Pod" or any(place["activeDeadlineSeconds"].is_set for place in places):
-        return
-    if not any(place["ttlSecondsAfterFinished"].is_set for place in places):
-        fix = "add activeDeadlineSeconds or ttlSecondsAfterFinished"
-        yield Hit(view=spec, what="a GPU job that hangs is never ended", fix=fix, severity="warning")
+@invariant(
+    "run-length",
+    applies_to="ResizeRequest, flex-start, queued jobs",
+    source="Dynamic Workload Scheduler docs",
+)
+def run_duration_is_in_range(bundle: LintBundle) -> Iterator[Finding]:
+    """Run durations are between ten minutes and seven days."""
+    for request in bundle.of_kind("InstanceGroupManagerResizeRequest"):
+        view = request["requestedRunDuration"]
+        yield from _in_range(view, duration_s(view), "resize request")
+        if not request["resizeBy"].is_set and not request["instances"].is_set:
+            yield request.error("the resize request requests no machines", "add resizeBy")
+    for capacity in bundle.capacities:
+        if {"flex-start", "queued"} & set(capacity.consumption):
+            yield from _in_range(capacity.view, capacity.max_run_s, "flex-start")
+    for pod in bundle.pods:
+        view = pod.owner.root.at("metadata", "annotations", QUEUED_RUN_DURATION)
+        yield from _in_range(view, view.number, "queued provisioning")
 
 
-def gpu_host_terminates(bundle: Bundle) -> Iterator[Hit]:
-    """Instances with accelerators cannot be moved while they run."""
+def _in_range(view: ValueView, seconds: float | None, subject: str) -> Iterator[Finding]:
+    if seconds is not None and not MIN_RUN_S <= seconds <= MAX_RUN_S:
+        yield view.error(
+            f"{subject}: run duration is {seconds:g} s, not between 10 minutes and 7 days",
+            f"write {MIN_RUN_S} to {MAX_RUN_S} seconds",
+        )
+
+
+@invariant("has-an-end", applies_to=f"{MACHINES}; Reservation; GPU jobs", source=SAFETY)
+def billed_resource_has_ttl(bundle: LintBundle) -> Iterator[Finding]:
+    """What is billed has a TTL that the provider enforces."""
+    for capacity in bundle.capacities:
+        if capacity.has_ttl or (capacity.machine and not _is_accelerated(bundle, capacity.machine)):
+            continue
+        what = "no TTL is set: billed until somebody deletes it"
+        yield capacity.view.warning(what, TTL_FIXES[capacity.kind])
+    for reservation in bundle.of_kind("Reservation"):
+        if not (reservation["deleteAfterDuration"].is_set or reservation["deleteAtTime"].is_set):
+            yield reservation.warning(
+                "a reservation is billed until it is deleted, used or not",
+                "add deleteAfterDuration or deleteAtTime",
+            )
+    checked: set[int] = set()
+    for pod in bundle.pods:
+        if pod.is_batch and pod.gpu_count and id(pod.owner) not in checked:
+            checked.add(id(pod.owner))
+            yield from _job_deadline(pod.owner, pod.spec)
+
+
+def _job_deadline(owner: ArtefactDocument, pod_spec: ValueView) -> Iterator[Finding]:
+    spec = owner.root["spec"]
+    replicated = spec["replicatedJobs"].items
+    job_spec = replicated[0].at("template", "spec") if replicated else spec
+    keys = ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
+    is_limited = any(view[key].is_set for view in (spec, job_spec, pod_spec) for key in keys)
+    if owner.root["kind"].text != "Pod" and not is_limited:
+        yield spec.warning("a GPU job that hangs is never stopped", f"add {' or '.join(keys)}")
+
+
+@invariant(
+    "service-end", applies_to="Deployment, LeaderWorkerSet with their NodePool", source=SAFETY
+)
+def service_ends_before_its_nodes(bundle: LintBundle) -> Iterator[Finding]:
+    """A service whose nodes have a run duration is deleted by a CronJob or Job when it expires."""
+    pools = [pool for pool in bundle.of_kind("NodePool") if _has_run_duration(pool)]
+    ended = [
+        container["args"].texts
+        for job in bundle.of_kind("CronJob")
+        for container in job.at(
+            "spec", "jobTemplate", "spec", "template", "spec", "containers"
+        ).items
+        if "delete" in container["args"].texts
+    ]
+    for service in bundle.of_kind("Deployment", "LeaderWorkerSet"):
+        name = service.at("metadata", "name").text
+        is_ended = any(text.endswith(f"/{name}") for texts in ended for text in texts)
+        if pools and not is_ended:
+            yield service.warning(
+                f"{name} does not end: the autoscaler replaces every node that reaches its "
+                "maxRunDuration, so the cost has no maximum",
+                "add a CronJob that deletes the service, or remove maxRunDuration",
+            )
+
+
+def _has_run_duration(pool: ValueView) -> bool:
+    is_flex = pool.at("config", "flexStart").is_true
+    return pool.at("config", "maxRunDuration").is_set and not is_flex
+
+
+@invariant(
+    "host-maintenance",
+    applies_to="Instance, InstanceTemplate",
+    source="Compute Engine: GPU host maintenance",
+)
+def accelerator_host_terminates(bundle: LintBundle) -> Iterator[Finding]:
+    """Machines with accelerators set onHostMaintenance to TERMINATE."""
     for capacity in bundle.capacities:
         if capacity.kind != "instance" or not _is_accelerated(bundle, capacity.machine):
             continue
         view = capacity.view.at("scheduling", "onHostMaintenance")
         if view.text != "TERMINATE":
-            what = f"{capacity.machine} cannot migrate live"
-            yield Hit(view=view, what=what, fix='set "onHostMaintenance": "TERMINATE"')
+            what = f"{capacity.machine} cannot live-migrate"
+            yield view.error(what, 'set "onHostMaintenance": "TERMINATE"')
 
 
-def _is_accelerated(bundle: Bundle, name: str) -> bool:
-    """A machine type with accelerators."""
+def _is_accelerated(bundle: LintBundle, name: str) -> bool:
     machine = bundle.machine(name)
     return machine is not None and machine.is_accelerated

@@ -1,225 +1,271 @@
-"""Rules of machine types: GPUs, names of accelerators, GKE versions, boot disks, and the racks of A4X."""
+"""Invariants of machine types: accelerators, GKE versions, boot disks, node images, A4X racks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from gpuyard.catalog import Machine
-from gpuyard.errors import nearest, one_of
-from gpuyard.provision.invariants.bundle import Bundle, Hit
+from gpuyard.catalog.machines import Machine
+from gpuyard.errors import Finding, choices_text, closest_match
+from gpuyard.provision.artefact_document import ValueView
 from gpuyard.provision.invariants.facts import gke_version
-from gpuyard.provision.invariants.pods import ACCELERATOR, MACHINE_TYPE, Pod
-from gpuyard.provision.invariants.workstations import is_workstation_form
-from gpuyard.provision.part import View
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.pods import ACCELERATOR, MACHINE_TYPE, PodTemplate
+from gpuyard.provision.invariants.sources import CATALOG, GKE, MACHINES, PODS, TOOLKIT
+from gpuyard.provision.invariants.workstations import is_workstation_type
 from gpuyard.provision.validate.schema import is_placeholder_name
 
-__all__ = [
-    "a4x_is_a_rack_of_arm",
-    "boot_disk_fits",
-    "gke_is_new_enough",
-    "gpus_agree_with_the_machine",
-    "machine_type_exists",
-    "pods_ask_for_gpus_that_exist",
-    "rdma_nodes_run_cos",
-]
 
-
-def gpus_agree_with_the_machine(bundle: Bundle) -> Iterator[Hit]:
-    """Accelerator type and number are those of the machine type."""
-    for pool in bundle.of("NodePool"):
+@invariant(
+    "gpus-agree",
+    applies_to="NodePool, Instance, CustomJob, DeployModelRequest",
+    source=CATALOG,
+)
+def accelerators_match_machine(bundle: LintBundle) -> Iterator[Finding]:
+    """Accelerator type and count are those of the machine type."""
+    for pool in bundle.of_kind("NodePool"):
         config = pool["config"]
-        machine = bundle.machine(config["machineType"].text)
-        for row in config["accelerators"].items if machine else ():
+        if machine := bundle.machine(config["machineType"].text):
+            yield from _pool_accelerators(config, machine)
+    for properties in bundle.of_kind("InstanceProperties"):
+        machine = bundle.machine(properties["machineType"].last_segment)
+        for row in properties["guestAccelerators"].items if machine else ():
             assert machine is not None
-            if row["gpuPartitionSize"].is_set or row["gpuSharingConfig"].is_set:
-                continue
-            yield from _agree(machine, row["acceleratorType"], row["acceleratorCount"], machine.api_name)
-        if machine and _is_gpu(machine) and not config["accelerators"].items:
-            what = f"{machine.name} without accelerators: GKE then installs no driver"
-            fix = f"add {machine.api_name} × {machine.chip_count:g}"
-            yield Hit(view=config, what=what, fix=fix, severity="warning")
-    for view in bundle.of("InstanceProperties"):
-        machine = bundle.machine(view["machineType"].text.rsplit("/", 1)[-1])
-        for row in view["guestAccelerators"].items if machine else ():
-            assert machine is not None
-            kind = row["acceleratorType"]  # the workstation form has a rule of its own
-            wanted = kind.text.rsplit("/", 1)[-1] if is_workstation_form(kind) else machine.api_name
-            yield from _agree(machine, kind, row["acceleratorCount"], wanted)
-    for spec in _vertex_specs(bundle):
+            kind = row["acceleratorType"]
+            # Workstation accelerators have their own invariant.
+            expected = kind.last_segment if is_workstation_type(kind) else machine.api_name
+            yield from _accelerator_type(machine, kind, expected)
+            yield from _accelerator_count(machine, row["acceleratorCount"])
+    for spec in _vertex_machine_specs(bundle):
         machine = bundle.machine(spec["machineType"].text)
-        if machine is None or not _is_gpu(machine):
+        if machine and _has_gpus(machine):
+            yield from _vertex_accelerators(spec, machine)
+
+
+def _pool_accelerators(config: ValueView, machine: Machine) -> Iterator[Finding]:
+    for row in config["accelerators"].items:
+        if row["gpuPartitionSize"].is_set or row["gpuSharingConfig"].is_set:
             continue
-        name = machine.platforms.vertex_ai
-        if name is None:
-            what = f"Vertex AI has no accelerator type for {machine.name}"
-            yield Hit(view=spec["machineType"], what=what, fix="use a machine type that it offers")
-        elif not spec["acceleratorType"].is_set:
-            fix = f"add {name} × {machine.chip_count:g}"
-            yield Hit(view=spec, what=f"{machine.name} needs its acceleratorType", fix=fix)
-        else:
-            hits = tuple(_agree(machine, spec["acceleratorType"], spec["acceleratorCount"], name))
-            yield from (hit for hit in hits if not _shares_the_machine(spec, hit.view, machine))
+        yield from _accelerator_type(machine, row["acceleratorType"], machine.api_name)
+        yield from _accelerator_count(machine, row["acceleratorCount"])
+    if _has_gpus(machine) and not config["accelerators"].items:
+        yield config.warning(
+            f"{machine.name} without accelerators: GKE installs no driver",
+            f"add {machine.api_name} × {machine.chip_count:g}",
+        )
 
 
-def _vertex_specs(bundle: Bundle) -> Iterator[View]:
-    """The machine specs of Vertex AI."""
-    for job in bundle.of("CustomJob"):
+def _vertex_machine_specs(bundle: LintBundle) -> Iterator[ValueView]:
+    for job in bundle.of_kind("CustomJob"):
         yield from (pool["machineSpec"] for pool in job.at("jobSpec", "workerPoolSpecs").items)
-    for request in bundle.of("DeployModelRequest"):
+    for request in bundle.of_kind("DeployModelRequest"):
         yield request.at("deployedModel", "dedicatedResources", "machineSpec")
 
 
-def _shares_the_machine(spec: View, count: View, machine: Machine) -> bool:
-    """Replicas of an endpoint may each take some GPUs of a machine: Vertex AI puts several on it."""
-    some = (
-        count.path.endswith("acceleratorCount") and count.number is not None and 1 <= count.number <= machine.chip_count
-    )
-    return some and spec.path.startswith("deployedModel")
+def _vertex_accelerators(spec: ValueView, machine: Machine) -> Iterator[Finding]:
+    name = machine.platforms.vertex_ai
+    if name is None:
+        yield spec["machineType"].error(
+            f"Vertex AI has no accelerator type for {machine.name}",
+            "use a machine type that Vertex AI offers",
+        )
+        return
+    if not spec["acceleratorType"].is_set:
+        yield spec.error(
+            f"{machine.name} needs acceleratorType", f"add {name} × {machine.chip_count:g}"
+        )
+        return
+    yield from _accelerator_type(machine, spec["acceleratorType"], name)
+    # Vertex AI places several replicas of an endpoint on one machine, each with some of its GPUs.
+    count = spec["acceleratorCount"].number
+    is_endpoint = spec.path.startswith("deployedModel")
+    if not (is_endpoint and count is not None and 1 <= count <= machine.chip_count):
+        yield from _accelerator_count(machine, spec["acceleratorCount"])
 
 
-def _is_gpu(machine: Machine) -> bool:
-    """A machine with whole GPUs."""
+def _has_gpus(machine: Machine) -> bool:
     return machine.chip_count >= 1 and machine.api_name.startswith("nvidia")
 
 
-def _agree(machine: Machine, kind: View, count: View, name: str) -> Iterator[Hit]:
-    """Type and number as the machine has them."""
-    given = kind.text.rsplit("/", 1)[-1]
-    if not _is_gpu(machine):
-        if not machine.name.startswith("n1-") and not machine.is_accelerated:
-            yield Hit(view=kind, what=f"{machine.name} takes no accelerator", fix="use an accelerator machine type")
-        return
-    if given != name:
-        yield Hit(view=kind, what=f"{machine.name} has {name}, not {given}", fix=f"write {name}")
-    if count.number != machine.chip_count:
-        what = f"{machine.name} has {machine.chip_count:g} GPUs, not {count.value}"
-        yield Hit(view=count, what=what, fix=f"write {machine.chip_count:g}")
+def _accelerator_type(machine: Machine, kind: ValueView, expected: str) -> Iterator[Finding]:
+    if _has_gpus(machine):
+        if kind.last_segment != expected:
+            what = f"{machine.name} has {expected}, not {kind.last_segment}"
+            yield kind.error(what, f"write {expected}")
+    elif not machine.name.startswith("n1-") and not machine.is_accelerated:
+        yield kind.error(
+            f"{machine.name} takes no accelerator", "use an accelerator-optimized machine type"
+        )
 
 
-def machine_type_exists(bundle: Bundle) -> Iterator[Hit]:
-    """A machine type of an accelerator series is one that exists."""
+def _accelerator_count(machine: Machine, count: ValueView) -> Iterator[Finding]:
+    if _has_gpus(machine) and count.number != machine.chip_count:
+        yield count.error(
+            f"{machine.name} has {machine.chip_count:g} GPUs, not {count.value}",
+            f"write {machine.chip_count:g}",
+        )
+
+
+@invariant("machine-exists", applies_to=MACHINES, source=CATALOG)
+def machine_type_exists(bundle: LintBundle) -> Iterator[Finding]:
+    """The machine type of an accelerator series is in the catalog."""
     known = [machine.name for machine in bundle.machines]
     for capacity in bundle.capacities:
-        series = re.match(r"(a[234]x?|g[24])-", capacity.machine)
-        if series and capacity.machine not in known and not re.search(r"\$|\(", capacity.machine):
-            meant = nearest(capacity.machine, known)
-            fix = f'use "{meant}"' if meant else "see `gpuyard catalog machines`"
-            yield Hit(view=capacity.view, what=f'no machine type "{capacity.machine}"', fix=fix)
+        is_accelerated = re.match(r"(a[234]x?|g[24])-", capacity.machine)
+        is_expression = re.search(r"\$|\(", capacity.machine)
+        if is_accelerated and capacity.machine not in known and not is_expression:
+            match = closest_match(capacity.machine, known)
+            yield capacity.view.error(
+                f'unknown machine type "{capacity.machine}"',
+                f'use "{match}"' if match else "see `gpuyard catalog machines`",
+            )
 
 
-def pods_ask_for_gpus_that_exist(bundle: Bundle) -> Iterator[Hit]:
-    """A pod's accelerator label exists, fits its machine type, and its node has as many GPUs as it asks for."""
+@invariant("pod-gpus", applies_to=PODS, source=CATALOG)
+def pod_gpus_match_node(bundle: LintBundle) -> Iterator[Finding]:
+    """Accelerator label, machine type and GPU count of a pod match one node type."""
     labels = {machine.api_name for machine in bundle.machines if machine.api_name}
     for pod in bundle.pods:
         selector = pod.spec["nodeSelector"]
-        label, name = selector[ACCELERATOR], selector[MACHINE_TYPE]
+        label = selector[ACCELERATOR]
+        name = selector[MACHINE_TYPE]
         if is_placeholder_name(label.text):
-            yield Hit(view=label, what=f"the placeholder {label.text} is left", fix="fill it in")
+            yield label.error(f"placeholder {label.text} is not filled in", "fill it in")
         elif label.text and label.text not in labels and not label.text.startswith("tpu"):
-            meant = nearest(label.text, labels)
-            fix = f'use "{meant}"' if meant else f"use {one_of(sorted(labels))}"
-            yield Hit(view=label, what=f'GKE labels no node "{label.text}"', fix=fix)
+            match = closest_match(label.text, labels)
+            yield label.error(
+                f'no GKE node has the accelerator label "{label.text}"',
+                f'use "{match}"' if match else f"use {choices_text(sorted(labels))}",
+            )
         elif label.text and pod.machine and name.text and pod.machine.api_name != label.text:
-            what = f"{name.text} has {pod.machine.api_name}, not {label.text}"
-            yield Hit(view=label, what=f"no node fits: {what}", fix=f'use "{pod.machine.api_name}"')
-        yield from _too_many(pod, bundle, label)
+            yield label.error(
+                f"no node matches: {name.text} has {pod.machine.api_name}, not {label.text}",
+                f'use "{pod.machine.api_name}"',
+            )
+        yield from _pod_gpu_count(pod, bundle, label)
 
 
-def _too_many(pod: Pod, bundle: Bundle, label: View) -> Iterator[Hit]:
-    """More GPUs than any such node has."""
-    same = [machine for machine in bundle.machines if machine.api_name == label.text and label.text]
-    most = pod.machine.chip_count if pod.machine else max((machine.chip_count for machine in same), default=0)
-    if most and pod.gpu_count > most:
-        what = f"{pod.gpu_count:g} GPUs in one pod; a node has {most:g} at most"
-        yield Hit(view=pod.spec, what=what, fix="spread the work over several pods")
+def _pod_gpu_count(pod: PodTemplate, bundle: LintBundle, label: ValueView) -> Iterator[Finding]:
+    if pod.machine:
+        gpus_per_node = pod.machine.chip_count
+    else:
+        same = [row for row in bundle.machines if label.text and row.api_name == label.text]
+        gpus_per_node = max((machine.chip_count for machine in same), default=0)
+    if gpus_per_node and pod.gpu_count > gpus_per_node:
+        yield pod.spec.error(
+            f"{pod.gpu_count:g} GPUs in one pod; a node has at most {gpus_per_node:g}",
+            "spread the work over several pods",
+        )
 
 
-def gke_is_new_enough(bundle: Bundle) -> Iterator[Hit]:
-    """Cluster and nodes have the versions that the fabric and its features need."""
-    clusters = {view["name"].text: view for view in bundle.of("Cluster")}
-    for pool in bundle.of("NodePool"):
-        fabric = bundle.facts.fabric(pool.at("config", "machineType").text)
+@invariant("gke-version", applies_to="Cluster, NodePool", source=f"{TOOLKIT}; {GKE}")
+def gke_version_is_supported(bundle: LintBundle) -> Iterator[Finding]:
+    """Nodes have the minimum GKE version of their fabric and of DRANET."""
+    clusters = tuple(bundle.of_kind("Cluster"))
+    dranet = bundle.facts.feature("dranet").gke_version
+    for pool in bundle.of_kind("NodePool"):
         version = pool["version"]
         if not version.text and clusters:
-            version = next(iter(clusters.values()))["initialClusterVersion"]
-        has = gke_version(version.text)
-        if has is None or len(has) < 2:
+            version = clusters[0]["initialClusterVersion"]
+        actual = gke_version(version.text)
+        if actual is None or len(actual) < 2:
             continue
-        if fabric and (least := _least(has, fabric.gke_versions)):
-            what = f"{fabric.label} on {fabric.name} needs GKE {least} or later, not {version.text}"
-            yield Hit(view=version, what=what, fix=f"use {least} or later")
-        dranet = bundle.facts.feature("dranet").gke_version
-        if pool.at("networkConfig", "acceleratorNetworkProfile").text and _least(has, (dranet,)):
-            yield Hit(view=version, what=f"managed DRANET needs GKE {dranet} or later", fix=f"use {dranet} or later")
+        fabric = bundle.facts.fabric(pool.at("config", "machineType").text)
+        if fabric and (minimum := _missed_minimum(actual, fabric.gke_versions)):
+            yield version.error(
+                f"{fabric.label} on {fabric.name} needs GKE {minimum} or later, not {version.text}",
+                f"use {minimum} or later",
+            )
+        uses_dranet = pool.at("networkConfig", "acceleratorNetworkProfile").text
+        if uses_dranet and _missed_minimum(actual, (dranet,)):
+            yield version.error(
+                f"managed DRANET needs GKE {dranet} or later", f"use {dranet} or later"
+            )
 
 
-def _least(has: tuple[int, ...], versions: tuple[str, ...]) -> str:
-    """The version that is needed and not reached; empty where it is reached, or where only the minor is given."""
-    floors = sorted((floor, text) for text in versions if (floor := gke_version(text)))
-    same = [text for floor, text in floors if floor[:2] == has[:2] and has < floor and len(has) == 4]
-    if same:
-        return same[0]
-    return floors[0][1] if floors and has[:2] < floors[0][0][:2] else ""
+def _missed_minimum(actual: tuple[int, ...], versions: tuple[str, ...]) -> str:
+    # A version without its patch (1.32) is only compared by minor.
+    minimums = sorted((minimum, text) for text in versions if (minimum := gke_version(text)))
+    for minimum, text in minimums:
+        if minimum[:2] == actual[:2] and len(actual) == 4 and actual < minimum:
+            return text
+    return minimums[0][1] if minimums and actual[:2] < minimums[0][0][:2] else ""
 
 
-def boot_disk_fits(bundle: Bundle) -> Iterator[Hit]:
-    """A machine that boots from Hyperdisk alone has such a disk."""
-    for pool in bundle.of("NodePool"):
+@invariant("boot-disk", applies_to="NodePool, Instance", source=GKE)
+def boot_disk_is_supported(bundle: LintBundle) -> Iterator[Finding]:
+    """A3 Ultra, A4 and A4X boot from Hyperdisk."""
+    for pool in bundle.of_kind("NodePool"):
         config = pool["config"]
-        fabric = bundle.facts.fabric(config["machineType"].text)
-        disk = config["diskType"] if config["diskType"].is_set else config.at("bootDisk", "diskType")
+        fabric = bundle.fabric_of(config["machineType"])
+        disk = config["diskType"]
+        if not disk.is_set:
+            disk = config.at("bootDisk", "diskType")
         if fabric and fabric.hyperdisk_only and not disk.text.startswith("hyperdisk"):
-            what = f"{fabric.name} does not boot from {disk.text or 'the default disk'}"
-            yield Hit(view=disk, what=what, fix="set diskType to hyperdisk-balanced")
-    for view in bundle.of("InstanceProperties"):
-        fabric = bundle.facts.fabric(view["machineType"].text.rsplit("/", 1)[-1])
-        for disk in view["disks"].items if fabric and fabric.hyperdisk_only else ():
+            yield disk.error(
+                f"{fabric.name} does not boot from {disk.text or 'the default disk'}",
+                "set diskType to hyperdisk-balanced",
+            )
+    for properties in bundle.of_kind("InstanceProperties"):
+        fabric = bundle.fabric_of(properties["machineType"])
+        for disk in properties["disks"].items if fabric and fabric.hyperdisk_only else ():
             kind = disk.at("initializeParams", "diskType")
             if disk["boot"].is_true and kind.text and "hyperdisk" not in kind.text:
-                what = (
-                    f"{view['machineType'].text.rsplit('/', 1)[-1]} does not boot from {kind.text.rsplit('/', 1)[-1]}"
-                )
-                yield Hit(view=kind, what=what, fix="use hyperdisk-balanced")
+                machine = properties["machineType"].last_segment
+                what = f"{machine} does not boot from {kind.last_segment}"
+                yield kind.error(what, "use hyperdisk-balanced")
 
 
-def rdma_nodes_run_cos(bundle: Bundle) -> Iterator[Hit]:
-    """GPUDirect RDMA on GKE needs Container-Optimized OS."""
-    for pool in bundle.of("NodePool"):
-        fabric, image = bundle.facts.fabric(pool.at("config", "machineType").text), pool.at("config", "imageType")
-        if fabric and fabric.technology == "roce" and image.text and not image.text.upper().startswith("COS"):
-            what = f"{fabric.label} does not work on nodes with {image.text}"
-            yield Hit(view=image, what=what, fix="use COS_CONTAINERD")
+@invariant("node-image", applies_to="NodePool", source=GKE)
+def rdma_nodes_run_cos(bundle: LintBundle) -> Iterator[Finding]:
+    """GPUDirect RDMA nodes run Container-Optimized OS."""
+    for pool in bundle.of_kind("NodePool"):
+        fabric = bundle.fabric_of(pool.at("config", "machineType"))
+        image = pool.at("config", "imageType")
+        is_other = bool(image.text) and not image.text.upper().startswith("COS")
+        if fabric and fabric.technology == "roce" and is_other:
+            what = f"{fabric.label} does not work on {image.text} nodes"
+            yield image.error(what, "use COS_CONTAINERD")
 
 
-def a4x_is_a_rack_of_arm(bundle: Bundle) -> Iterator[Hit]:
-    """A4X: whole NVLink domains of 18 nodes, Arm images, and a ComputeDomain for several nodes."""
-    channels = {view.at("spec", "channel", "resourceClaimTemplate", "name").text for view in bundle.of("ComputeDomain")}
+@invariant("a4x-rack", applies_to=f"{PODS}; NodePool", source=f"{GKE}; AICR docs")
+def a4x_fills_racks(bundle: LintBundle) -> Iterator[Finding]:
+    """A4X: multiples of 18 nodes, Arm images, and a ComputeDomain for several nodes."""
+    channels = {
+        view.at("spec", "channel", "resourceClaimTemplate", "name").text
+        for view in bundle.of_kind("ComputeDomain")
+    }
     for pod in bundle.pods:
         if pod.fabric is None or pod.fabric.domain_node_count is None or not pod.workers:
             continue
-        if pod.spec.at("nodeSelector", "kubernetes.io/arch").text == "amd64":
-            view = pod.spec.at("nodeSelector", "kubernetes.io/arch")
-            yield Hit(view=view, what=f"{pod.fabric.name} is an Arm machine", fix="write arm64")
-        for box in pod.workers:
-            image = box["image"].text
-            is_x86 = re.search(r"amd64|x86", image) or (re.search(r"/nccl-plugin-gib", image) and "arm64" not in image)
-            if is_x86:
-                what = f"an x86 image on {pod.fabric.name}, an Arm machine"
-                yield Hit(view=box["image"], what=what, fix="use the arm64 image")
+        yield from _arm_only(pod, pod.fabric.name)
         if pod.replica_count > 1 and not channels & set(pod.claims):
-            what = "several A4X nodes without a ComputeDomain: NVLink ends at the node"
-            fix = "add a ComputeDomain and claim its channel (resourceClaims)"
-            yield Hit(view=pod.template, what=what, fix=fix)
+            yield pod.template.error(
+                "several A4X nodes without a ComputeDomain: NVLink does not span the nodes",
+                "add a ComputeDomain and claim its channel (resourceClaims)",
+            )
         yield from _whole_domains(pod.template, pod.replica_count, pod.fabric.domain_node_count)
-    for pool in bundle.of("NodePool"):
-        fabric = bundle.facts.fabric(pool.at("config", "machineType").text)
+    for pool in bundle.of_kind("NodePool"):
+        fabric = bundle.fabric_of(pool.at("config", "machineType"))
         if fabric and fabric.domain_node_count:
-            yield from _whole_domains(pool, pool["initialNodeCount"].number or 0, fabric.domain_node_count)
+            count = pool["initialNodeCount"].number or 0
+            yield from _whole_domains(pool, count, fabric.domain_node_count)
 
 
-def _whole_domains(view: View, count: float, domain: int) -> Iterator[Hit]:
-    """More nodes than a domain, and not a multiple of it."""
+def _arm_only(pod: PodTemplate, machine: str) -> Iterator[Finding]:
+    architecture = pod.spec.at("nodeSelector", "kubernetes.io/arch")
+    if architecture.text == "amd64":
+        yield architecture.error(f"{machine} is an Arm machine", "write arm64")
+    for container in pod.workers:
+        image = container["image"]
+        is_x86_plugin = "/nccl-plugin-gib" in image.text and "arm64" not in image.text
+        if is_x86_plugin or re.search(r"amd64|x86", image.text):
+            yield image.error(f"x86 image on {machine}, an Arm machine", "use the arm64 image")
+
+
+def _whole_domains(view: ValueView, count: float, domain: int) -> Iterator[Finding]:
     if count > domain and count % domain:
-        what = f"{count:g} nodes leave an NVLink domain of {domain} in pieces"
-        yield Hit(view=view, what=what, fix=f"use a multiple of {domain}", severity="warning")
+        yield view.warning(
+            f"{count:g} nodes do not fill NVLink domains of {domain} nodes",
+            f"use a multiple of {domain}",
+        )

@@ -1,80 +1,125 @@
-"""Rules of names: what the servers accept, and what they put together from them."""
+"""Invariant of names: what the servers accept, and what controllers derive from them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.part import View
-from gpuyard.provision.schemas import library_of
+from gpuyard.errors import Finding
+from gpuyard.provision.artefact_document import ArtefactDocument, ValueView
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.sources import API
+from gpuyard.provision.schemas.library import library_of
 from gpuyard.provision.validate.schema import is_placeholder_name
 
-__all__ = ["names_are_short_and_plain"]
+POD_NAME_LENGTH = 63
+RAY_NAME_LENGTH = 47
+# Kinds whose names may contain colons.
+FREE_NAMES = ("rbac.", "apiregistration.", "apiextensions.")
 
-SUBDOMAIN = (r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "lower-case letters, digits, - and ., at most 253")
-LABEL = (r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", "RFC 1035: a lower-case letter, then letters, digits and -, at most 63")
-# Google names by the parameter or field that gives them; sources: the API descriptions, gke-node-pool, slurm-gcp.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFormat:
+    """The format of a name, as a pattern and in words."""
+
+    pattern: str
+    words: str
+
+
+SUBDOMAIN = NameFormat(
+    pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?",
+    words="lower-case letters, digits, - and ., at most 253",
+)
+LABEL = NameFormat(
+    pattern=r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
+    words="RFC 1035: a lower-case letter, then letters, digits and -, at most 63",
+)
+GKE_POOL = NameFormat(
+    pattern=r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
+    words="a lower-case letter, then letters, digits and -, at most 40",
+)
+SLURM = NameFormat(
+    pattern=r"[a-z]([-a-z0-9]{0,19})",
+    words="a lower-case letter, then letters, digits and -, at most 20",
+)
+# Names in request parameters, by method. Sources: API descriptions, gke-node-pool, slurm-gcp.
 PARAMETERS = {
     "hypercomputecluster.projects.locations.clusters.create": (
         "clusterId",
-        (r"[a-z][a-z0-9]{0,9}", "a lower-case letter, then letters and digits, at most 10"),
+        NameFormat(
+            pattern=r"[a-z][a-z0-9]{0,9}",
+            words="a lower-case letter, then letters and digits, at most 10",
+        ),
     ),
     "run.projects.locations.services.create": (
         "serviceId",
-        (r"[a-z]([-a-z0-9]{0,47}[a-z0-9])?", "a lower-case letter, then letters, digits and -, fewer than 50"),
+        NameFormat(
+            pattern=r"[a-z]([-a-z0-9]{0,47}[a-z0-9])?",
+            words="a lower-case letter, then letters, digits and -, fewer than 50",
+        ),
     ),
 }
-GKE_POOL = (r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", "a lower-case letter, then letters, digits and -, at most 40")
-SLURM = (r"[a-z]([-a-z0-9]{0,19})", "a lower-case letter, then letters, digits and -, at most 20")
 
 
-def names_are_short_and_plain(bundle: Bundle) -> Iterator[Hit]:
-    """Names have the form and length that the server asks for."""
-    for part in bundle.parts:
-        if part.kind == "kubernetes":
-            yield from _kubernetes(part.root, part.type)
-        elif part.kind == "google":
-            if part.type.startswith("compute"):
-                yield from _checked(part.root["name"], LABEL)
-            key, form = PARAMETERS.get(part.method, ("", LABEL))
-            if key:
-                yield from _checked(View(part=part, value=part.parameters)[key], form)
-        elif part.kind == "blueprint":
-            for group in part.root["deployment_groups"].items:
+@invariant(
+    "names",
+    applies_to="everything with a name",
+    source=f"{API}; slurm-gcp, gke-node-pool variables",
+)
+def names_are_valid(bundle: LintBundle) -> Iterator[Finding]:
+    """Names have the format and length that the server accepts."""
+    for document in bundle.documents:
+        if document.kind == "kubernetes":
+            yield from _kubernetes(document)
+        elif document.kind == "google":
+            if document.type.startswith("compute"):
+                yield from _check_name(document.root["name"], LABEL)
+            if document.method in PARAMETERS:
+                key, name_format = PARAMETERS[document.method]
+                yield from _check_name(document.request_parameters[key], name_format)
+        elif document.kind == "blueprint":
+            for group in document.root["deployment_groups"].items:
                 for module in group["modules"].items:
-                    yield from _checked(module.at("settings", "slurm_cluster_name"), SLURM)
-    for view in (*bundle.of("NodePool"), *bundle.of("Cluster")):
-        yield from _checked(view["name"], GKE_POOL)
+                    yield from _check_name(module.at("settings", "slurm_cluster_name"), SLURM)
+    for view in (*bundle.of_kind("NodePool"), *bundle.of_kind("Cluster")):
+        yield from _check_name(view["name"], GKE_POOL)
 
 
-def _checked(view: View, form: tuple[str, str]) -> Iterator[Hit]:
-    """A name of that form; references of blueprints are left alone."""
-    pattern, words = form
-    if view.part.kind != "blueprint" and is_placeholder_name(view.text):
-        yield Hit(view=view, what=f"the placeholder {view.text} is left", fix="fill it in")
-    elif view.text and "$(" not in view.text and not re.fullmatch(pattern, view.text):
-        yield Hit(view=view, what=f'"{view.text}" is not a name here: {words}', fix="rename it")
+def _check_name(view: ValueView, name_format: NameFormat) -> Iterator[Finding]:
+    is_reference = "$(" in view.text
+    if view.document.kind != "blueprint" and is_placeholder_name(view.text):
+        yield view.error(f"placeholder {view.text} is not filled in", "fill it in")
+    elif view.text and not is_reference and not re.fullmatch(name_format.pattern, view.text):
+        yield view.error(f'"{view.text}" is not a valid name: {name_format.words}', "rename it")
 
 
-def _kubernetes(root: View, kind: str) -> Iterator[Hit]:
-    """Names of objects, and the names that controllers make of them."""
+def _kubernetes(document: ArtefactDocument) -> Iterator[Finding]:
+    root = document.root
     name = root.at("metadata", "name")
-    named = name.is_set or root.at("metadata", "generateName").is_set
-    if not named and (root["spec"].is_set or library_of(kind)):  # files of settings have neither name nor spec
-        yield Hit(view=root["metadata"], what="the object has no name", fix="add metadata.name")
-    is_service = kind in ("v1 Service", "v1 Namespace")
-    if kind.startswith(("rbac.", "apiregistration.", "apiextensions.")):
-        return  # whose names may hold colons
-    yield from _checked(name, LABEL if is_service else SUBDOMAIN)
-    if kind.endswith(" JobSet"):
-        for job in root.at("spec", "replicatedJobs").items:
-            count = int(job["replicas"].number or 1)
-            pods = int(job.at("template", "spec", "parallelism").number or 1)
-            pod = f"{name.text}-{job['name'].text}-{count - 1}-{pods - 1}-xxxxx"
-            if name.text and len(pod) > 63:
-                what = f"pods would be called {pod}: {len(pod)} characters, at most 63"
-                yield Hit(view=name, what=what, fix="shorten the names of the JobSet and of its jobs")
-    elif kind.endswith((" RayCluster", " RayJob", " RayService")) and len(name.text) > 47:
-        what = f"{len(name.text)} characters: KubeRay allows 47"
-        yield Hit(view=name, what=what, fix="shorten it")
+    has_name = name.is_set or root.at("metadata", "generateName").is_set
+    # Configuration files of components have a kind, but neither name nor spec.
+    if not has_name and (root["spec"].is_set or library_of(document.type)):
+        yield root["metadata"].error("the object has no name", "add metadata.name")
+    if document.type.startswith(FREE_NAMES):
+        return
+    is_label = document.type in ("v1 Service", "v1 Namespace")
+    yield from _check_name(name, LABEL if is_label else SUBDOMAIN)
+    if document.kind_name == "JobSet" and name.text:
+        yield from _jobset_pods(name, root.at("spec", "replicatedJobs").items)
+    is_ray = document.kind_name in ("RayCluster", "RayJob", "RayService")
+    if is_ray and len(name.text) > RAY_NAME_LENGTH:
+        what = f"{len(name.text)} characters; KubeRay allows {RAY_NAME_LENGTH}"
+        yield name.error(what, "shorten it")
+
+
+def _jobset_pods(name: ValueView, jobs: tuple[ValueView, ...]) -> Iterator[Finding]:
+    for job in jobs:
+        last_job = int(job["replicas"].number or 1) - 1
+        last_pod = int(job.at("template", "spec", "parallelism").number or 1) - 1
+        pod = f"{name.text}-{job['name'].text}-{last_job}-{last_pod}-xxxxx"
+        if len(pod) > POD_NAME_LENGTH:
+            yield name.error(
+                f"the pod name {pod} has {len(pod)} characters, more than {POD_NAME_LENGTH}",
+                "shorten the names of the JobSet and of its jobs",
+            )

@@ -1,4 +1,4 @@
-"""The pods that a Kubernetes object makes, whatever kind it is, and what they ask of their node."""
+"""Pod templates of any Kubernetes object, and the nodes they request."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuyard.catalog import Machine
-from gpuyard.document import Plain
-from gpuyard.provision.invariants.facts import Fabric, Facts
-from gpuyard.provision.part import Part, View
+from gpuyard.catalog.machines import Machine
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.artefact_document import ArtefactDocument, ValueView
+from gpuyard.provision.invariants.facts import Facts, MachineFabric
 from gpuyard.provision.templates import pod_templates
-
-__all__ = ["Interface", "Pod", "find_pods", "interfaces_of"]
 
 GPU = "nvidia.com/gpu"
 ACCELERATOR = "cloud.google.com/gke-accelerator"
 MACHINE_TYPE = "node.kubernetes.io/instance-type"
 INTERFACES = "networking.gke.io/interfaces"
+DEFAULT_INTERFACE = "networking.gke.io/default-interface"
 DAEMON = re.compile(r"gpudirect-(tcpxo|tcpx)/tcpgpudmarxd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class PodInterface:
     """One row of the interfaces annotation."""
 
     interface: str
@@ -32,35 +31,35 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """A pod template: where it stands, how many pods it makes at once, and the machine that it asks for."""
+class PodTemplate:
+    """A pod template, the number of pods that run at once, and the machine they request."""
 
-    template: View
-    owner: Part
+    template: ValueView
+    owner: ArtefactDocument
     replica_count: float
-    is_batch: bool  # it ends: Job, JobSet, RayJob
+    is_batch: bool  # Job, JobSet, RayJob
     machine: Machine | None
-    fabric: Fabric | None
-    rdma_claim_count: float  # RDMA NICs that its resource claims take; infinite where their template is not at hand
+    fabric: MachineFabric | None
+    rdma_claim_count: float  # RDMA NICs of its resource claims; inf if their template is unknown
 
     @property
-    def spec(self) -> View:
+    def spec(self) -> ValueView:
         """The pod's spec."""
         return self.template["spec"]
 
     @property
-    def annotations(self) -> View:
+    def annotations(self) -> ValueView:
         """The pod's annotations."""
         return self.template.at("metadata", "annotations")
 
     @property
-    def containers(self) -> tuple[View, ...]:
-        """All containers, those that start first first."""
-        return (*self.spec["initContainers"].items, *self.spec["containers"].items)
+    def containers(self) -> tuple[ValueView, ...]:
+        """Init containers, then containers."""
+        return _containers(self.template)
 
     @property
-    def workers(self) -> tuple[View, ...]:
-        """The containers that hold GPUs."""
+    def workers(self) -> tuple[ValueView, ...]:
+        """Containers that request GPUs."""
         return tuple(container for container in self.containers if gpu_count(container))
 
     @property
@@ -69,101 +68,122 @@ class Pod:
         return sum(gpu_count(container) for container in self.containers)
 
     @property
-    def daemon(self) -> View | None:
+    def daemon(self) -> ValueView | None:
         """The container that runs the receive daemon (RxDM)."""
-        return next((box for box in self.containers if DAEMON.search(box["image"].text)), None)
+        daemons = (box for box in self.containers if DAEMON.search(box["image"].text))
+        return next(daemons, None)
 
     @property
     def script(self) -> str:
-        """Everything that the GPU containers run or are given in their environment."""
-        words = [_texts(box[key].value) for box in self.workers for key in ("command", "args")]
-        given = [f"{row['name'].text}={row['value'].text}" for box in self.workers for row in box["env"].items]
-        return "\n".join(words + given)
+        """Commands, arguments and environment of the GPU containers."""
+        commands = [_joined(box[key].value) for box in self.workers for key in ("command", "args")]
+        environment = [
+            f"{row['name'].text}={row['value'].text}"
+            for box in self.workers
+            for row in box["env"].items
+        ]
+        return "\n".join(commands + environment)
 
     @property
     def is_on_host_network(self) -> bool:
-        """True of a pod that sees all the NICs of its node."""
+        """True if the pod sees all NICs of its node."""
         return self.spec["hostNetwork"].is_true
 
     @property
     def mounts(self) -> dict[str, str]:
-        """Paths in the GPU containers with the host path, or the kind of volume, behind them."""
-        return {path: source for box in self.workers for path, source in mounts_of(self, box).items()}
+        """Mount paths of the GPU containers with the host path or volume kind behind them."""
+        return {
+            path: source for box in self.workers for path, source in mounts_of(self, box).items()
+        }
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Names of the templates of the resource claims that the pod makes."""
+        """Names of the pod's resource claim templates."""
         return _claims(self.template)
 
 
-def _claims(template: View) -> tuple[str, ...]:
-    """Names of the templates of a pod's resource claims."""
+def _containers(template: ValueView) -> tuple[ValueView, ...]:
+    spec = template["spec"]
+    return (*spec["initContainers"].items, *spec["containers"].items)
+
+
+def _claims(template: ValueView) -> tuple[str, ...]:
     return tuple(
         claim["resourceClaimTemplateName"].text or claim["resourceClaimName"].text
         for claim in template.at("spec", "resourceClaims").items
     )
 
 
-def gpu_count(container: View) -> float:
-    """The GPUs that a container asks for."""
+def gpu_count(container: ValueView) -> float:
+    """Return the number of GPUs that a container requests."""
     resources = container["resources"]
     return resources.at("limits", GPU).number or resources.at("requests", GPU).number or 0
 
 
-def mounts_of(pod: Pod, container: View) -> dict[str, str]:
-    """A container's mounts: path inside, and the host path or kind of volume behind it."""
+def mounts_of(pod: PodTemplate, container: ValueView) -> dict[str, str]:
+    """Return the mount paths of a container with the host path or volume kind behind them."""
     volumes = {volume["name"].text: volume for volume in pod.spec["volumes"].items}
-    found = {}
+    mounts = {}
     for mount in container["volumeMounts"].items:
         volume = volumes.get(mount["name"].text)
         kind = next((key for key, _ in volume.pairs if key != "name"), "") if volume else ""
         host = volume.at("hostPath", "path").text if volume else ""
-        found[mount["mountPath"].text.rstrip("/")] = host or kind
-    return found
+        mounts[mount["mountPath"].text.rstrip("/")] = host or kind
+    return mounts
 
 
-def interfaces_of(pod: Pod) -> tuple[Interface, ...] | None:
-    """The interfaces annotation; empty without one, None where it is not a JSON list of interfaces."""
+def interfaces_of(pod: PodTemplate) -> tuple[PodInterface, ...] | None:
+    """Return the interfaces annotation; None if it is not a JSON list of interfaces."""
     text = pod.annotations[INTERFACES].text
     if not text:
         return ()
     try:
         rows = json.loads(text)
-        return tuple(Interface(interface=str(row["interfaceName"]), network=str(row["network"])) for row in rows)
+        return tuple(
+            PodInterface(interface=str(row["interfaceName"]), network=str(row["network"]))
+            for row in rows
+        )
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def find_pods(part: Part, machines: tuple[Machine, ...], facts: Facts, claims: dict[str, float]) -> Iterator[Pod]:
-    """The pod templates of an object; `claims` tells how many RDMA NICs each claim template takes."""
-    for template, count, is_batch in pod_templates(part):
+def find_pods(
+    document: ArtefactDocument,
+    machines: tuple[Machine, ...],
+    facts: Facts,
+    rdma_nics_per_claim: dict[str, float],
+) -> Iterator[PodTemplate]:
+    """Yield the pod templates of a Kubernetes object."""
+    for template, count, is_batch in pod_templates(document):
         machine = _machine(template, machines)
-        fabric = facts.fabric(machine.name) if machine else _by_traces(template, facts)
-        yield Pod(
+        claims = _claims(template)
+        yield PodTemplate(
             template=template,
-            owner=part,
+            owner=document,
             replica_count=count,
             is_batch=is_batch,
             machine=machine,
-            fabric=fabric,
-            rdma_claim_count=sum(claims.get(name, math.inf) for name in _claims(template)),
+            fabric=facts.fabric(machine.name) if machine else _inferred_fabric(template, facts),
+            rdma_claim_count=sum(rdma_nics_per_claim.get(name, math.inf) for name in claims),
         )
 
 
-def _machine(template: View, machines: tuple[Machine, ...]) -> Machine | None:
-    """The machine type that the pod's node selector, affinity and GPUs lead to; None where several could be meant."""
-    wanted = dict(_labels(template["spec"]))
-    name, accelerator = wanted.get(MACHINE_TYPE, ""), wanted.get(ACCELERATOR, "")
+def _machine(template: ValueView, machines: tuple[Machine, ...]) -> Machine | None:
+    # From the node selector, node affinity and GPU count; None if several machine types fit.
+    labels = dict(_node_labels(template["spec"]))
+    name = labels.get(MACHINE_TYPE, "")
+    accelerator = labels.get(ACCELERATOR, "")
     if name:
         return next((machine for machine in machines if machine.name == name), None)
     gpus = sum(gpu_count(box) for box in template.at("spec", "containers").items)
     same = [machine for machine in machines if accelerator and machine.api_name == accelerator]
-    fitting = [machine for machine in same if machine.chip_count == gpus] or (same if len(same) == 1 else [])
-    return fitting[0] if fitting else None
+    fitting = [machine for machine in same if machine.chip_count == gpus]
+    if fitting:
+        return fitting[0]
+    return same[0] if len(same) == 1 else None
 
 
-def _labels(spec: View) -> Iterator[tuple[str, str]]:
-    """Node labels that the pod asks for, each with its value."""
+def _node_labels(spec: ValueView) -> Iterator[tuple[str, str]]:
     for key, view in spec["nodeSelector"].pairs:
         yield key, view.text
     required = spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
@@ -173,20 +193,20 @@ def _labels(spec: View) -> Iterator[tuple[str, str]]:
                 yield row["key"].text, row["values"].texts[0]
 
 
-def _by_traces(template: View, facts: Facts) -> Fabric | None:
-    """The fabric that a receive daemon or a gIB mount speaks of, where the pod names no machine."""
-    boxes = (*template.at("spec", "initContainers").items, *template.at("spec", "containers").items)
-    for box in boxes:
-        if found := DAEMON.search(box["image"].text):
-            return facts.fabric({"tcpx": "a3-highgpu-8g", "tcpxo": "a3-megagpu-8g"}[found.group(1)])
-    mounts = [mount["mountPath"].text for box in boxes for mount in box["volumeMounts"].items]
-    if any(mount.startswith("/usr/local/gib") for mount in mounts):
-        return facts.fabric({8: "a3-ultragpu-8g", 4: "a4x-highgpu-4g"}.get(int(sum(map(gpu_count, boxes))), ""))
+def _inferred_fabric(template: ValueView, facts: Facts) -> MachineFabric | None:
+    # A pod that names no machine type still shows its fabric by a receive daemon or a gIB mount.
+    containers = _containers(template)
+    for container in containers:
+        if match := DAEMON.search(container["image"].text):
+            return facts.fabric({"tcpx": "a3-highgpu-8g", "tcpxo": "a3-megagpu-8g"}[match.group(1)])
+    mounts = [mount for container in containers for mount in container["volumeMounts"].items]
+    if any(mount["mountPath"].text.startswith("/usr/local/gib") for mount in mounts):
+        gpus = int(sum(gpu_count(container) for container in containers))
+        return facts.fabric({8: "a3-ultragpu-8g", 4: "a4x-highgpu-4g"}.get(gpus, ""))
     return None
 
 
-def _texts(value: Plain) -> str:
-    """The texts of a list, or the one text."""
+def _joined(value: Plain) -> str:
     if isinstance(value, list):
-        return "\n".join(_texts(child) for child in value)
+        return "\n".join(_joined(child) for child in value)
     return "" if value is None else str(value)

@@ -1,113 +1,167 @@
-"""Rules of the receive daemon and of the annotations that pass networks and devices to a pod."""
+"""Invariants of the receive daemon (RxDM) and of the annotations for its networks and devices."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpuyard.errors import nearest
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.invariants.needs import DEVICES, devices_of
-from gpuyard.provision.invariants.pods import INTERFACES, interfaces_of
+from gpuyard.errors import Finding, closest_match
+from gpuyard.provision.artefact_document import ValueView
+from gpuyard.provision.invariants.fabric_requirements import DEVICES, devices_of
+from gpuyard.provision.invariants.facts import Release
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.pods import (
+    DEFAULT_INTERFACE,
+    INTERFACES,
+    PodTemplate,
+    interfaces_of,
+)
+from gpuyard.provision.invariants.sources import ACCELERATORS, PODS
 
-__all__ = ["annotations_name_what_exists", "daemon_is_a_sidecar", "plugin_and_daemon_match"]
+IMAGE = re.compile(
+    r"gpudirect-(tcpxo|tcpx)/(tcpgpudmarxd|nccl-plugin-gpudirecttcpx)[\w-]*:(v[\w.-]+)"
+)
 
-IMAGE = re.compile(r"gpudirect-(tcpxo|tcpx)/(tcpgpudmarxd|nccl-plugin-gpudirecttcpx)[\w-]*:(v[\w.-]+)")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Image:
+    view: ValueView
+    technology: str
+    is_daemon: bool
+    version: str
 
 
-def daemon_is_a_sidecar(bundle: Bundle) -> Iterator[Hit]:
-    """In a job the daemon is a native sidecar: an init container that restarts always; else the job never ends."""
+@invariant("daemon-sidecar", applies_to="Job, JobSet, RayJob", source=ACCELERATORS)
+def daemon_is_native_sidecar(bundle: LintBundle) -> Iterator[Finding]:
+    """The receive daemon of a job is a native sidecar: an init container that always restarts."""
     for pod in bundle.pods:
         if pod.daemon is None or not pod.is_batch:
             continue
         is_init = "initContainers" in pod.daemon.path
         if not is_init and pod.owner.type != "v1 Pod":
-            fix = "move it to initContainers with restartPolicy: Always (GKE 1.29 or later)"
-            yield Hit(view=pod.daemon, what="the job never ends: its receive daemon runs for ever", fix=fix)
+            yield pod.daemon.error(
+                "the job never completes: its receive daemon does not stop",
+                "move it to initContainers with restartPolicy: Always (GKE 1.29 or later)",
+            )
         elif is_init and pod.daemon["restartPolicy"].text != "Always":
-            what = "the pod never starts: it waits for the end of the receive daemon"
-            yield Hit(view=pod.daemon, what=what, fix="add restartPolicy: Always to the init container")
-
-
-def plugin_and_daemon_match(bundle: Bundle) -> Iterator[Hit]:
-    """The versions of plugin and daemon are of one release."""
-    images = [
-        (pod, box, found.group(1), "daemon" if found.group(2) == "tcpgpudmarxd" else "plugin", found.group(3))
-        for pod in bundle.pods
-        for box in pod.containers
-        if (found := IMAGE.search(box["image"].text))
-    ]
-    plugins = {(technology, version) for _, _, technology, kind, version in images if kind == "plugin"}
-    for _, box, technology, kind, version in images:
-        rows = [row for row in bundle.facts.releases if row.technology == technology]
-        if not any(version == (row.plugin if kind == "plugin" else row.daemon) for row in rows):
-            known = rows[0].plugin if kind == "plugin" else rows[0].daemon
-            what = f"{technology.upper()} {kind} {version} is of no release that we know"
-            yield Hit(view=box["image"], what=what, fix=f"use {known} ({rows[0].date})", severity="warning")
-            continue
-        if kind != "daemon":
-            continue
-        mates = sorted({row.plugin for row in rows if row.daemon == version})
-        for other, plugin in sorted(plugins):
-            if other == technology and plugin not in mates:
-                right = next((row.daemon for row in rows if row.plugin == plugin), rows[0].daemon)
-                what = f"daemon {version} belongs to plugin {' or '.join(mates)}, and the plugin here is {plugin}"
-                yield Hit(view=box["image"], what=what, fix=f"use daemon {right} with plugin {plugin}")
-        if not plugins and version != rows[0].daemon:
-            newest = f"the newest pair is plugin {rows[0].plugin} with daemon {rows[0].daemon}"
-            what = f"daemon {version} is for plugin {' or '.join(mates)}; {newest}"
-            yield Hit(
-                view=box["image"], what=what, fix="see which plugin the installer puts on your nodes", severity="note"
+            yield pod.daemon.error(
+                "the pod never starts: it waits for the receive daemon to exit",
+                "add restartPolicy: Always to the init container",
             )
 
 
-def annotations_name_what_exists(bundle: Bundle) -> Iterator[Hit]:
-    """The devices annotation names a container of the pod; interfaces are JSON, each once, on networks that exist."""
-    known = {view.at("metadata", "name").text for view in bundle.kubernetes("networking.gke.io", "Network")}
+@invariant("release-pair", applies_to=PODS, source=ACCELERATORS)
+def plugin_matches_daemon(bundle: LintBundle) -> Iterator[Finding]:
+    """NCCL plugin and receive daemon are of one release."""
+    images = tuple(_images(bundle))
+    for image in images:
+        releases = [row for row in bundle.facts.releases if row.technology == image.technology]
+        newest = releases[0]
+        if not any(image.version == _version(row, image.is_daemon) for row in releases):
+            kind = "daemon" if image.is_daemon else "plugin"
+            yield image.view.warning(
+                f"{image.technology.upper()} {kind} {image.version} is not a known release",
+                f"use {_version(newest, image.is_daemon)} ({newest.date})",
+            )
+        elif image.is_daemon:
+            yield from _daemon_release(image, images, releases)
+
+
+def _images(bundle: LintBundle) -> Iterator[_Image]:
     for pod in bundle.pods:
-        names = [box["name"].text for box in pod.containers]
-        for key, view in pod.annotations.pairs:
-            if key.startswith(DEVICES) and (name := key.removeprefix(DEVICES)) not in names:
-                meant = nearest(name, names)
-                fix = f"write {DEVICES}{meant}" if meant else "name the daemon's container"
-                yield Hit(view=view, what=f'the pod has no container "{name}"', fix=fix)
-            if key.startswith(DEVICES) and devices_of(view) is None:
-                yield Hit(view=view, what="not a YAML list of {path: ...}", fix="write `- path: /dev/nvidia0` a line")
-        rows = interfaces_of(pod)
-        view = pod.annotations[INTERFACES]
-        if rows is None:
-            fix = 'write [{"interfaceName":"eth0","network":"default"}, ...]'
-            yield Hit(view=view, what="not a JSON list of interfaces", fix=fix)
+        for container in pod.containers:
+            if match := IMAGE.search(container["image"].text):
+                yield _Image(
+                    view=container["image"],
+                    technology=match.group(1),
+                    is_daemon=match.group(2) == "tcpgpudmarxd",
+                    version=match.group(3),
+                )
+
+
+def _version(release: Release, is_daemon: bool) -> str:
+    return release.daemon if is_daemon else release.plugin
+
+
+def _daemon_release(
+    daemon: _Image, images: tuple[_Image, ...], releases: list[Release]
+) -> Iterator[Finding]:
+    newest = releases[0]
+    plugins = {(row.technology, row.version) for row in images if not row.is_daemon}
+    matching = sorted({row.plugin for row in releases if row.daemon == daemon.version})
+    for technology, plugin in sorted(plugins):
+        if technology == daemon.technology and plugin not in matching:
+            expected = next((row.daemon for row in releases if row.plugin == plugin), newest.daemon)
+            yield daemon.view.error(
+                f"daemon {daemon.version} belongs to plugin {' or '.join(matching)}, not {plugin}",
+                f"use daemon {expected} with plugin {plugin}",
+            )
+    if not plugins and daemon.version != newest.daemon:
+        yield daemon.view.finding(
+            f"daemon {daemon.version} is for plugin {' or '.join(matching)}; "
+            f"the newest pair is plugin {newest.plugin} with daemon {newest.daemon}",
+            "check which plugin the installer puts on your nodes",
+            severity="note",
+        )
+
+
+@invariant("annotations", applies_to=f"{PODS}; Network, GKENetworkParamSet", source=ACCELERATORS)
+def annotations_name_existing_objects(bundle: LintBundle) -> Iterator[Finding]:
+    """Device and interface annotations are valid and name existing containers and networks."""
+    networks = bundle.kubernetes_by_name("networking.gke.io", "Network")
+    for pod in bundle.pods:
+        yield from _devices_annotations(pod)
+        yield from _interfaces_annotation(pod, set(networks))
+    yield from _parameter_sets(bundle, networks)
+
+
+def _devices_annotations(pod: PodTemplate) -> Iterator[Finding]:
+    names = [container["name"].text for container in pod.containers]
+    for key, view in pod.annotations.pairs:
+        if not key.startswith(DEVICES):
             continue
-        twice = sorted({row.interface for row in rows if [other.interface for other in rows].count(row.interface) > 1})
-        if twice:
-            yield Hit(view=view, what=f"{', '.join(twice)} is given twice", fix="name each interface once")
-        default = pod.annotations["networking.gke.io/default-interface"]
-        if rows and default.text and default.text not in [row.interface for row in rows]:
-            what = f'the default interface "{default.text}" is not among the interfaces'
-            yield Hit(view=default, what=what, fix="name one of them")
-        for row in rows:
-            if known and row.network not in known | {"default"}:
-                meant = nearest(row.network, known)
-                fix = f'use "{meant}"' if meant else "add a Network of that name"
-                yield Hit(view=view, what=f'there is no Network "{row.network}"', fix=fix)
-    yield from _parameter_sets(bundle)
+        name = key.removeprefix(DEVICES)
+        if name not in names:
+            match = closest_match(name, names)
+            fix = f"write {DEVICES}{match}" if match else "name the daemon's container"
+            yield view.error(f'the pod has no container "{name}"', fix)
+        if devices_of(view) is None:
+            yield view.error("not a YAML list of {path: ...}", "write lines of `- path: /dev/...`")
 
 
-def _parameter_sets(bundle: Bundle) -> Iterator[Hit]:
-    """A Network's parameters are there, and an RDMA network has the RDMA device mode."""
-    sets = {
-        view.at("metadata", "name").text: view for view in bundle.kubernetes("networking.gke.io", "GKENetworkParamSet")
-    }
-    for network in bundle.kubernetes("networking.gke.io", "Network"):
+def _interfaces_annotation(pod: PodTemplate, networks: set[str]) -> Iterator[Finding]:
+    rows = interfaces_of(pod)
+    view = pod.annotations[INTERFACES]
+    if rows is None:
+        fix = 'write [{"interfaceName":"eth0","network":"default"}, ...]'
+        yield view.error("not a JSON list of interfaces", fix)
+        return
+    names = [row.interface for row in rows]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        yield view.error(f"{', '.join(repeated)} is listed twice", "list each interface once")
+    default = pod.annotations[DEFAULT_INTERFACE]
+    if names and default.text and default.text not in names:
+        what = f'the default interface "{default.text}" is not among the interfaces'
+        yield default.error(what, "name one of them")
+    for row in rows:
+        if networks and row.network not in networks | {"default"}:
+            match = closest_match(row.network, networks)
+            fix = f'use "{match}"' if match else "add a Network with that name"
+            yield view.error(f'unknown Network "{row.network}"', fix)
+
+
+def _parameter_sets(bundle: LintBundle, networks: dict[str, ValueView]) -> Iterator[Finding]:
+    sets = bundle.kubernetes_by_name("networking.gke.io", "GKENetworkParamSet")
+    for network_name, network in networks.items():
         name = network.at("spec", "parametersRef", "name")
         if sets and name.text and name.text not in sets:
-            meant = nearest(name.text, sets)
-            fix = f'use "{meant}"' if meant else "add it"
-            yield Hit(view=name, what=f'there is no GKENetworkParamSet "{name.text}"', fix=fix)
-        if name.text in sets and network.at("metadata", "name").text.startswith("rdma-"):
+            match = closest_match(name.text, sets)
+            fix = f'use "{match}"' if match else "add it"
+            yield name.error(f'unknown GKENetworkParamSet "{name.text}"', fix)
+        if name.text in sets and network_name.startswith("rdma-"):
             mode = sets[name.text].at("spec", "deviceMode")
             if mode.text != "RDMA":
-                yield Hit(
-                    view=mode, what=f"an RDMA network in the mode {mode.text or 'none'}", fix="write deviceMode: RDMA"
-                )
+                what = f"deviceMode of an RDMA network is {mode.text or 'not set'}"
+                yield mode.error(what, "write deviceMode: RDMA")

@@ -1,18 +1,17 @@
-"""A rule of keys that no schema lists: labels, annotations and resources that are nearly ones that mean something."""
+"""Invariant of keys that no schema lists: misspelled labels, annotations and resources."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
 
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.part import View
-
-__all__ = ["known_keys_are_spelt_right"]
+from gpuyard.errors import Finding
+from gpuyard.provision.artefact_document import ValueView
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
 
 MAPS = ("labels", "annotations", "nodeSelector", "nodeLabels", "matchLabels", "limits", "requests")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
-LETTERS = 2  # that may be wrong in a key that is nearly a known one
+MAX_EDITS = 2  # different letters between a misspelled key and the known one
 KNOWN = (
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
     "autoscaling.knative.dev/maxScale",
@@ -59,35 +58,38 @@ KNOWN = (
 )
 
 
-def known_keys_are_spelt_right(bundle: Bundle) -> Iterator[Hit]:
-    """A key that is nearly one that means something is that one, misspelt: the platform ignores it in silence."""
-    for part in bundle.parts:
-        if part.kind == "kubernetes" or part.type.startswith("run."):
-            yield from _misspelt(part.root)
+@invariant(
+    "known-keys",
+    applies_to="Kubernetes objects, Cloud Run",
+    source="GKE, Kueue, JobSet, LeaderWorkerSet and Cloud Run labels (2026-08-22)",
+)
+def known_keys_are_spelled_correctly(bundle: LintBundle) -> Iterator[Finding]:
+    """Labels, annotations and resources with a meaning are spelled correctly."""
+    # The platform ignores a misspelled key without an error.
+    for document in bundle.documents:
+        if document.kind == "kubernetes" or document.type.startswith("run."):
+            yield from _misspelled(document.root)
 
 
-def _misspelt(view: View) -> Iterator[Hit]:
-    """Keys of the maps below a view that are nearly known ones."""
+def _misspelled(view: ValueView) -> Iterator[Finding]:
     for key, child in view.pairs:
         for name, value in child.pairs if key in ("limits", "requests") else ():
             if "/" not in name and not name.startswith("hugepages-") and name not in RESOURCES:
                 fix = f"use {', '.join(RESOURCES)}, or a name with a domain such as nvidia.com/gpu"
-                yield Hit(view=value, what=f'Kubernetes has no resource "{name}"', fix=fix)
+                yield value.error(f'Kubernetes has no resource "{name}"', fix)
         for name, value in child.pairs if key in MAPS else ():
-            if name not in KNOWN and (meant := _nearly(name)):
-                what = f'"{name}" means nothing: it is nearly {meant}'
-                yield Hit(view=value, what=what, fix=f"write {meant}", severity="warning")
-        yield from _misspelt(child)
+            if name not in KNOWN and (match := _similar_key(name)):
+                what = f'unknown key "{name}", similar to {match}'
+                yield value.warning(what, f"write {match}")
+        yield from _misspelled(child)
     for item in view.items:
-        yield from _misspelt(item)
+        yield from _misspelled(item)
 
 
-def _nearly(name: str) -> str:
-    """The known key that differs in a letter or two, or an empty text."""
+def _similar_key(name: str) -> str:
     for known in difflib.get_close_matches(name, KNOWN, n=3, cutoff=0.8):
-        same = sum(
-            block.size for block in difflib.SequenceMatcher(None, name, known, autojunk=False).get_matching_blocks()
-        )
-        if max(len(name), len(known)) - same <= LETTERS:
+        matcher = difflib.SequenceMatcher(None, name, known, autojunk=False)
+        same = sum(block.size for block in matcher.get_matching_blocks())
+        if max(len(name), len(known)) - same <= MAX_EDITS:
             return known
     return ""

@@ -1,31 +1,21 @@
-"""Rules of Kubernetes workloads: text values, parallelism, Kueue, storage, shared memory."""
+"""Invariants of Kubernetes workloads: strings, parallelism, Kueue, storage, shared memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from gpuyard.errors import nearest
-from gpuyard.provision.invariants.bundle import Bundle, Hit
-from gpuyard.provision.invariants.pods import Pod
-from gpuyard.provision.part import View
+from gpuyard.errors import Finding, closest_match
+from gpuyard.provision.artefact_document import ValueView
+from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.invariants.pods import PodTemplate
+from gpuyard.provision.invariants.sources import ACCELERATORS, KUEUE, PODS
 
-__all__ = [
-    "group_holds_the_model",
-    "indexed_jobs_run_together",
-    "labels_are_text",
-    "mounted_buckets_are_announced",
-    "queue_names_lead_somewhere",
-    "shared_memory_is_mounted",
-    "topology_goes_from_far_to_near",
-]
-
-TEXT_MAPS = ("labels", "annotations", "nodeSelector", "matchLabels", "nodeLabels")
+KUEUE_GROUP = "kueue.x-k8s.io"
+STRING_MAPS = ("labels", "annotations", "nodeSelector", "matchLabels", "nodeLabels")
 QUEUE = "kueue.x-k8s.io/queue-name"
-PARALLEL = {
-    "tensor": r"(?:--tensor-parallel-size|--tensor_parallel_size|--tp-size|--tp|-tp)",
-    "pipeline": r"(?:--pipeline-parallel-size|--pipeline_parallel_size|--pp-size|--pp|-pp)",
-}
+TENSOR_FLAG = r"(?:--tensor-parallel-size|--tensor_parallel_size|--tp-size|--tp|-tp)"
+PIPELINE_FLAG = r"(?:--pipeline-parallel-size|--pipeline_parallel_size|--pp-size|--pp|-pp)"
 RANKS = re.compile(r"torchrun|MASTER_ADDR|JOB_COMPLETION_INDEX|jax\.distributed|mpirun")
 LEVELS = (
     "cloud.google.com/gce-topology-block",
@@ -35,128 +25,140 @@ LEVELS = (
 )
 
 
-def labels_are_text(bundle: Bundle) -> Iterator[Hit]:
-    """Values of labels, annotations, node selectors and environment variables are texts."""
-    for part in bundle.parts:
-        if part.kind == "kubernetes":
-            yield from _untexted(part.root)
+@invariant("text-values", applies_to="Kubernetes objects", source="Kubernetes API v1.37")
+def values_are_strings(bundle: LintBundle) -> Iterator[Finding]:
+    """Labels, annotations, selectors and environment variables are strings."""
+    for document in bundle.documents:
+        if document.kind == "kubernetes":
+            yield from _unquoted(document.root)
 
 
-def _untexted(view: View) -> Iterator[Hit]:
-    """Values that YAML reads as a number or as true."""
+def _unquoted(view: ValueView) -> Iterator[Finding]:
+    # Values that YAML reads as a number or a boolean.
     for key, child in view.pairs:
-        if key in TEXT_MAPS:
+        if key in STRING_MAPS:
             for name, value in child.pairs:
-                if isinstance(value.value, int | float | bool):
-                    yield _quote(value, f"{key}.{name}")
+                yield from _string(value, f"{key}.{name}")
         elif key == "env":
             for row in child.items:
-                if isinstance(row["value"].value, int | float | bool):
-                    yield _quote(row["value"], f"the value of {row['name'].text}")
-        yield from _untexted(child)
+                yield from _string(row["value"], f"the value of {row['name'].text}")
+        yield from _unquoted(child)
     for item in view.items:
-        yield from _untexted(item)
+        yield from _unquoted(item)
 
 
-def _quote(view: View, name: str) -> Hit:
-    """A value that has to be quoted."""
-    spelled = str(view.value).lower() if isinstance(view.value, bool) else str(view.value)
-    return Hit(view=view, what=f"{name} is {spelled}, not a text", fix=f'quote it: "{spelled}"')
+def _string(view: ValueView, name: str) -> Iterator[Finding]:
+    value = view.value
+    if isinstance(value, int | float | bool):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        yield view.error(f"{name} is {text}, not a string", f'quote it: "{text}"')
 
 
-def group_holds_the_model(bundle: Bundle) -> Iterator[Hit]:
-    """The GPUs of a group are enough for tensor times pipeline parallelism."""
+@invariant(
+    "model-fits-group",
+    applies_to="LeaderWorkerSet, Deployment",
+    source="vLLM: distributed serving",
+)
+def group_has_enough_gpus(bundle: LintBundle) -> Iterator[Finding]:
+    """A group has at least tensor-parallel × pipeline-parallel GPUs."""
     for pod in bundle.pods:
-        tensor, pipeline = (_flag(pod.script, PARALLEL[name]) for name in ("tensor", "pipeline"))
-        if not pod.workers or (tensor, pipeline) == (1, 1):
-            continue
-        size = pod.replica_count if pod.owner.type.endswith(" LeaderWorkerSet") else 1
-        if pod.owner.type.rsplit(" ", 1)[1] in ("RayCluster", "RayJob", "RayService", "JobSet"):
-            continue  # their groups are put together elsewhere
-        gpus, needed = size * pod.gpu_count, tensor * pipeline
-        if gpus < needed:
-            what = f"tensor {tensor} × pipeline {pipeline} needs {needed} GPUs, a group has {gpus:g}"
-            yield Hit(view=pod.template, what=what, fix="raise the size of the group, or lower the parallelism")
+        kind = pod.owner.kind_name
+        if not pod.workers or kind in ("RayCluster", "RayJob", "RayService", "JobSet"):
+            continue  # Ray and JobSet form their groups elsewhere
+        tensor = _flag(pod.script, TENSOR_FLAG)
+        pipeline = _flag(pod.script, PIPELINE_FLAG)
+        group_size = pod.replica_count if kind == "LeaderWorkerSet" else 1
+        gpus = group_size * pod.gpu_count
+        needed = tensor * pipeline
+        if needed > 1 and gpus < needed:
+            yield pod.template.error(
+                f"TP {tensor} × PP {pipeline} needs {needed} GPUs, a group has {gpus:g}",
+                "raise the size of the group, or lower the parallelism",
+            )
 
 
 def _flag(script: str, pattern: str) -> int:
-    """The number after a command-line flag."""
-    found = re.search(rf"(?:^|\s){pattern}[=\s]+(\d+)", script)
-    return int(found.group(1)) if found else 1
+    match = re.search(rf"(?:^|\s){pattern}[=\s]+(\d+)", script)
+    return int(match.group(1)) if match else 1
 
 
-def topology_goes_from_far_to_near(bundle: Bundle) -> Iterator[Hit]:
-    """Levels of a topology go from block to host, the host name last; a flavor with a topology selects nodes."""
-    topologies = {view.at("metadata", "name").text: view for view in bundle.kubernetes("kueue.x-k8s.io", "Topology")}
+@invariant("kueue-topology", applies_to="Topology, ResourceFlavor", source=KUEUE)
+def kueue_topology_is_ordered(bundle: LintBundle) -> Iterator[Finding]:
+    """Topology levels go from block to host; a flavor with a topology has nodeLabels."""
+    topologies = bundle.kubernetes_by_name(KUEUE_GROUP, "Topology")
     for topology in topologies.values():
-        labels = [level["nodeLabel"].text for level in topology.at("spec", "levels").items]
+        levels = topology.at("spec", "levels")
+        labels = [level["nodeLabel"].text for level in levels.items]
         ranks = [LEVELS.index(label) for label in labels if label in LEVELS]
         if ranks != sorted(ranks):
-            fix = f"order them {', '.join(LEVELS[rank] for rank in sorted(ranks))}"
-            yield Hit(view=topology.at("spec", "levels"), what="levels are not ordered from far to near", fix=fix)
-    for flavor in bundle.kubernetes("kueue.x-k8s.io", "ResourceFlavor"):
+            order = ", ".join(LEVELS[rank] for rank in sorted(ranks))
+            yield levels.error("levels are not ordered from block to host", f"order them {order}")
+    for flavor in bundle.kubernetes(KUEUE_GROUP, "ResourceFlavor"):
         name = flavor.at("spec", "topologyName")
         if name.text and not flavor.at("spec", "nodeLabels").pairs:
-            what = "a flavor with a topology must select its nodes"
-            yield Hit(view=flavor["spec"], what=what, fix="add nodeLabels")
-        if name.text and topologies and name.text not in topologies:
-            yield _nowhere(name, "Topology", topologies)
+            yield flavor["spec"].error(
+                "a flavor with a topology must select its nodes", "add nodeLabels"
+            )
+        if name.text:
+            yield from _exists(name, "Topology", topologies)
 
 
-def queue_names_lead_somewhere(bundle: Bundle) -> Iterator[Hit]:
-    """Queue, cluster queue, flavor and admission check exist where the files hold any of their kind."""
+@invariant("kueue-names", applies_to="LocalQueue, ClusterQueue, jobs", source=KUEUE)
+def kueue_names_exist(bundle: LintBundle) -> Iterator[Finding]:
+    """Queues, flavors and admission checks that are named exist."""
     kinds = ("LocalQueue", "ClusterQueue", "ResourceFlavor", "AdmissionCheck")
-    names = {
-        kind: {view.at("metadata", "name").text for view in bundle.kubernetes("kueue.x-k8s.io", kind)} for kind in kinds
-    }
-    for part in bundle.parts:
-        queue = part.root.at("metadata", "labels", QUEUE)
-        if part.kind == "kubernetes" and queue.text and names["LocalQueue"] and queue.text not in names["LocalQueue"]:
-            yield _nowhere(queue, "LocalQueue", names["LocalQueue"])
-    for local in bundle.kubernetes("kueue.x-k8s.io", "LocalQueue"):
-        target = local.at("spec", "clusterQueue")
-        if names["ClusterQueue"] and target.text not in names["ClusterQueue"]:
-            yield _nowhere(target, "ClusterQueue", names["ClusterQueue"])
-    for cluster in bundle.kubernetes("kueue.x-k8s.io", "ClusterQueue"):
+    names = {kind: bundle.kubernetes_by_name(KUEUE_GROUP, kind) for kind in kinds}
+    for document in bundle.documents:
+        queue = document.root.at("metadata", "labels", QUEUE)
+        if document.kind == "kubernetes" and queue.text:
+            yield from _exists(queue, "LocalQueue", names["LocalQueue"])
+    for local in bundle.kubernetes(KUEUE_GROUP, "LocalQueue"):
+        yield from _exists(local.at("spec", "clusterQueue"), "ClusterQueue", names["ClusterQueue"])
+    for cluster in names["ClusterQueue"].values():
         for group in cluster.at("spec", "resourceGroups").items:
             for flavor in group["flavors"].items:
-                if names["ResourceFlavor"] and flavor["name"].text not in names["ResourceFlavor"]:
-                    yield _nowhere(flavor["name"], "ResourceFlavor", names["ResourceFlavor"])
+                yield from _exists(flavor["name"], "ResourceFlavor", names["ResourceFlavor"])
         for check in cluster.at("spec", "admissionChecksStrategy", "admissionChecks").items:
-            if names["AdmissionCheck"] and check["name"].text not in names["AdmissionCheck"]:
-                yield _nowhere(check["name"], "AdmissionCheck", names["AdmissionCheck"])
+            yield from _exists(check["name"], "AdmissionCheck", names["AdmissionCheck"])
 
 
-def _nowhere(view: View, kind: str, names: object) -> Hit:
-    """A name that nothing has."""
-    known = sorted(str(name) for name in names) if isinstance(names, set | dict) else []
-    meant = nearest(view.text, known)
-    fix = f'use "{meant}"' if meant else f"add it, or use {', '.join(known)}"
-    return Hit(view=view, what=f'there is no {kind} "{view.text}"', fix=fix)
+def _exists(view: ValueView, kind: str, names: Collection[str]) -> Iterator[Finding]:
+    # Without any object of the kind in the files, the name may exist in the cluster.
+    if names and view.text not in names:
+        known = sorted(names)
+        match = closest_match(view.text, known)
+        fix = f'use "{match}"' if match else f"add it, or use {', '.join(known)}"
+        yield view.error(f'unknown {kind} "{view.text}"', fix)
 
 
-def indexed_jobs_run_together(bundle: Bundle) -> Iterator[Hit]:
-    """A job of several GPU pods is indexed, and all its pods run at once."""
+@invariant("indexed-together", applies_to="Job, JobSet", source="JobSet at 08dfbdf (2026-08-18)")
+def indexed_job_pods_run_together(bundle: LintBundle) -> Iterator[Finding]:
+    """A job of several GPU pods is Indexed, with parallelism = completions."""
     for pod in bundle.pods:
-        if pod.replica_count < 2 or not pod.workers or not pod.owner.type.endswith((" JobSet", " Job")):
+        kind = pod.owner.kind_name
+        if pod.replica_count < 2 or not pod.workers or kind not in ("JobSet", "Job"):
             continue
-        if pod.owner.type.endswith(" Job") and pod.fabric is None and not RANKS.search(pod.script):
-            continue  # tasks that do not speak to each other
-        job = _job(pod)
-        parallel, complete = job["parallelism"].number, job["completions"].number
-        if complete is not None and parallel != complete:
-            what = f"parallelism {parallel or 1:g}, completions {complete:g}: the ranks never meet"
-            yield Hit(view=job, what=what, fix="make them equal", severity="warning")
-        mode = job["completionMode"].text
-        if pod.owner.type.endswith(" Job") and (parallel or 1) > 1 and mode != "Indexed":
-            what = "pods of a job that is not Indexed have no rank"
-            yield Hit(view=job, what=what, fix="add completionMode: Indexed and completions", severity="warning")
+        if kind == "Job" and pod.fabric is None and not RANKS.search(pod.script):
+            continue  # independent tasks
+        job = _job_spec(pod)
+        parallelism = job["parallelism"].number
+        completions = job["completions"].number
+        if completions is not None and parallelism != completions:
+            yield job.warning(
+                f"parallelism {parallelism or 1:g}, completions {completions:g}: "
+                "not all ranks run at once",
+                "set both to the same value",
+            )
+        if kind == "Job" and (parallelism or 1) > 1 and job["completionMode"].text != "Indexed":
+            yield job.warning(
+                "pods of a job that is not Indexed have no rank",
+                "add completionMode: Indexed and completions",
+            )
 
 
-def _job(pod: Pod) -> View:
-    """The spec of the job that makes the pod."""
+def _job_spec(pod: PodTemplate) -> ValueView:
     spec = pod.owner.root["spec"]
-    if pod.owner.type.endswith(" Job"):
+    if pod.owner.kind_name == "Job":
         return spec
     return next(
         job.at("template", "spec")
@@ -165,22 +167,26 @@ def _job(pod: Pod) -> View:
     )
 
 
-def mounted_buckets_are_announced(bundle: Bundle) -> Iterator[Hit]:
-    """A pod with a bucket mounted by Cloud Storage FUSE has the annotation that starts its sidecar."""
+@invariant("bucket-sidecar", applies_to=PODS, source="GKE: Cloud Storage FUSE CSI driver")
+def bucket_mount_has_sidecar(bundle: LintBundle) -> Iterator[Finding]:
+    """Pods that mount a bucket have the annotation gke-gcsfuse/volumes."""
     for pod in bundle.pods:
         for volume in pod.spec["volumes"].items:
-            if volume.at("csi", "driver").text != "gcsfuse.csi.storage.gke.io":
-                continue
-            if pod.annotations["gke-gcsfuse/volumes"].text != "true":
-                fix = 'add the annotation gke-gcsfuse/volumes: "true" to the pod template'
-                yield Hit(view=volume, what="the bucket is never mounted: no sidecar", fix=fix)
+            is_bucket = volume.at("csi", "driver").text == "gcsfuse.csi.storage.gke.io"
+            if is_bucket and pod.annotations["gke-gcsfuse/volumes"].text != "true":
+                yield volume.error(
+                    "the bucket is not mounted: the pod has no Cloud Storage FUSE sidecar",
+                    'add the annotation gke-gcsfuse/volumes: "true" to the pod template',
+                )
 
 
-def shared_memory_is_mounted(bundle: Bundle) -> Iterator[Hit]:
-    """A pod with several GPUs has more shared memory than the 64 MiB of a container."""
+@invariant("shared-memory", applies_to=PODS, source=ACCELERATORS)
+def shared_memory_is_mounted(bundle: LintBundle) -> Iterator[Finding]:
+    """Pods with several GPUs mount /dev/shm in memory."""
     for pod in bundle.pods:
-        shared = any(mount == "/dev/shm" for mount in pod.mounts) or pod.spec["hostIPC"].is_true
-        if pod.gpu_count > 1 and not shared:
-            fix = "mount an emptyDir with medium: Memory at /dev/shm"
-            what = "several GPUs and 64 MiB of shared memory: NCCL and data loaders fail"
-            yield Hit(view=pod.template, what=what, fix=fix, severity="warning")
+        is_shared = "/dev/shm" in pod.mounts or pod.spec["hostIPC"].is_true
+        if pod.gpu_count > 1 and not is_shared:
+            yield pod.template.warning(
+                "several GPUs and 64 MiB of shared memory: NCCL and data loaders fail",
+                "mount an emptyDir with medium: Memory at /dev/shm",
+            )

@@ -1,4 +1,4 @@
-"""Facts of launching: default images, and the environment that a fabric's NCCL plugin wants."""
+"""Launch facts: default container images, and the environment of each fabric's NCCL plugin."""
 
 from __future__ import annotations
 
@@ -8,60 +8,63 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from gpuyard.catalog.rows import Source
-from gpuyard.document import Doc, Keys, decode, read_file
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import Doc, Keys
+from gpuyard.document.read import read_file
 from gpuyard.provision.invariants.facts import Technology
 
-__all__ = ["Image", "Plumbing", "Spot", "plumbing", "read_launch_facts"]
-
 PATH = Path(__file__).parent / "data" / "launch.toml"
-Spot = Literal["pod", "host"]  # where the program sees the NICs from: a pod, or the machine itself
+# Where the program runs decides which NIC names and library paths it sees.
+RunsOn = Literal["pod", "host"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """The default container image of a framework or engine."""
+class ContainerImage:
+    """Default container image of a framework or engine."""
 
     name: str
     image: str
     source: tuple[str, ...]
-    arm: Annotated[bool, Doc("it is built for Arm hosts too")] = False
+    arm: Annotated[bool, Doc("also built for Arm hosts")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plumbing:
-    """What a program needs around it to use a fabric."""
+class FabricRuntime:
+    """Environment in which NCCL uses a fabric."""
 
     name: str
     variables: Annotated[tuple[str, ...], Doc("NAME=VALUE")]
     source: tuple[str, ...]
-    sourced: Annotated[str, Doc("the vendor's script with the values of its release")] = ""
-    library_path: str = ""
+    env_script: Annotated[str, Doc("the vendor's script that sets the values of its release")] = ""
+    library_path: Annotated[str, Doc("put before the image's own LD_LIBRARY_PATH")] = ""
+    variables_after_script: Annotated[
+        tuple[str, ...], Doc("that the vendor's script would otherwise overwrite")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFacts:
-    """All of them."""
+    """Contents of launch.toml."""
 
     sources: tuple[Source, ...]
-    images: tuple[Image, ...]
-    plumbing: tuple[Plumbing, ...]
+    images: tuple[ContainerImage, ...]
+    fabric_runtimes: tuple[FabricRuntime, ...]
 
-    def image(self, name: str) -> Image:
-        """The image of a framework or engine."""
+    def image(self, name: str) -> ContainerImage:
+        """Return the image of a framework or engine."""
         return next(row for row in self.images if row.name == name)
 
-    def told(self, names: tuple[str, ...]) -> str:
-        """Where it was read and when."""
-        rows = (row for row in self.sources if row.name in names)
-        return "; ".join(f"{row.title}, {row.date}" for row in rows)
+    def fabric_runtime(self, name: str) -> FabricRuntime:
+        """Return the runtime of a fabric, e.g. roce-pod."""
+        return next(row for row in self.fabric_runtimes if row.name == name)
 
 
 @functools.cache
 def read_launch_facts() -> LaunchFacts:
-    """The facts that are shipped."""
+    """Return the facts that ship with gpuyard."""
     return decode(read_file(PATH).root, LaunchFacts, Keys.SUFFIXED)
 
 
-def plumbing(technology: Technology, spot: Spot) -> Plumbing:
-    """What a program needs for a fabric, seen from a pod or from the machine itself."""
-    return next(row for row in read_launch_facts().plumbing if row.name == f"{technology}-{spot}")
+def fabric_runtime(technology: Technology, runs_on: RunsOn) -> FabricRuntime:
+    """Return the runtime of a fabric technology in a pod or on a host."""
+    return read_launch_facts().fabric_runtime(f"{technology}-{runs_on}")

@@ -1,19 +1,17 @@
-"""The platforms: one folder each, one line here."""
+"""The list of platforms. A new platform is a folder next to this file and a line in PLATFORMS."""
 
 from gpuyard.provision.platform import Platform
-from gpuyard.provision.platforms.cloud_run import CLOUD_RUN
-from gpuyard.provision.platforms.cluster_director import CLUSTER_DIRECTOR
-from gpuyard.provision.platforms.cluster_toolkit import CLUSTER_TOOLKIT
-from gpuyard.provision.platforms.compute_engine import COMPUTE_ENGINE
-from gpuyard.provision.platforms.gke import GKE
-from gpuyard.provision.platforms.kubernetes import KUBERNETES
-from gpuyard.provision.platforms.local import LOCAL
-from gpuyard.provision.platforms.ray import RAY
-from gpuyard.provision.platforms.slurm import SLURM
-from gpuyard.provision.platforms.tpu import CLOUD_TPU
-from gpuyard.provision.platforms.vertex_ai import VERTEX_AI
-
-__all__ = ["PLATFORMS", "platform_named"]
+from gpuyard.provision.platforms.cloud_run.cloud_run_platform import CLOUD_RUN
+from gpuyard.provision.platforms.cluster_director.cluster_director_platform import CLUSTER_DIRECTOR
+from gpuyard.provision.platforms.cluster_toolkit.cluster_toolkit_platform import CLUSTER_TOOLKIT
+from gpuyard.provision.platforms.compute_engine.compute_engine_platform import COMPUTE_ENGINE
+from gpuyard.provision.platforms.gke.gke_platform import GKE
+from gpuyard.provision.platforms.kubernetes.kubernetes_platform import KUBERNETES
+from gpuyard.provision.platforms.local.local_platform import LOCAL
+from gpuyard.provision.platforms.ray.ray_platform import RAY
+from gpuyard.provision.platforms.slurm.slurm_platform import SLURM
+from gpuyard.provision.platforms.tpu.tpu_platform import CLOUD_TPU
+from gpuyard.provision.platforms.vertex_ai.vertex_ai_platform import VERTEX_AI
 
 PLATFORMS: tuple[Platform, ...] = (
     COMPUTE_ENGINE,
@@ -31,5 +29,5 @@ PLATFORMS: tuple[Platform, ...] = (
 
 
 def platform_named(name: str) -> Platform | None:
-    """The platform of that name."""
+    """Return the platform with a name."""
     return next((platform for platform in PLATFORMS if platform.name == name), None)

@@ -1,29 +1,33 @@
-"""The bucket of checkpoints."""
+"""The bucket of checkpoints and models."""
 
 from __future__ import annotations
 
+from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.platforms.requests import Request
-from gpuyard.provision.settings import Place
-
-__all__ = ["bucket_requests"]
 
 
-def bucket_requests(place: Place) -> tuple[Request, ...]:
-    """The request that makes the bucket; none where one was named. It outlives the machines: checkpoints are in it."""
-    if place.settings.bucket:
+def bucket_requests(settings: ResolvedSettings, content: str = "checkpoint") -> tuple[Request, ...]:
+    """Return the request that creates the bucket; none if the user named one.
+
+    The bucket outlives the machines, because it holds the checkpoints or models.
+    """
+    if settings.requested.bucket:
         return ()
     request = Request(
         file="05-bucket.json",
-        what=f"bucket {place.bucket} for checkpoints, private, in the region of the machines",
+        what=f"Create the private {content} bucket {settings.bucket}",
         method="storage.buckets.insert",
-        parameters={"project": place.project},
+        parameters={"project": settings.project},
         body={
-            "name": place.bucket,
-            "location": place.region.upper(),
-            "labels": place.labels,
-            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"},
+            "name": settings.bucket,
+            "location": settings.region.upper(),
+            "labels": settings.labels,
+            "iamConfiguration": {
+                "uniformBucketLevelAccess": {"enabled": True},
+                "publicAccessPrevention": "enforced",
+            },
             "hierarchicalNamespace": {"enabled": True},
         },
-        resource=place.bucket,
+        resource=settings.bucket,
     )
     return (request,)

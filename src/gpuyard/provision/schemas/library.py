@@ -1,4 +1,4 @@
-"""The shipped API descriptions: one library an API, loaded and parsed on use."""
+"""The shipped API descriptions: one library per API, loaded and parsed on first use."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document import Plain
+from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.schemas.schema import Schema, parse_schema
-
-__all__ = [
-    "GOOGLE_APIS", "KUBERNETES_LIBRARIES", "Library", "Method", "Module", "Origin", "library", "library_of",
-    "toolkit_modules",
-]  # fmt: skip
 
 DATA = Path(__file__).parent / "data"
 GOOGLE_APIS = (
@@ -33,7 +28,7 @@ KUBERNETES_LIBRARIES = ("kubernetes", "crds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a description comes from."""
+    """Source of a description."""
 
     title: str
     url: str
@@ -44,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One method of a Google API: its address, its query parameters, and the schemas of what goes in and out."""
+    """A method of a Google API: URL, query parameters, request and response schemas."""
 
     name: str
     http: str
@@ -56,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A Cluster Toolkit module: its variables with their types, those that must be set, and its outputs."""
+    """A Cluster Toolkit module: variables with their types, required variables, and outputs."""
 
     variables: dict[str, str]
     required: tuple[str, ...]
@@ -65,7 +60,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """One description: its kinds or methods, and its schemas by name."""
+    """One API description: its kinds or methods, and its schemas by name."""
 
     name: str
     origins: tuple[Origin, ...]
@@ -75,13 +70,13 @@ class Library:
     parsed: dict[str, Schema]
 
     def schema(self, name: str) -> Schema:
-        """The schema of that name."""
+        """Return a schema by name."""
         if name not in self.parsed:
             self.parsed[name] = parse_schema(self.raw[name])
         return self.parsed[name]
 
     def resolved(self, schema: Schema) -> Schema:
-        """The schema itself, or the one that it refers to."""
+        """Return the schema, with references followed."""
         while schema.ref:
             schema = self.schema(schema.ref)
         return schema
@@ -89,55 +84,57 @@ class Library:
 
 @functools.cache
 def library(name: str) -> Library:
-    """The library of that name: one of GOOGLE_APIS or KUBERNETES_LIBRARIES."""
+    """Load a library: one of GOOGLE_APIS or KUBERNETES_LIBRARIES."""
     data = _read(name)
     return Library(
         name=name,
         origins=tuple(_origin(row) for row in _rows(data.get("origins"))),
         kinds={kind: str(schema) for kind, schema in _mapping(data.get("kinds")).items()},
-        methods={method: _method(method, _mapping(row)) for method, row in _mapping(data.get("methods")).items()},
+        methods={
+            method: _method(method, _mapping(row))
+            for method, row in _mapping(data.get("methods")).items()
+        },
         raw=_mapping(data.get("defs")),
         parsed={},
     )
 
 
 def library_of(kind: str) -> Library | None:
-    """The library that describes a Kubernetes kind (`batch/v1 Job`); None where none is shipped."""
-    return next((library(name) for name in KUBERNETES_LIBRARIES if kind in library(name).kinds), None)
+    """Return the library with a Kubernetes kind (`batch/v1 Job`), or None."""
+    return next(
+        (library(name) for name in KUBERNETES_LIBRARIES if kind in library(name).kinds), None
+    )
 
 
 @functools.cache
 def toolkit_modules() -> dict[str, Module]:
-    """The Cluster Toolkit's modules by their path in its repository."""
+    """Return the Cluster Toolkit's modules by their path in its repository."""
     modules = {}
     for name, row in _mapping(_read("toolkit").get("modules")).items():
-        variables = {key: str(value) for key, value in _mapping(_mapping(row).get("variables")).items()}
-        outputs = _mapping(row).get("outputs")
+        module = _mapping(row)
+        types = {key: str(kind) for key, kind in _mapping(module.get("variables")).items()}
+        outputs = module.get("outputs")
         modules[name] = Module(
-            variables={key: value.removesuffix("!") for key, value in variables.items()},
-            required=tuple(key for key, value in variables.items() if value.endswith("!")),
+            variables={key: kind.removesuffix("!") for key, kind in types.items()},
+            required=tuple(key for key, kind in types.items() if kind.endswith("!")),
             outputs=tuple(str(output) for output in outputs) if isinstance(outputs, list) else (),
         )
     return modules
 
 
 def _read(name: str) -> dict[str, Plain]:
-    """One shipped file."""
     return _mapping(json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes())))
 
 
 def _mapping(raw: Plain) -> dict[str, Plain]:
-    """A mapping, or an empty one."""
     return raw if isinstance(raw, dict) else {}
 
 
 def _rows(raw: Plain) -> list[dict[str, Plain]]:
-    """A list of mappings."""
     return [row for row in raw if isinstance(row, dict)] if isinstance(raw, list) else []
 
 
 def _origin(row: dict[str, Plain]) -> Origin:
-    """The origin of its JSON form."""
     return Origin(
         title=str(row["title"]),
         url=str(row["url"]),
@@ -148,13 +145,12 @@ def _origin(row: dict[str, Plain]) -> Origin:
 
 
 def _method(name: str, row: dict[str, Plain]) -> Method:
-    """The method of its JSON form."""
     query = row["query"]
     return Method(
         name=name,
         http=str(row["http"]),
         path=str(row["path"]),
-        query=tuple(str(word) for word in query) if isinstance(query, list) else (),
+        query=tuple(str(name) for name in query) if isinstance(query, list) else (),
         request=str(row["request"] or ""),
         response=str(row["response"] or ""),
     )

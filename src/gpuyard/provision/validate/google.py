@@ -1,29 +1,53 @@
-"""Bodies of Google requests: which schema a body has, and what is wrong with it."""
+"""Validation of Google API request bodies: which schema a body has, and what is wrong with it."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from gpuyard.document import Plain
-from gpuyard.errors import InputError, nearest
-from gpuyard.provision.finding import Finding
-from gpuyard.provision.part import Part
-from gpuyard.provision.schemas import GOOGLE_APIS, Method, library
-from gpuyard.provision.validate.schema import faults
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import Finding, InputError, closest_match
+from gpuyard.provision.artefact_document import ArtefactDocument
+from gpuyard.provision.schemas.library import GOOGLE_APIS, Library, Method, library
+from gpuyard.provision.schemas.schema import Schema
+from gpuyard.provision.validate.schema import schema_findings
 
-__all__ = ["find_method", "google_faults", "google_methods", "guess_schema", "schema_named"]
-
-# Objects that stand inside a request and that people keep as files of their own.
-INNER = {"container.v1": ("NodePool", "Cluster"), "aiplatform.v1": ("GoogleCloudAiplatformV1Model",)}
+# Objects inside a request that people also keep as separate files.
+INNER = {
+    "container.v1": ("NodePool", "Cluster"),
+    "aiplatform.v1": ("GoogleCloudAiplatformV1Model",),
+}
 CREATES = ("insert", "create", "upload", "deployModel", "bulkInsert")
 LONG = re.compile(r"^(GoogleCloudAiplatformV1|GoogleCloudRunV2)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BodySchema:
+    api: str
+    name: str
+    method: str  # that creates the resource; empty for an object inside a request
+
+    @property
+    def type(self) -> str:
+        return f"{self.api} {LONG.sub('', self.name)}"
+
+    @property
+    def library(self) -> Library:
+        return library(self.api)
+
+    @property
+    def schema(self) -> Schema:
+        return self.library.schema(self.name)
+
+
 @functools.cache
 def google_methods() -> dict[str, tuple[str, Method]]:
-    """Every method by its id, e.g. compute.instances.insert, with the API that has it; v2 of Cloud Run before v1."""
+    """Return every API method by its id (compute.instances.insert), with its API.
+
+    Cloud Run v2 comes before v1.
+    """
     methods: dict[str, tuple[str, Method]] = {}
     for api in GOOGLE_APIS:
         for name, method in library(api).methods.items():
@@ -32,55 +56,61 @@ def google_methods() -> dict[str, tuple[str, Method]]:
 
 
 @functools.cache
-def _candidates() -> dict[str, tuple[str, str, str]]:
-    """Bodies by their type: API, schema and the method that creates them."""
-    found: dict[str, tuple[str, str, str]] = {}
+def _body_schemas() -> dict[str, _BodySchema]:
+    # By type, e.g. "compute.v1 Instance".
+    bodies: list[_BodySchema] = []
     for api in GOOGLE_APIS:
         for method in library(api).methods.values():
             if method.request and method.name.rsplit(".", 1)[1] in CREATES:
-                found.setdefault(_type(api, method.request), (api, method.request, method.name))
-        for name in INNER.get(api, ()):
-            found.setdefault(_type(api, name), (api, name, ""))
-    return found
+                bodies.append(_BodySchema(api=api, name=method.request, method=method.name))
+        bodies += [_BodySchema(api=api, name=name, method="") for name in INNER.get(api, ())]
+    return {body.type: body for body in reversed(bodies)}  # the first of a type wins
 
 
-def _type(api: str, schema: str) -> str:
-    """The name of a body as people know it: compute.v1 Instance."""
-    return f"{api} {LONG.sub('', schema)}"
+def _body_of_method(name: str) -> _BodySchema:
+    api, method = google_methods()[name]
+    return _BodySchema(api=api, name=method.request, method=name)
 
 
 def find_method(text: str) -> str:
-    """The method whose id stands in a file name, or an empty text."""
-    found = [name for name, (_, method) in google_methods().items() if method.request and name in text]
-    return max(found, key=len, default="")
+    """Return the longest method id in a file name, or an empty string."""
+    methods = google_methods().items()
+    names = [name for name, (_, method) in methods if method.request and name in text]
+    return max(names, key=len, default="")
 
 
-def schema_named(given: str, where: str) -> tuple[str, str]:
-    """Method and type of a name as users write it: `compute.instances.insert` or `compute.v1.Instance`."""
-    if given in google_methods():
-        api, method = google_methods()[given]
-        if not method.request:
-            raise InputError.one(where, f"{given} takes no body", "lint the body of a method that creates something")
-        return given, _type(api, method.request)
-    spelled = re.sub(r"^([a-z]+\.v\d+)\.", r"\1 ", given)
-    if spelled in _candidates():
-        return _candidates()[spelled][2], spelled
-    names = [*_candidates(), *(name for name, (_, method) in google_methods().items() if method.request)]
-    meant = nearest(spelled, names)
-    raise InputError.one(where, f'no method or body named "{given}"', f'use "{meant}"' if meant else "see the guide")
+def schema_named(name: str, where: str) -> tuple[str, str]:
+    """Return method and type of `compute.instances.insert` or `compute.v1.Instance`."""
+    if name in google_methods():
+        body = _body_of_method(name)
+        if not body.name:
+            fix = "lint the body of a method that creates something"
+            raise InputError.one(where, f"{name} takes no body", fix)
+        return name, body.type
+    type_name = re.sub(r"^([a-z]+\.v\d+)\.", r"\1 ", name)
+    if type_name in _body_schemas():
+        return _body_schemas()[type_name].method, type_name
+    methods = [method for method, (_, row) in google_methods().items() if row.request]
+    match = closest_match(type_name, [*_body_schemas(), *methods])
+    fix = f'use "{match}"' if match else "see the lint guide"
+    raise InputError.one(where, f'no method or body named "{name}"', fix)
 
 
 def guess_schema(body: dict[str, Plain]) -> str:
-    """The type that fits the body best; empty where fewer than half of its keys are known to any."""
-    best: tuple[float, int, str] | None = None
-    for name, (api, schema_name, method) in _candidates().items():
-        books = library(api)
-        schema = books.resolved(books.schema(schema_name))
+    """Return the type that fits the body best, or an empty string.
+
+    A type fits if more than half of the keys are known to it and at most half of them are wrong;
+    the fewest mistakes win, then the smallest schema.
+    """
+    best: tuple[int, int, str] | None = None
+    for name, candidate in _body_schemas().items():
+        schema = candidate.library.resolved(candidate.schema)
         properties = schema.properties or {}
         known = sum(key in properties and not properties[key].is_read_only for key in body)
-        if known * 2 <= len(body) or api == "run.v1":  # whose bodies tell their kind
+        if known * 2 <= len(body) or candidate.api == "run.v1":  # its bodies have a kind
             continue
-        wrong = [fault.path for fault in faults(body, schema, books, method) if fault.severity == "error"]
+        findings = schema_findings(body, schema, candidate.library, candidate.method)
+        wrong = [finding.where for finding in findings if finding.severity == "error"]
         if 2 * len({re.split(r"[.\[]", path)[0] for path in wrong}) > len(body):
             continue
         rank = (len(wrong) + len(body) - known, len(properties), name)
@@ -88,35 +118,32 @@ def guess_schema(body: dict[str, Plain]) -> str:
     return best[2] if best else ""
 
 
-def google_faults(part: Part) -> Iterator[Finding]:
-    """What is wrong with a body by its schema."""
-    api, schema_name, creator = _candidates().get(part.type) or _of_method(part)
-    books = library(api)
-    method = part.method or ("" if api == "run.v1" else creator)  # gcloud fills in what the Knative form leaves out
-    for fault in faults(part.body, books.schema(schema_name), books, method):
-        where = part.place(fault.path)
-        yield Finding(rule="schema", severity=fault.severity, where=where, what=fault.what, fix=fault.fix)
-    if part.method and isinstance(part.parameters, dict):
-        yield from _parameter_faults(part, part.parameters)
+def google_findings(document: ArtefactDocument) -> Iterator[Finding]:
+    """Yield what is wrong with a request body."""
+    body = _body_schemas().get(document.type) or _body_of_method(document.method)
+    # gcloud sets what the Knative form (run.v1) leaves out.
+    method = document.method or ("" if body.api == "run.v1" else body.method)
+    for finding in schema_findings(document.body, body.schema, body.library, method):
+        yield replace(finding, where=document.where(finding.where))
+    if document.method and isinstance(document.parameters, dict):
+        yield from _parameter_findings(document, document.parameters)
 
 
-def _of_method(part: Part) -> tuple[str, str, str]:
-    """API, schema and method of a body that no creating method takes."""
-    api, method = google_methods()[part.method]
-    return api, method.request, method.name
+def _parameter_findings(
+    document: ArtefactDocument, parameters: dict[str, Plain]
+) -> Iterator[Finding]:
+    def error(what: str, fix: str) -> Finding:
+        return Finding(rule="schema", severity="error", where=document.file, what=what, fix=fix)
 
-
-def _parameter_faults(part: Part, given: dict[str, Plain]) -> Iterator[Finding]:
-    """Parameters that the method's address lacks or does not know."""
-    _, method = google_methods()[part.method]
+    _, method = google_methods()[document.method]
     in_path = tuple(re.findall(r"\{\+?(\w+)\}", method.path))
+    known = (*in_path, *method.query)
     for name in in_path:
-        if name not in given:
+        if name not in parameters:
             what = f'the parameter "{name}" of {method.name} is missing'
-            yield Finding(rule="schema", severity="error", where=part.file, what=what, fix=f"add parameters.{name}")
-    for name in given:
-        if name not in (*in_path, *method.query):
-            meant = nearest(name, (*in_path, *method.query))
-            fix = f'did you mean "{meant}"?' if meant else "remove it"
-            what = f'{method.name} has no parameter "{name}"'
-            yield Finding(rule="schema", severity="error", where=part.file, what=what, fix=fix)
+            yield error(what, f"add parameters.{name}")
+    for name in parameters:
+        if name not in known:
+            match = closest_match(name, known)
+            fix = f'did you mean "{match}"?' if match else "remove it"
+            yield error(f'{method.name} has no parameter "{name}"', fix)

@@ -1,20 +1,18 @@
-"""Kubernetes objects: core kinds and custom resources against their schemas and CEL rules."""
+"""Validation of Kubernetes objects and custom resources against their schemas and CEL rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuyard.errors import nearest
-from gpuyard.provision.finding import Finding
-from gpuyard.provision.part import Part
-from gpuyard.provision.schemas import KUBERNETES_LIBRARIES, Library, Schema, library, library_of
+from gpuyard.errors import Finding, closest_match
+from gpuyard.provision.artefact_document import ArtefactDocument
+from gpuyard.provision.schemas.library import KUBERNETES_LIBRARIES, Library, library, library_of
+from gpuyard.provision.schemas.schema import Schema
 from gpuyard.provision.templates import pod_templates
-from gpuyard.provision.validate.schema import Fault, faults
+from gpuyard.provision.validate.schema import schema_error, schema_findings
 
-__all__ = ["kubernetes_faults"]
-
-# Kinds that moved: what the API server says of the old version is only that it has no such kind.
+# API versions whose kinds moved: the API server only reports that it has no such kind.
 MOVED = {
     "extensions/v1beta1": "apps/v1 or networking.k8s.io/v1",
     "batch/v1beta1": "batch/v1",
@@ -23,64 +21,78 @@ MOVED = {
     "ray.io/v1alpha1": "ray.io/v1",
     "jobset.x-k8s.io/v1alpha1": "jobset.x-k8s.io/v1alpha2",
 }
-# Fields that a new version renamed or moved, where the nearest name misleads.
+# Fields that a new version renamed or moved, if the closest name is misleading.
 RENAMED = {
-    ("kueue.x-k8s.io/v1beta2 ClusterQueue", "spec.admissionChecks"): "write spec.admissionChecksStrategy: "
-    "{admissionChecks: [{name: ...}]}; v1beta2 has dropped spec.admissionChecks",
-    ("kueue.x-k8s.io/v1beta2 ClusterQueue", "spec.cohort"): "write spec.cohortName; v1beta2 has renamed spec.cohort",
+    ("kueue.x-k8s.io/v1beta2 ClusterQueue", "spec.admissionChecks"): (
+        "write spec.admissionChecksStrategy: {admissionChecks: [{name: ...}]}; "
+        "v1beta2 dropped spec.admissionChecks"
+    ),
+    ("kueue.x-k8s.io/v1beta2 ClusterQueue", "spec.cohort"): (
+        "write spec.cohortName; v1beta2 renamed spec.cohort"
+    ),
 }
 
 
-def kubernetes_faults(part: Part) -> Iterator[Finding]:
-    """What is wrong with an object by its schema; a note where no schema of its kind is shipped."""
-    books = library_of(part.type)
-    if books is None:
-        yield _without_schema(part)
+def kubernetes_findings(document: ArtefactDocument) -> Iterator[Finding]:
+    """Yield what is wrong with an object; a note if no schema of its kind is shipped."""
+    schemas = library_of(document.type)
+    if schemas is None:
+        yield _no_schema(document)
         return
-    schema = books.schema(books.kinds[part.type])
-    found = {fault.path: fault for fault in _pod_faults(part)} if books.name == "crds" else {}
-    found |= {fault.path: fault for fault in _spec_faults(part, schema, books)}
-    found |= {fault.path: fault for fault in faults(part.body, schema, books)}
-    for fault in found.values():
-        fix = RENAMED.get((part.type, fault.path), fault.fix) if "no field" in fault.what else fault.fix
-        where = part.place(fault.path)
-        yield Finding(rule="schema", severity=fault.severity, where=where, what=fault.what, fix=fix)
+    schema = schemas.schema(schemas.kinds[document.type])
+    findings = list(schema_findings(document.body, schema, schemas))
+    if _lacks_spec(document, schema, schemas):
+        findings.append(schema_error("", '"spec" is missing', "add spec"))
+    if schemas.name == "crds":
+        # The object's own schema overrides what the pod schema reports about a value.
+        own_paths = {finding.where for finding in findings if finding.severity != "note"}
+        pod_findings = _pod_findings(document)
+        findings += [finding for finding in pod_findings if finding.where not in own_paths]
+    for finding in findings:
+        fix = finding.fix
+        if "no field" in finding.what:
+            fix = RENAMED.get((document.type, finding.where), fix)
+        yield replace(finding, where=document.where(finding.where), fix=fix)
 
 
-def _spec_faults(part: Part, schema: Schema, books: Library) -> Iterator[Fault]:
-    """A core object without the spec that it is for: its schema does not ask for it, the server does."""
-    spec = (schema.properties or {}).get("spec") if books.name == "kubernetes" else None
-    if spec is not None and books.resolved(spec).required and not part.root["spec"].is_set:
-        yield Fault(path="", what='"spec" is missing', fix="add spec")
+def _lacks_spec(document: ArtefactDocument, schema: Schema, schemas: Library) -> bool:
+    # Schemas of core objects do not require the spec; the API server does.
+    spec = (schema.properties or {}).get("spec") if schemas.name == "kubernetes" else None
+    is_required = spec is not None and bool(schemas.resolved(spec).required)
+    return is_required and not document.root["spec"].is_set
 
 
-def _pod_faults(part: Part) -> Iterator[Fault]:
-    """Pods inside a custom resource by the schema of pods: the resource's own accepts more than its pods may hold."""
+def _pod_findings(document: ArtefactDocument) -> Iterator[Finding]:
+    # The schema of a custom resource often accepts more than its pods may contain.
     core = library("kubernetes")
-    for template, _, _ in pod_templates(part):
+    pod_schema = core.schema("io.k8s.api.core.v1.PodSpec")
+    for template, _, _ in pod_templates(document):
         if not template["spec"].is_set:
             continue
-        for fault in faults(template["spec"].value, core.schema("io.k8s.api.core.v1.PodSpec"), core):
-            if "is missing" not in fault.what:  # a controller may fill it in
-                yield replace(fault, path=f"{template.path}.spec.{fault.path}".rstrip("."))
+        for finding in schema_findings(template["spec"].value, pod_schema, core):
+            if "is missing" not in finding.what:  # a controller may set it
+                path = f"{template.path}.spec.{finding.where}".rstrip(".")
+                yield replace(finding, where=path)
 
 
-def _without_schema(part: Part) -> Finding:
-    """An object of a kind that we hold no schema of; an error where its version is surely wrong."""
-    version, kind = part.type.rsplit(" ", 1)
-    known = [name for library_name in KUBERNETES_LIBRARIES for name in library(library_name).kinds]
-    same = [name for name in known if name.split(" ")[1] == kind]
+def _no_schema(document: ArtefactDocument) -> Finding:
+    version, kind = document.type.rsplit(" ", 1)
+    known = [name.split(" ") for books in KUBERNETES_LIBRARIES for name in library(books).kinds]
+    versions = [other for other, other_kind in known if other_kind == kind]
     group = version.rpartition("/")[0]
-    if same and (version in MOVED or any(name.rpartition("/")[0] == group for name in same)):
-        fix = f"use {MOVED.get(version, same[-1].split(' ')[0])}"
-        return Finding(
-            rule="schema", severity="error", where=part.place("apiVersion"), what=f"no {kind} in {version}", fix=fix
+    if versions and (version in MOVED or any(row.rpartition("/")[0] == group for row in versions)):
+        return document.root["apiVersion"].finding(
+            f"no {kind} in {version}",
+            f"use {MOVED.get(version, versions[-1])}",
+            rule="schema",
         )
-    in_group = [name for name in known if name.split(" ")[0] == version]
-    if in_group and (meant := nearest(kind, [name.split(" ")[1] for name in in_group])):
-        what = f'{version} has no kind "{kind}" that we know'
-        return Finding(
-            rule="schema", severity="warning", where=part.place("kind"), what=what, fix=f'did you mean "{meant}"?'
+    kinds = [other_kind for other, other_kind in known if other == version]
+    if match := closest_match(kind, kinds):
+        return document.root["kind"].finding(
+            f'unknown kind "{kind}" in {version}',
+            f'did you mean "{match}"?',
+            rule="schema",
+            severity="warning",
         )
-    what = f"no schema of {part.type} is shipped: only the rules below were checked"
-    return Finding(rule="schema", severity="note", where=part.place(""), what=what)
+    what = f"no schema of {document.type} is shipped: only the invariants were checked"
+    return document.root.finding(what, rule="schema", severity="note")

@@ -1,19 +1,16 @@
-"""Files that gpuyard writes beside what is deployed: nobody sends them, but a later command reads them."""
+"""Validation of files that gpuyard writes for later commands: blueprint, deployment, fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuyard.blueprint import blueprint_from_json
-from gpuyard.errors import InputError
-from gpuyard.fabric import from_json
+from gpuyard.blueprint.saved import blueprint_from_json
+from gpuyard.errors import Finding, InputError
+from gpuyard.fabric.saved import from_json
+from gpuyard.provision.artefact_document import ArtefactDocument
 from gpuyard.provision.deployment import deployment_from_json
-from gpuyard.provision.finding import Finding
-from gpuyard.provision.part import Part
 
-__all__ = ["RECORDS", "record_faults"]
-
-# By the start of their format, whose number a newer gpuyard may have raised: the reader says so.
+# By the name of their format; the reader reports a version that it does not know.
 RECORDS: dict[str, Callable[[str, str], object]] = {
     "gpuyard-blueprint": blueprint_from_json,
     "gpuyard-deployment": deployment_from_json,
@@ -21,10 +18,10 @@ RECORDS: dict[str, Callable[[str, str], object]] = {
 }
 
 
-def record_faults(part: Part) -> Iterator[Finding]:
-    """Why a later command would refuse the file: it was changed by hand, or another version wrote it."""
+def record_findings(document: ArtefactDocument) -> Iterator[Finding]:
+    """Yield why a later command would reject the file: edited by hand, or another version."""
     try:
-        RECORDS[part.type](part.text, part.file)
+        RECORDS[document.type](document.text, document.file)
     except InputError as error:
         for problem in error.problems:
-            yield Finding(rule="record", severity="error", where=problem.where, what=problem.what, fix=problem.fix)
+            yield problem.as_finding("record")

@@ -1,4 +1,4 @@
-"""Batch scripts: the #SBATCH options and the form of their values."""
+"""Validation of Slurm batch scripts: #SBATCH options and the format of their values."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document import Document, Mapping, Place, Scalar
-from gpuyard.errors import nearest
-from gpuyard.provision.finding import Finding, Severity
-from gpuyard.provision.part import Part
-
-__all__ = ["Option", "read_options", "sbatch_faults", "script_part"]
+from gpuyard.document.tree import Document, Mapping, Scalar, SourceLocation
+from gpuyard.errors import Finding, Severity, closest_match
+from gpuyard.provision.artefact_document import ArtefactDocument
 
 TABLE = Path(__file__).parent.parent / "schemas" / "data" / "sbatch.toml"
 HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
-FORMS = {
-    "count": (r"\d+(-\d+)?", "a whole number"),
+FORMATS = {
+    "count": (r"\d+(-\d+)?", "an integer"),
     "nodes": (r"\d+[km]?(-\d+[km]?)?(:\d+)?", "a number of nodes, e.g. 4 or 4-8"),
-    "time": (r"\d+|\d+:\d+(:\d+)?|\d+-\d+(:\d+){0,2}|INFINITE|UNLIMITED", "minutes, H:M:S or D-H:M:S"),
+    "time": (
+        r"\d+|\d+:\d+(:\d+)?|\d+-\d+(:\d+){0,2}|INFINITE|UNLIMITED",
+        "minutes, H:M:S or D-H:M:S",
+    ),
     "size": (r"\d+[KMGT]?B?", "megabytes, or a number with K, M, G or T"),
     "gpus": (r"([\w.-]+:)?\d+(,([\w.-]+:)?\d+)*", "a number of GPUs, e.g. 8 or h200:8"),
-    "gres": (r"(gres:)?[\w/.-]+(:[\w.-]+)*(,[\w/.-]+(:[\w.-]+)*)*|NONE", "e.g. gpu:8 or gpu:h200:8"),
+    "gres": (
+        r"(gres:)?[\w/.-]+(:[\w.-]+)*(,[\w/.-]+(:[\w.-]+)*)*|NONE",
+        "e.g. gpu:8 or gpu:h200:8",
+    ),
     "switches": (r"\d+(@[\d:-]+)?", "a number of switches, e.g. 1 or 1@01:00:00"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option as it is written: its long name (as typed where it is unknown), its value and its line."""
+class SbatchOption:
+    """One #SBATCH option: its long name (as typed if it is unknown), value and line."""
 
     name: str
     value: str | None
@@ -42,36 +45,36 @@ class Option:
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
-    """The options that sbatch knows."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 @functools.cache
-def _known() -> dict[str, str]:
-    """Long names with the form of their values."""
+def _value_formats() -> dict[str, str]:
     table = _table()
     return {**table["options"], **table["since"], **table["plugins"]}
 
 
-def read_options(text: str) -> tuple[Option, ...]:
-    """The #SBATCH options of a script in order."""
-    found: list[Option] = []
-    is_read, ending = True, ""
+def read_options(text: str) -> tuple[SbatchOption, ...]:
+    """Return the #SBATCH options of a script in order."""
+    options: list[SbatchOption] = []
+    is_read = True
+    heredoc_end = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if ending:  # inside a here-document: the text of another file
-            ending = "" if line.strip() == ending else ending
+        if heredoc_end:  # the text of another file
+            if line.strip() == heredoc_end:
+                heredoc_end = ""
             continue
-        if opened := HEREDOC.search(line):
-            ending = opened.group(1)
+        if match := HEREDOC.search(line):
+            heredoc_end = match.group(1)
         if line.startswith("#SBATCH"):
-            found += _of_line(line.removeprefix("#SBATCH"), number, is_read)
+            options += _options_of_line(line.removeprefix("#SBATCH"), number, is_read)
         elif line.strip() and not line.lstrip().startswith("#"):
             is_read = False
-    return tuple(found)
+    return tuple(options)
 
 
-def _of_line(text: str, line: int, is_read: bool) -> Iterator[Option]:
-    """The options of one line; sbatch takes quotes and stops at a comment."""
+def _options_of_line(text: str, line: int, is_read: bool) -> Iterator[SbatchOption]:
+    # sbatch accepts quotes and stops at a comment.
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
@@ -80,73 +83,91 @@ def _of_line(text: str, line: int, is_read: bool) -> Iterator[Option]:
         word = words.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("--"):
-            letter, rest = name[:1], word[2:]
-            name, equals, value = _table()["short"].get(letter, letter), rest and "=", rest.removeprefix("=")
-        form = _known().get(name, "text")
-        if not equals and form not in ("flag", "optional") and words and not words[0].startswith("-"):
-            equals, value = "=", words.pop(0)
-        yield Option(name=name, value=value if equals else None, line=line, is_read=is_read)
+            letter = name[:1]
+            name = _table()["short"].get(letter, letter)
+            equals = word[2:]
+            value = word[2:].removeprefix("=")
+        takes_value = _value_formats().get(name, "text") not in ("flag", "optional")
+        if not equals and takes_value and words and not words[0].startswith("-"):
+            equals = "="
+            value = words.pop(0)
+        yield SbatchOption(name=name, value=value if equals else None, line=line, is_read=is_read)
 
 
-def script_part(file: str, text: str) -> Part:
-    """The script as a part; its body holds the options that sbatch reads, the last of each name."""
+def script_document(file: str, text: str) -> ArtefactDocument:
+    """Return a script as a document whose body maps the options that sbatch reads to values."""
     options = {option.name: option for option in read_options(text) if option.is_read}
-    places = {name: Place(file=file, line=option.line, path=f"--{name}") for name, option in options.items()}
+    locations = {
+        name: SourceLocation(file=file, line=option.line, path=name)
+        for name, option in options.items()
+    }
     root = Mapping(
-        place=Place(file=file, line=1, path=""),
+        location=SourceLocation(file=file, line=1, path=""),
         items=tuple(
-            (name, Scalar(place=Place(file=file, line=places[name].line, path=name), text=name, value=option.value))
+            (name, Scalar(location=locations[name], text=name, value=option.value))
             for name, option in options.items()
         ),
-        key_places=tuple(Place(file=file, line=places[name].line, path=name) for name in options),
+        key_locations=tuple(locations.values()),
     )
-    body = {name: True if option.value is None else option.value for name, option in options.items()}
-    document = Document(file=file, root=root)
-    return Part(file=file, number=1, kind="sbatch", type="sbatch", body={**body}, document=document, text=text)
+    return ArtefactDocument(
+        file=file,
+        number=1,
+        kind="sbatch",
+        type="sbatch",
+        body={
+            name: True if option.value is None else option.value for name, option in options.items()
+        },
+        source=Document(file=file, root=root),
+        text=text,
+    )
 
 
-def sbatch_faults(part: Part) -> Iterator[Finding]:
-    """What is wrong with the script's options."""
-    if not part.text.startswith("#!"):
-        yield _finding(part, 1, "sbatch refuses a script without #! on its first line", "start it with #!/bin/bash")
-    for option in read_options(part.text):
+def sbatch_findings(document: ArtefactDocument) -> Iterator[Finding]:
+    """Yield what is wrong with the options of a script."""
+    if not document.text.startswith("#!"):
+        what = "sbatch rejects a script without #! on its first line"
+        yield _finding(document, 1, what, "start it with #!/bin/bash")
+    for option in read_options(document.text):
         if not option.is_read:
-            fix = "move it above the first command"
-            yield _finding(part, option.line, f"--{option.name} is ignored: it stands after a command", fix)
-        elif option.name not in _known():
-            yield _unknown(part, option)
+            what = f"--{option.name} is ignored because it comes after the first command"
+            yield _finding(document, option.line, what, "move it above the first command")
+        elif option.name not in _value_formats():
+            yield _unknown_option(document, option)
         else:
-            yield from _value_faults(part, option)
+            yield from _value_findings(document, option)
 
 
-def _unknown(part: Part, option: Option) -> Finding:
-    """An option that sbatch does not have; a plug-in may add one."""
-    meant = nearest(option.name, _known())
+def _unknown_option(document: ArtefactDocument, option: SbatchOption) -> Finding:
     what = f'sbatch has no option "--{option.name}"'
-    if meant:
-        return _finding(part, option.line, what, f"did you mean --{meant}?")
-    return _finding(part, option.line, what, "remove it, unless a SPANK plug-in of your cluster adds it", "warning")
+    if match := closest_match(option.name, _value_formats()):
+        return _finding(document, option.line, what, f"did you mean --{match}?")
+    fix = "remove it, unless a SPANK plug-in of your cluster adds it"
+    return _finding(document, option.line, what, fix, "warning")
 
 
-def _value_faults(part: Part, option: Option) -> Iterator[Finding]:
-    """A value that is missing, not wanted or of the wrong form."""
-    form = _known()[option.name]
+def _value_findings(document: ArtefactDocument, option: SbatchOption) -> Iterator[Finding]:
+    value_format = _value_formats()[option.name]
+    flag = f"--{option.name}"
     value = option.value
-    if form == "flag" and value:
-        yield _finding(part, option.line, f"--{option.name} takes no value", "remove the value")
-    if form in ("flag", "optional"):
+    if value_format == "flag" and value:
+        yield _finding(document, option.line, f"{flag} takes no value", "remove the value")
+    if value_format in ("flag", "optional"):
         return
     if not value:
-        yield _finding(part, option.line, f"--{option.name} has no value", f"write --{option.name}=...")
+        yield _finding(document, option.line, f"{flag} has no value", f"write {flag}=...")
     elif re.search(r"\$\{?\w|\$\(", value):
-        what = f"--{option.name}={value}: sbatch does not expand variables in #SBATCH lines"
-        yield _finding(part, option.line, what, f"write the value, or give it as `sbatch --{option.name}=... FILE`")
-    elif form in FORMS and not re.fullmatch(FORMS[form][0], value, re.IGNORECASE):
-        yield _finding(
-            part, option.line, f'--{option.name}: "{value}" is not {FORMS[form][1]}', "write it in that form"
-        )
+        what = f"{flag}={value}: sbatch does not expand variables in #SBATCH lines"
+        fix = f"write the value, or pass it as `sbatch {flag}=... FILE`"
+        yield _finding(document, option.line, what, fix)
+    elif value_format in FORMATS:
+        pattern, words = FORMATS[value_format]
+        if not re.fullmatch(pattern, value, re.IGNORECASE):
+            what = f'{flag}: "{value}" is not {words}'
+            yield _finding(document, option.line, what, "write it in that format")
 
 
-def _finding(part: Part, line: int, what: str, fix: str, severity: Severity = "error") -> Finding:
-    """A finding at a line of the script."""
-    return Finding(rule="sbatch", severity=severity, where=f"{part.file}:{line}", what=what, fix=fix)
+def _finding(
+    document: ArtefactDocument, line: int, what: str, fix: str, severity: Severity = "error"
+) -> Finding:
+    where = f"{document.file}:{line}"
+    return Finding(rule="sbatch", severity=severity, where=where, what=what, fix=fix)

@@ -1,4 +1,4 @@
-"""Checks a value against a schema, strictly: every fault with its place and what would mend it."""
+"""Strict validation of a value against a JSON Schema and its CEL rules."""
 
 from __future__ import annotations
 
@@ -6,46 +6,52 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuyard.document import Plain
-from gpuyard.errors import nearest, one_of
-from gpuyard.provision.finding import Severity
-from gpuyard.provision.schemas import Library, Schema
-from gpuyard.provision.validate.cel import CelError, holds
-
-__all__ = ["Fault", "faults", "is_placeholder", "is_placeholder_name", "with_defaults", "without_nulls"]
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import Finding, Severity, choices_text, closest_match
+from gpuyard.provision.schemas.library import Library
+from gpuyard.provision.schemas.schema import Schema
+from gpuyard.provision.validate.cel_rules import evaluate_rule
 
 PLACEHOLDER = re.compile(r"\$\{[^}]+\}|\$\([A-Z_]+\)|<[A-Za-z_ -]+>|__[A-Z_]+__|\{\{")
 CAPITALS = re.compile(r"\$?[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A value that its schema does not allow."""
+def schema_findings(
+    value: Plain, schema: Schema, library: Library, method: str = ""
+) -> tuple[Finding, ...]:
+    """Return everything wrong with a value; `where` is the path inside the value.
 
-    path: str
-    what: str
-    fix: str
-    severity: Severity = "error"
+    With `method`, the fields that this API method requires must be set too.
+    """
+    complete = with_defaults(without_nulls(value), schema, library)
+    return tuple(_Validator(library=library, method=method).value(complete, schema, ""))
 
 
-def faults(value: Plain, schema: Schema, library: Library, method: str = "") -> tuple[Fault, ...]:
-    """Everything wrong with a value; `method` also asks for the fields that this method requires."""
-    whole = with_defaults(without_nulls(value), schema, library)
-    return tuple(_Check(library, method).value(whole, schema, ""))
+def schema_error(path: str, what: str, fix: str, severity: Severity = "error") -> Finding:
+    """Return a finding of the rule `schema` at a path."""
+    return Finding(rule="schema", severity=severity, where=path, what=what, fix=fix)
 
 
 def is_placeholder(value: Plain) -> bool:
-    """A text that somebody was to fill in: ${NAME}, <name>, __NAME__."""
+    """Return True for a string to be filled in: ${NAME}, <name>, __NAME__."""
     return isinstance(value, str) and PLACEHOLDER.search(value) is not None
 
 
 def is_placeholder_name(value: str) -> bool:
-    """The same where a name in capitals cannot be meant: MY_NAME."""
+    """Return True for a placeholder, also in capitals (MY_NAME), where none can be a value."""
     return is_placeholder(value) or CAPITALS.fullmatch(value) is not None
 
 
 def without_nulls(value: Plain) -> Plain:
-    """The value without keys that hold nothing: the servers drop them before they look."""
+    """Return the value without null fields, which API servers drop before validation."""
     if isinstance(value, dict):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     if isinstance(value, list):
@@ -54,7 +60,7 @@ def without_nulls(value: Plain) -> Plain:
 
 
 def with_defaults(value: Plain, schema: Schema, library: Library) -> Plain:
-    """The value with the schema's defaults filled in, as the API server does before it validates."""
+    """Return the value with the schema's defaults, which API servers set before validation."""
     schema = library.resolved(schema)
     if isinstance(value, list) and schema.items:
         return [with_defaults(item, schema.items, library) for item in value]
@@ -71,164 +77,164 @@ def with_defaults(value: Plain, schema: Schema, library: Library) -> Plain:
     return filled
 
 
-class _Check:
-    """One pass over a value."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Validator:
+    library: Library
+    method: str
 
-    def __init__(self, library: Library, method: str) -> None:
-        self.library = library
-        self.method = method
-
-    def value(self, value: Plain, given: Schema, path: str) -> Iterator[Fault]:
-        """The faults of a value and of all below it."""
-        schema = self.library.resolved(given)
-        if wrong := _type_fault(value, schema, path):
-            yield wrong
+    def value(self, value: Plain, reference: Schema, path: str) -> Iterator[Finding]:
+        schema = self.library.resolved(reference)
+        if wrong_type := _type_finding(value, schema, path):
+            yield wrong_type
             return
         if isinstance(value, dict):
             yield from self.mapping(value, schema, path)
         elif isinstance(value, list):
             yield from self.sequence(value, schema, path)
         elif value is not None:
-            yield from _scalar_faults(value, schema, path)
-        yield from _rule_faults(value, schema, path)
+            yield from _scalar_findings(value, schema, path)
+        yield from _cel_findings(value, schema, path)
 
-    def mapping(self, value: dict[str, Plain], schema: Schema, path: str) -> Iterator[Fault]:
-        """The faults of a mapping."""
+    def mapping(self, value: dict[str, Plain], schema: Schema, path: str) -> Iterator[Finding]:
         known = schema.properties or {}
         for key, child in value.items():
-            place = f"{path}.{key}" if path else key
+            child_path = f"{path}.{key}" if path else key
             inner = known.get(key) or schema.additional
-            if inner is None:
-                if not schema.is_open:
-                    yield _unknown_key(place, key, tuple(known))
-                continue
-            yield from self.marks(place, inner)
-            yield from self.value(child, inner, place)
+            if inner is not None:
+                yield from _discouraged(child_path, inner)
+                yield from self.value(child, inner, child_path)
+            elif not schema.is_open:
+                yield _unknown_field(child_path, key, tuple(known))
         for key in schema.required:
             if key not in value:
-                yield Fault(path=path, what=f'"{key}" is missing', fix=f"add {key}")
+                yield schema_error(path, f'"{key}" is missing', f"add {key}")
         for key, inner in known.items():
-            if key not in value:
-                yield from self.needed(path, key, inner)
+            if key not in value and self.method:
+                yield from self.required_by_method(path, key, inner)
         if schema.max_properties is not None and len(value) > schema.max_properties:
-            yield Fault(path=path, what=f"{len(value)} keys, {schema.max_properties} at most", fix="remove some")
+            what = f"{len(value)} keys, at most {schema.max_properties}"
+            yield schema_error(path, what, "remove some")
 
-    def marks(self, path: str, schema: Schema) -> Iterator[Fault]:
-        """What may stand there and should not."""
-        if schema.is_read_only:
-            yield Fault(path=path, what="is set by the server, not by you", fix="remove it", severity="warning")
-        elif schema.is_deprecated:
-            yield Fault(path=path, what="is deprecated in the API", fix="use its successor", severity="note")
+    def required_by_method(self, path: str, key: str, schema: Schema) -> Iterator[Finding]:
+        if self.method in schema.required_by:
+            what = f'"{key}" is missing: {self.method} requires it'
+            yield schema_error(path, what, f"add {key}")
+        elif "*" in schema.required_by:
+            what = f'"{key}" is missing: the API description marks it as required'
+            yield schema_error(path, what, f"add {key}", "warning")
 
-    def needed(self, path: str, key: str, schema: Schema) -> Iterator[Fault]:
-        """A field that the method, or any caller, has to give."""
-        if self.method and self.method in schema.required_by:
-            yield Fault(path=path, what=f'"{key}" is missing: {self.method} requires it', fix=f"add {key}")
-        elif self.method and "*" in schema.required_by:
-            what = f'"{key}" is missing: the API description calls it required'
-            yield Fault(path=path, what=what, fix=f"add {key}", severity="warning")
-
-    def sequence(self, value: list[Plain], schema: Schema, path: str) -> Iterator[Fault]:
-        """The faults of a list."""
+    def sequence(self, value: list[Plain], schema: Schema, path: str) -> Iterator[Finding]:
         if schema.min_items is not None and len(value) < schema.min_items:
-            yield Fault(path=path, what=f"{len(value)} items, at least {schema.min_items}", fix="add what is missing")
+            what = f"{len(value)} items, at least {schema.min_items}"
+            yield schema_error(path, what, "add the missing items")
         if schema.max_items is not None and len(value) > schema.max_items:
-            yield Fault(path=path, what=f"{len(value)} items, at most {schema.max_items}", fix="remove some")
+            what = f"{len(value)} items, at most {schema.max_items}"
+            yield schema_error(path, what, "remove some")
         seen: set[str] = set()
         for index, item in enumerate(value):
+            item_path = f"{path}[{index}]"
             if schema.list_keys and isinstance(item, dict):
                 name = " ".join(str(item.get(key)) for key in schema.list_keys)
                 if name in seen and any(key in item for key in schema.list_keys):
                     what = f"a second item with {', '.join(schema.list_keys)} = {name}"
-                    yield Fault(path=f"{path}[{index}]", what=what, fix="keep one, or give it another name")
+                    yield schema_error(item_path, what, "keep one, or rename it")
                 seen.add(name)
             if schema.items:
-                yield from self.value(item, schema.items, f"{path}[{index}]")
+                yield from self.value(item, schema.items, item_path)
 
 
-_PYTHON: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-}
+def _discouraged(path: str, schema: Schema) -> Iterator[Finding]:
+    if schema.is_read_only:
+        yield schema_error(path, "is read-only: the server sets it", "remove it", "warning")
+    elif schema.is_deprecated:
+        yield schema_error(path, "is deprecated in the API", "use its successor", "note")
 
 
-def _type_fault(value: Plain, schema: Schema, path: str) -> Fault | None:
-    """The fault of a value of the wrong type."""
-    if not schema.types or any(_is(value, kind) for kind in schema.types):
+def _type_finding(value: Plain, schema: Schema, path: str) -> Finding | None:
+    if not schema.types or any(_is_type(value, name) for name in schema.types):
         return None
     if is_placeholder(value):
-        return Fault(path=path, what=f"the placeholder {value} is left", fix="fill it in")
-    wanted, got = one_of(schema.types), _kind(value)
-    quotes = "string" in schema.types and not isinstance(value, dict | list)
-    fix = f'quote it: "{_spelled(value)}"' if quotes else f"write {'an' if wanted[0] in 'aio' else 'a'} {wanted}"
-    return Fault(path=path, what=f"{got} where the API takes {wanted}", fix=fix)
+        return _unfilled(path, value)
+    expected = choices_text(schema.types)
+    fix = f"write {'an' if expected[0] in 'aio' else 'a'} {expected}"
+    if "string" in schema.types and not isinstance(value, dict | list):
+        fix = f'quote it: "{_spelled(value)}"'
+    return schema_error(path, f"{_described(value)}, and the API takes {expected}", fix)
 
 
-def _is(value: Plain, kind: str) -> bool:
-    """Whether a value is of a type; true and false are no numbers."""
+def _unfilled(path: str, value: Plain) -> Finding:
+    return schema_error(path, f"placeholder {value} is not filled in", "fill it in")
+
+
+def _is_type(value: Plain, name: str) -> bool:
+    # In Python a bool is an int; in JSON Schema it is not a number.
     if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
         return value.is_integer()
-    return isinstance(value, _PYTHON[kind])
+    return isinstance(value, PYTHON_TYPES[name])
 
 
-def _kind(value: Plain) -> str:
-    """What a value is, in words, with the value where it is short."""
-    names = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    return names.get(type(value)) or f"{type(value).__name__.replace('str', 'text')} {_spelled(value)[:40]!r}"
+def _described(value: Plain) -> str:
+    names = {dict: "a mapping", list: "a list", type(None): "null"}
+    if type(value) in names:
+        return names[type(value)]
+    return f"{type(value).__name__.replace('str', 'string')} {_spelled(value)[:40]!r}"
 
 
 def _spelled(value: Plain) -> str:
-    """A scalar as YAML writes it."""
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _scalar_faults(value: str | int | float | bool, schema: Schema, path: str) -> Iterator[Fault]:
-    """The faults of a scalar of the right type."""
-    known = not schema.enum or value in schema.enum
-    formed = schema.pattern is None or not isinstance(value, str) or schema.pattern.search(value) is not None
-    if is_placeholder(value) and not (known and formed):
-        yield Fault(path=path, what=f"the placeholder {value} is left", fix="fill it in")
+def _scalar_findings(
+    value: str | int | float | bool, schema: Schema, path: str
+) -> Iterator[Finding]:
+    is_known = not schema.enum or value in schema.enum
+    pattern = schema.pattern if isinstance(value, str) else None
+    matches = pattern is None or pattern.search(str(value)) is not None
+    if is_placeholder(value) and not (is_known and matches):
+        yield _unfilled(path, value)
         return
-    if not known:
-        names = tuple(str(word) for word in schema.enum if word != "")
-        meant = nearest(str(value), names)
-        fix = f'use "{meant}"' if meant else f"use {one_of(names)}"
-        yield Fault(path=path, what=f'"{_spelled(value)}" is none of its values', fix=fix)
+    if not is_known:
+        names = tuple(str(name) for name in schema.enum if name != "")
+        match = closest_match(str(value), names)
+        fix = f'use "{match}"' if match else f"use {choices_text(names)}"
+        yield schema_error(path, f'"{_spelled(value)}" is not an allowed value', fix)
+    if pattern and not matches:
+        what = f'"{str(value)[:60]}" does not match the format of this field'
+        yield schema_error(path, what, f"write it as {pattern.pattern}")
     if isinstance(value, str):
-        if schema.pattern and not formed:
-            fix = f"write it as {schema.pattern.pattern}"
-            yield Fault(path=path, what=f'"{value[:60]}" does not have the form of this field', fix=fix)
         if schema.max_length is not None and len(value) > schema.max_length:
-            yield Fault(path=path, what=f"{len(value)} characters, at most {schema.max_length}", fix="shorten it")
+            what = f"{len(value)} characters, at most {schema.max_length}"
+            yield schema_error(path, what, "shorten it")
         if schema.min_length is not None and len(value) < schema.min_length:
-            yield Fault(path=path, what=f"{len(value)} characters, at least {schema.min_length}", fix="write it out")
+            what = f"{len(value)} characters, at least {schema.min_length}"
+            yield schema_error(path, what, "write it in full")
     elif not isinstance(value, bool):
         if schema.minimum is not None and value < schema.minimum:
-            yield Fault(path=path, what=f"{value} is below {schema.minimum:g}", fix=f"write {schema.minimum:g} or more")
+            what = f"{value} is below {schema.minimum:g}"
+            yield schema_error(path, what, f"write {schema.minimum:g} or more")
         if schema.maximum is not None and value > schema.maximum:
-            yield Fault(path=path, what=f"{value} is above {schema.maximum:g}", fix=f"write {schema.maximum:g} or less")
+            what = f"{value} is above {schema.maximum:g}"
+            yield schema_error(path, what, f"write {schema.maximum:g} or less")
 
 
-def _unknown_key(path: str, key: str, known: tuple[str, ...]) -> Fault:
-    """A key that the API does not know."""
-    meant = nearest(key, known)
-    fix = f'did you mean "{meant}"?' if meant else f"use {one_of(known)}" if known else "remove it"
-    return Fault(path=path, what=f'the API has no field "{key}" here', fix=fix)
+def _unknown_field(path: str, key: str, known: tuple[str, ...]) -> Finding:
+    fix = f"use {choices_text(known)}" if known else "remove it"
+    if match := closest_match(key, known):
+        fix = f'did you mean "{match}"?'
+    return schema_error(path, f'the API has no field "{key}" here', fix)
 
 
-def _rule_faults(value: Plain, schema: Schema, path: str) -> Iterator[Fault]:
-    """The CEL rules that a value breaks; a rule that has no value is broken too, as on the server."""
+def _cel_findings(value: Plain, schema: Schema, path: str) -> Iterator[Finding]:
     for rule in schema.rules:
-        try:
-            if holds(rule.rule, value):
-                continue
-            what = rule.message or f"breaks the rule {rule.rule}"
-        except CelError as error:
-            what = f"{rule.message or rule.rule} (the rule cannot be evaluated: {error})"
-        yield Fault(path=path, what=what, fix=f"keep the rule: {rule.rule}")
+        result = evaluate_rule(rule.rule, value)
+        if result.outcome == "not evaluated":
+            what = f"the rule {rule.rule} was not evaluated: {result.reason}"
+            fix = "run kubectl apply --dry-run=server to check it"
+            yield schema_error(path, what, fix, severity="note")
+        elif result.outcome == "violated":
+            what = rule.message or f"violates the rule {rule.rule}"
+            if result.reason:
+                what += f" (evaluation error: {result.reason})"
+            yield schema_error(path, what, f"satisfy the rule: {rule.rule}")

@@ -1,25 +1,27 @@
-"""The networks of a blueprint: the host's, and those of the GPU fabric."""
+"""Network modules of a blueprint: host networks and the GPU fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.document import Plain
-from gpuyard.provision.invariants.facts import Fabric
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.invariants.facts import MachineFabric
 from gpuyard.provision.platforms.cluster_toolkit.modules import Module, module
-from gpuyard.provision.settings import Place
-
-__all__ = ["HOST", "additional_networks", "network_modules", "network_ranges"]
 
 HOST, SECOND, RDMA, DATA = "net_0", "net_1", "rdma_net", "gpu_nets"
-RANGES = {"net0_range": "192.168.0.0/19", "net1_range": "192.168.64.0/18", "rdma_range": "192.168.128.0/18"}
+RANGES = {
+    "net0_range": "192.168.0.0/19",
+    "net1_range": "192.168.64.0/18",
+    "rdma_range": "192.168.128.0/18",
+}
 DATA_RANGE = "10.0.0.0/9"
-METAL_MTU = 4096  # of the host networks of A4X Max (Cluster Toolkit, a4xmax-bm-slurm-blueprint)
+METAL_MTU = 4096  # host networks of A4X Max (Cluster Toolkit, a4xmax-bm-slurm-blueprint)
 HOST_MTU = 8896
 
 
-def network_ranges(fabric: Fabric | None) -> dict[str, Plain]:
-    """The address ranges that the blueprint's variables name."""
+def network_ranges(fabric: MachineFabric | None) -> dict[str, Plain]:
+    """Return the address ranges in the blueprint's variables."""
     names = ["net0_range"]
     if fabric is not None and fabric.host_nic_count > 1:
         names.append("net1_range")
@@ -28,16 +30,18 @@ def network_ranges(fabric: Fabric | None) -> dict[str, Plain]:
     return {name: RANGES[name] for name in names}
 
 
-def _is_metal(fabric: Fabric | None) -> bool:
-    """Bare metal: Google makes the subnets of its fabric."""
+def _is_metal(fabric: MachineFabric | None) -> bool:
+    # On bare metal, Google creates the subnets of the fabric.
     return fabric is not None and fabric.network_profile.endswith("metal")
 
 
-def network_modules(place: Place, fabric: Fabric | None) -> Iterator[Module]:
-    """The networks; a host network that exists is only named."""
-    given = place.settings.network
-    if given:
-        yield module(HOST, "modules/network/pre-existing-vpc", network_name=given, subnetwork_name=given)
+def network_modules(settings: ResolvedSettings, fabric: MachineFabric | None) -> Iterator[Module]:
+    """Yield the network modules; an existing host network is only referenced."""
+    name = settings.requested.network
+    if name:
+        yield module(
+            HOST, "modules/network/pre-existing-vpc", network_name=name, subnetwork_name=name
+        )
     else:
         yield _host(HOST, 0, fabric)
     if fabric is None:
@@ -55,28 +59,29 @@ def network_modules(place: Place, fabric: Fabric | None) -> Iterator[Module]:
             mtu=fabric.mtu_bytes,
         )
         return
-    profile = f"projects/$(vars.project_id)/global/networkProfiles/$(vars.zone)-{fabric.network_profile}"
+    profile = (
+        f"projects/$(vars.project_id)/global/networkProfiles/$(vars.zone)-{fabric.network_profile}"
+    )
     template: dict[str, Plain] = {
         "name_prefix": "$(vars.deployment_name)-rdma-sub",
         "count": fabric.data_nic_count,
         "ip_range": "$(vars.rdma_range)",
         "region": "$(vars.region)",
     }
-    made = module(
+    network = module(
         RDMA,
         "modules/network/gpu-rdma-vpc",
         network_name="$(vars.deployment_name)-rdma",
         network_profile=f"https://www.googleapis.com/compute/beta/{profile}",
         network_routing_mode="REGIONAL",
     )
-    settings = made["settings"]
-    assert isinstance(settings, dict)
-    settings["subnetworks_template"] = None if _is_metal(fabric) else template
-    yield made
+    options = network["settings"]
+    assert isinstance(options, dict)
+    options["subnetworks_template"] = None if _is_metal(fabric) else template
+    yield network
 
 
-def _host(name: str, number: int, fabric: Fabric | None) -> Module:
-    """A host network with a NAT gateway and rules for the traffic inside."""
+def _host(name: str, number: int, fabric: MachineFabric | None) -> Module:
     metal = _is_metal(fabric)
     subnet: dict[str, Plain] = {
         "subnet_name": f"$(vars.deployment_name)-sub-{number}",
@@ -99,14 +104,14 @@ def _host(name: str, number: int, fabric: Fabric | None) -> Module:
         network_name=f"$(vars.deployment_name)-net-{number}",
         mtu=mtu,
         enable_ipv6_ula=True if metal else None,
-        enable_internal_traffic=False,  # the rule below instead
+        enable_internal_traffic=False,  # replaced by the rule below
         subnetworks=[subnet],
         firewall_rules=[rule],
     )
 
 
-def additional_networks(fabric: Fabric | None) -> Plain:
-    """The NICs of a node beside its first; those of TCPX and TCPXO come with `use`."""
+def additional_networks(fabric: MachineFabric | None) -> Plain:
+    """Return the NICs of a node after its first; `use` adds those of TCPX and TCPXO."""
     if fabric is None or not fabric.network_profile:
         return None
     if not _is_metal(fabric):

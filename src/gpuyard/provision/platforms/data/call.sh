@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sends a request file, or deletes what one made, and waits until the server has done it.
-#   bash call.sh FILE ADDRESS       POST the file's body
-#   bash call.sh --delete ADDRESS   DELETE the resource; one that is gone already is fine
-# Needs gcloud (logged in), curl and jq. Credentials stay with gcloud.
+# Send a request file, or delete the resource that one created, and wait for the operation.
+#   bash call.sh FILE URL       POST the file's body
+#   bash call.sh --delete URL   DELETE the resource; not an error if it does not exist
+# Needs gcloud (logged in), curl and jq. Credentials stay in gcloud.
 set -euo pipefail
 
 send() { # METHOD ADDRESS [curl arguments]
@@ -13,7 +13,7 @@ send() { # METHOD ADDRESS [curl arguments]
     --header 'Content-Type: application/json' "$@" "$address"
 }
 
-finished() { # OPERATION ADDRESS: the address to poll; empty where there is nothing to wait for
+finished() { # OPERATION ADDRESS: the URL to poll; empty if there is nothing to wait for
   local host
   host=$(sed -E 's#(https://[^/]+)/.*#\1#' <<<"$2")
   jq -r --arg host "$host" 'if (.kind? // "") == "compute#operation" or (.operationType? // "") != "" then .selfLink
@@ -37,7 +37,7 @@ wait_for() { # OPERATION ADDRESS
 }
 
 if [ "$1" = --delete ]; then
-  answer=$(send DELETE "$2") || { grep -q '"code": 404' <<<"$answer" && echo "gone already: $2" && exit 0 || { echo "$answer" >&2; exit 4; }; }
+  answer=$(send DELETE "$2") || { grep -q '"code": 404' <<<"$answer" && echo "does not exist: $2" && exit 0 || { echo "$answer" >&2; exit 4; }; }
   [ -z "$answer" ] || wait_for "$answer" "$2"
   echo "deleted $2"
 else

@@ -1,35 +1,40 @@
-"""The cluster, its networks as Kubernetes objects, and the requests that make both."""
+"""GKE cluster and node pool requests, and the data networks as Kubernetes objects."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 
-from gpuyard.provision.platforms.manifests import Nodes, Object, network_names
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.platforms.manifests.fabric_setup import network_names
+from gpuyard.provision.platforms.manifests.nodes import PodNodes
+from gpuyard.provision.platforms.manifests.text import Object
 from gpuyard.provision.platforms.requests import Request
 from gpuyard.provision.platforms.vpc import Vpc, subnets_of
-from gpuyard.provision.settings import Place
 
-__all__ = ["VERSION", "cluster_request", "network_objects", "pool_request"]
-
-VERSION = "1.35"  # its newest patch; new enough for every fabric, managed DRANET and TPU7x (Cluster Toolkit, 2026-06)
+# New enough for every fabric, managed DRANET and TPU7x (Cluster Toolkit, 2026-06).
+VERSION = "1.35"
 SYSTEM_MACHINE = "e2-standard-16"
 METRICS = ("SYSTEM_COMPONENTS", "POD", "DEPLOYMENT", "DCGM", "JOBSET")
 
 
-def cluster_request(place: Place, nodes: Nodes, vpc: Vpc) -> Request:
-    """A private cluster with Dataplane V2, workload identity, the storage drivers and metrics of GPUs."""
+def cluster_request(settings: ResolvedSettings, nodes: PodNodes, vpc: Vpc) -> Request:
+    """Return the request for a private cluster.
+
+    It has Dataplane V2, Workload Identity, storage drivers and GPU metrics.
+    """
     network: Object = {"datapathProvider": "ADVANCED_DATAPATH", "defaultEnablePrivateNodes": True}
     if nodes.fabric is not None and not nodes.claims:
         network["enableMultiNetworking"] = True
     cluster: Object = {
-        "name": place.name,
-        "description": place.stamp,
+        "name": settings.name,
+        "description": settings.labels_text,
         "initialClusterVersion": VERSION,
         "releaseChannel": {"channel": "REGULAR"},
-        "locations": [place.zone],
+        "locations": [settings.zone],
         "network": vpc.name,
         "subnetwork": vpc.subnets[0].name,
-        "resourceLabels": place.labels,
+        "resourceLabels": settings.labels,
         "ipAllocationPolicy": {
             "useIpAliases": True,
             "clusterSecondaryRangeName": "pods",
@@ -40,7 +45,7 @@ def cluster_request(place: Place, nodes: Nodes, vpc: Vpc) -> Request:
             "dnsEndpointConfig": {"allowExternalTraffic": True},
             "ipEndpointsConfig": {"enabled": False},
         },
-        "workloadIdentityConfig": {"workloadPool": f"{place.project}.svc.id.goog"},
+        "workloadIdentityConfig": {"workloadPool": f"{settings.project}.svc.id.goog"},
         "addonsConfig": {
             "gcsFuseCsiDriverConfig": {"enabled": True},
             "lustreCsiDriverConfig": {"enabled": True},
@@ -50,56 +55,94 @@ def cluster_request(place: Place, nodes: Nodes, vpc: Vpc) -> Request:
             "componentConfig": {"enableComponents": list(METRICS)},
             "managedPrometheusConfig": {"enabled": True},
         },
-        "nodePools": [_system_pool(place)],
+        "nodePools": [_system_pool(settings)],
+        **_maintenance(settings),
     }
     return Request(
-        file="20-cluster.json", what=f"GKE cluster {place.name}, private",
+        file="20-cluster.json",
+        what=f"Create the private GKE cluster {settings.name}",
         method="container.projects.locations.clusters.create",
-        parameters={"projectsId": place.project, "locationsId": place.region}, body={"cluster": cluster},
-        resource=place.name,
-    )  # fmt: skip
+        parameters={"projectsId": settings.project, "locationsId": settings.region},
+        body={"cluster": cluster},
+        resource=settings.name,
+    )
 
 
-def _system_pool(place: Place) -> Object:
-    """A small pool for controllers."""
+def _maintenance(settings: ResolvedSettings) -> Object:
+    # Nodes are not upgraded before the TTL: an upgrade would interrupt the whole job
+    # (Cluster Toolkit at 1047080, examples/gke-a3-ultragpu: NO_MINOR_OR_NODE_UPGRADES).
+    start_s = settings.requested.rendered_s
+    if not start_s:
+        return {}
+    times = [
+        datetime.datetime.fromtimestamp(moment_s, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for moment_s in (start_s, start_s + settings.ttl_s)
+    ]
+    exclusion: Object = {
+        "startTime": times[0],
+        "endTime": times[1],
+        "maintenanceExclusionOptions": {"scope": "NO_MINOR_OR_NODE_UPGRADES"},
+    }
+    return {"maintenancePolicy": {"window": {"maintenanceExclusions": {"until-ttl": exclusion}}}}
+
+
+def _system_pool(settings: ResolvedSettings) -> Object:
     return {
         "name": "system",
         "initialNodeCount": 1,
-        "autoscaling": {"enabled": True, "totalMinNodeCount": 0, "totalMaxNodeCount": 3, "locationPolicy": "ANY"},
+        "autoscaling": {
+            "enabled": True,
+            "totalMinNodeCount": 0,
+            "totalMaxNodeCount": 3,
+            "locationPolicy": "ANY",
+        },
         "config": {
             "machineType": SYSTEM_MACHINE,
-            "resourceLabels": place.labels,
+            "resourceLabels": settings.labels,
             "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"],
             "workloadMetadataConfig": {"mode": "GKE_METADATA"},
         },
     }
 
 
-def pool_request(place: Place, pool: Object, what: str) -> Request:
-    """A node pool of the cluster."""
+def pool_request(settings: ResolvedSettings, pool: Object, what: str) -> Request:
+    """Return the request for a node pool."""
     name = str(pool["name"])
     return Request(
-        file=f"30-pool-{name}.json", what=what, method="container.projects.locations.clusters.nodePools.create",
-        parameters={"projectsId": place.project, "locationsId": place.region, "clustersId": place.name},
-        body={"nodePool": pool}, resource=name,
-    )  # fmt: skip
+        file=f"30-pool-{name}.json",
+        what=what,
+        method="container.projects.locations.clusters.nodePools.create",
+        parameters={
+            "projectsId": settings.project,
+            "locationsId": settings.region,
+            "clustersId": settings.name,
+        },
+        body={"nodePool": pool},
+        resource=name,
+    )
 
 
-def network_objects(place: Place, nodes: Nodes, vpcs: tuple[Vpc, ...]) -> Iterator[Object]:
-    """The data networks as pods name them: parameters and Network, one pair a NIC."""
+def network_objects(
+    settings: ResolvedSettings, nodes: PodNodes, vpcs: tuple[Vpc, ...]
+) -> Iterator[Object]:
+    """Yield the data networks as Kubernetes objects: GKENetworkParamSet and Network per NIC."""
     if nodes.fabric is None or nodes.claims:
         return
     data = [(vpc, subnet) for vpc, subnet in subnets_of(vpcs) if vpc.is_fabric]
     mode = "RDMA" if nodes.fabric.network_profile else "NetDevice"
     for name, (vpc, subnet) in zip(network_names(nodes.fabric), data, strict=True):
-        meta: Object = {"name": name, "labels": place.labels}
+        meta: Object = {"name": name, "labels": settings.labels}
         yield {
             "apiVersion": "networking.gke.io/v1",
             "kind": "GKENetworkParamSet",
             "metadata": meta,
             "spec": {"vpc": vpc.name, "vpcSubnet": subnet.name, "deviceMode": mode},
         }
-        reference: Object = {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name}
+        reference: Object = {
+            "group": "networking.gke.io",
+            "kind": "GKENetworkParamSet",
+            "name": name,
+        }
         yield {
             "apiVersion": "networking.gke.io/v1",
             "kind": "Network",

@@ -1,65 +1,122 @@
-"""What has to be installed in a cluster before the manifests: controllers and plugin installers, by their release."""
+"""Steps that install controllers and NCCL plugins before the manifests are applied."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.provision.launch import machines_per_replica
-from gpuyard.provision.platform import Step
-from gpuyard.provision.platforms.manifests import Nodes
-
-__all__ = ["JOBSET", "KUEUE", "LWS", "controller_steps", "plugin_steps"]
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.server import machines_per_replica
+from gpuyard.provision.platform import DeployStep
+from gpuyard.provision.platforms.manifests.nodes import PodNodes
+from gpuyard.provision.platforms.service_account import is_gated
+from gpuyard.provision.shell_text import ShellText, shell
 
 JOBSET = "v0.12.0"  # its README at 08dfbdfd, 2026-08-18
-KUEUE = "v0.17.1"  # the Cluster Toolkit's own at 1047080, 2026-06-25
+KUEUE = "v0.17.1"  # as in the Cluster Toolkit at 1047080, 2026-06-25
 LWS = "v0.10.0"  # its installation page at 060ab4d, 2026-08-21
-ACCELERATORS = "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/992db812"
+ACCELERATORS = (
+    "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/992db812"
+)
 ADAPTER = (
-    "https://raw.githubusercontent.com/GoogleCloudPlatform/k8s-stackdriver/master/custom-metrics-stackdriver-adapter/"
+    "https://raw.githubusercontent.com/GoogleCloudPlatform/k8s-stackdriver/673c7dd8/custom-metrics-stackdriver-adapter/"
     "deploy/production/adapter_new_resource_model.yaml"
 )
+ADAPTER_NAMESPACE, ADAPTER_ACCOUNT = "custom-metrics", "custom-metrics-stackdriver-adapter"
 RELEASES = "https://github.com/kubernetes-sigs"
 
 
+def workload_member(settings: ResolvedSettings, namespace: str, account: str) -> ShellText:
+    """Return the IAM principal of a Kubernetes service account (Workload Identity)."""
+    return shell(
+        "principal://iam.googleapis.com/projects/"
+        "\"$(gcloud projects describe {s.project} --format='value(projectNumber)')\""
+        "/locations/global/workloadIdentityPools/"
+        "{s.project}.svc.id.goog/subject/ns/{namespace}/sa/{account}",
+        s=settings,
+        namespace=namespace,
+        account=account,
+    )
+
+
 def _apply(address: str) -> str:
-    """The command that installs a manifest."""
     return f"kubectl apply --server-side -f {address}"
 
 
-def controller_steps(blueprint: Blueprint, *, queue: bool) -> Iterator[Step]:
-    """The controllers that the manifests need."""
+def controller_steps(blueprint: Blueprint, *, queue: bool) -> Iterator[DeployStep]:
+    """Yield the steps that install the controllers of the manifests."""
     if blueprint.shape == "multi-node" or (blueprint.is_tpu and blueprint.shape != "service"):
-        yield Step(
-            what=f"JobSet {JOBSET}", command=_apply(f"{RELEASES}/jobset/releases/download/{JOBSET}/manifests.yaml")
+        yield DeployStep(
+            what=f"Install JobSet {JOBSET}",
+            command=_apply(f"{RELEASES}/jobset/releases/download/{JOBSET}/manifests.yaml"),
         )
     if queue:
-        yield Step(what=f"Kueue {KUEUE}", command=_apply(f"{RELEASES}/kueue/releases/download/{KUEUE}/manifests.yaml"))
+        yield DeployStep(
+            what=f"Install Kueue {KUEUE}",
+            command=_apply(f"{RELEASES}/kueue/releases/download/{KUEUE}/manifests.yaml"),
+        )
     if blueprint.shape == "service" and machines_per_replica(blueprint) > 1:
-        yield Step(
-            what=f"LeaderWorkerSet {LWS}", command=_apply(f"{RELEASES}/lws/releases/download/{LWS}/manifests.yaml")
+        yield DeployStep(
+            what=f"Install LeaderWorkerSet {LWS}",
+            command=_apply(f"{RELEASES}/lws/releases/download/{LWS}/manifests.yaml"),
         )
 
 
-def plugin_steps(blueprint: Blueprint, nodes: Nodes) -> Iterator[Step]:
-    """On GKE: the fabric's plugin on every node, the driver of NVLink domains, and the adapter of metrics."""
+def token_steps(blueprint: Blueprint, settings: ResolvedSettings) -> Iterator[DeployStep]:
+    """Yield the step that stores the access token, if the weights need one."""
+    if is_gated(blueprint):
+        name = shell("{r.secret} --namespace={r.namespace}", r=settings.requested)
+        # By standard input: arguments are visible in the list of processes.
+        token = 'printf %s "${HF_TOKEN:?set it to a token that may read the model}"'
+        yield DeployStep(
+            what="Store the access token of the model, from the variable HF_TOKEN",
+            command=f"{token} | kubectl create secret generic {name} --from-file=token=/dev/stdin",
+            undo=f"kubectl delete secret {name} --ignore-not-found",
+        )
+
+
+def plugin_steps(
+    blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes
+) -> Iterator[DeployStep]:
+    """Yield the steps that install NCCL plugin, NVLink domain driver and metrics adapter."""
     fabric = nodes.fabric
     if fabric is not None and fabric.technology in ("tcpx", "tcpxo"):
         kind = fabric.technology
-        yield Step(
-            what=f"{fabric.label} plugin", command=_apply(f"{ACCELERATORS}/gpudirect-{kind}/nccl-{kind}-installer.yaml")
+        yield DeployStep(
+            what=f"Install the {fabric.label} plugin",
+            command=_apply(f"{ACCELERATORS}/gpudirect-{kind}/nccl-{kind}-installer.yaml"),
         )
-        yield Step(
-            what="device injector", command=_apply(f"{ACCELERATORS}/nri_device_injector/nri-device-injector.yaml")
+        yield DeployStep(
+            what="Install the device injector",
+            command=_apply(f"{ACCELERATORS}/nri_device_injector/nri-device-injector.yaml"),
         )
     elif fabric is not None:
-        name = "nccl-rdma-installer-a4x.yaml" if fabric.architecture == "arm64" else "nccl-rdma-installer.yaml"
-        yield Step(what="gIB plugin", command=_apply(f"{ACCELERATORS}/gpudirect-rdma/{name}"))
+        name = (
+            "nccl-rdma-installer-a4x.yaml"
+            if fabric.architecture == "arm64"
+            else "nccl-rdma-installer.yaml"
+        )
+        address = f"{ACCELERATORS}/gpudirect-rdma/{name}"
+        yield DeployStep(what="Install the gIB plugin", command=_apply(address))
     if nodes.domain_machines:
-        yield Step(
-            what="NVIDIA's driver of compute domains",
-            command="helm install nvidia-dra-driver-gpu nvidia/nvidia-dra-driver-gpu --namespace nvidia-dra-driver-gpu "
-            "--create-namespace --set resources.gpus.enabled=false",
+        yield DeployStep(
+            what="Install NVIDIA's DRA driver for compute domains",
+            command="helm install nvidia-dra-driver-gpu nvidia/nvidia-dra-driver-gpu "
+            "--namespace nvidia-dra-driver-gpu --create-namespace "
+            "--set resources.gpus.enabled=false",
         )
     if blueprint.shape == "service":
-        yield Step(what="adapter of Cloud Monitoring, for the autoscaler", command=_apply(ADAPTER))
+        yield DeployStep(
+            what="Install the Cloud Monitoring metrics adapter for the autoscaler",
+            command=_apply(ADAPTER),
+        )
+        member = workload_member(settings, ADAPTER_NAMESPACE, ADAPTER_ACCOUNT)
+        yield DeployStep(
+            what="Allow the adapter to read the metrics",
+            command=shell(
+                "gcloud projects add-iam-policy-binding {s.project} --condition=None "
+                "--role=roles/monitoring.viewer --member={member}",
+                s=settings,
+                member=member,
+            ),
+        )

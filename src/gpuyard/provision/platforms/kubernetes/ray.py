@@ -1,4 +1,4 @@
-"""KubeRay: a RayJob for work that ends, a RayService for replicas that answer."""
+"""KubeRay objects: a RayJob for a batch job, a RayService for a service."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import shlex
 
 import yaml
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.launch import Launch, machines_per_replica, serving_of
-from gpuyard.provision.platforms.manifests import Nodes, Object, replica_bounds
-from gpuyard.provision.platforms.manifests.plumbing import claim_objects
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.server import machines_per_replica, service_of
+from gpuyard.provision.platforms.manifests.expiry import expiry_objects
+from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
+from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.manifests.pods import metadata, pod_template, storage_objects
-from gpuyard.provision.settings import Place
-
-__all__ = ["RAY_IMAGE", "RAY_LLM_IMAGE", "ray_job_objects", "ray_service_objects"]
+from gpuyard.provision.platforms.manifests.services import replica_bounds
+from gpuyard.provision.platforms.manifests.text import Object
+from gpuyard.provision.restarts import restart_limit
+from gpuyard.units import HOUR_S
 
 RAY_VERSION = "2.52.0"
-RAY_IMAGE, RAY_LLM_IMAGE = f"rayproject/ray:{RAY_VERSION}-gpu", f"rayproject/ray-llm:{RAY_VERSION}-py311-cu128"
-MOST_NAME = 40
-KEPT_S = 3600
+RAY_IMAGE = f"rayproject/ray:{RAY_VERSION}-gpu"
+RAY_LLM_IMAGE = f"rayproject/ray-llm:{RAY_VERSION}-py311-cu128"
+MAX_NAME = 40
+RETAIN_S = HOUR_S  # a finished job stays for its logs
 
 
-def ray_job_objects(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes, queue: str) -> tuple[Object, ...]:
-    """A Ray cluster that lives as long as the job."""
-    meta = metadata(place, place.short(MOST_NAME))
+def ray_job_objects(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes, queue: str
+) -> tuple[Object, ...]:
+    """Return a RayJob, whose Ray cluster exists as long as the job."""
+    meta = metadata(settings, settings.short(MAX_NAME))
     if queue:
-        meta = {**meta, "labels": {**place.labels, "kueue.x-k8s.io/queue-name": queue}}
-    program = place.settings.program or "train.py"
+        meta = {**meta, "labels": {**settings.labels, "kueue.x-k8s.io/queue-name": queue}}
+    program = settings.requested.program or "train.py"
     job: Object = {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
@@ -35,23 +42,31 @@ def ray_job_objects(blueprint: Blueprint, place: Place, launch: Launch, nodes: N
         "spec": {
             "entrypoint": f"python {program}",
             "shutdownAfterJobFinishes": True,
-            "ttlSecondsAfterFinished": KEPT_S,
-            "activeDeadlineSeconds": place.ttl_s,
+            "ttlSecondsAfterFinished": RETAIN_S,
+            "activeDeadlineSeconds": settings.ttl_s,
+            "backoffLimit": restart_limit(blueprint, settings),
             **({"suspend": True} if queue else {}),
             "rayClusterSpec": _cluster(
-                blueprint, place, launch, nodes, blueprint.machine_count, blueprint.machine_count
+                blueprint, settings, launch, nodes, blueprint.machine_count, blueprint.machine_count
             ),
         },
     }
-    below = storage_objects(blueprint, place, launch, nodes)
-    return (*below, *claim_objects(nodes, place, place.labels, blueprint.machine_count), job)
+    storage = storage_objects(blueprint, settings, launch, nodes)
+    return (
+        *storage,
+        *claim_objects(nodes, settings, settings.labels, blueprint.machine_count),
+        job,
+    )
 
 
-def ray_service_objects(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) -> tuple[Object, ...]:
-    """Ray Serve with vLLM: replicas by the requests that each has in hand."""
-    service, (least, most) = serving_of(blueprint), replica_bounds(blueprint)
-    words = shlex.split(service.engine.command[0])
-    model = words[words.index("serve") + 1]
+def ray_service_objects(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> tuple[Object, ...]:
+    """Return a RayService with vLLM, which scales by the ongoing requests per replica."""
+    service = service_of(blueprint)
+    least, most = replica_bounds(blueprint)
+    arguments = shlex.split(service.engine.command[0])
+    model = arguments[arguments.index("serve") + 1]
     llm: Object = {
         "model_loading_config": {"model_id": model.rpartition("/")[2], "model_source": model},
         "engine_kwargs": {"tensor_parallel_size": service.tp, "pipeline_parallel_size": service.pp},
@@ -70,40 +85,55 @@ def ray_service_objects(blueprint: Blueprint, place: Place, launch: Launch, node
         "args": {"llm_configs": [llm]},
     }
     config = yaml.safe_dump({"applications": [application]}, sort_keys=False)
-    per = machines_per_replica(blueprint)
-    made: Object = {
+    machines = machines_per_replica(blueprint)
+    ray_service: Object = {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
-        "metadata": metadata(place, place.short(MOST_NAME)),
+        "metadata": metadata(settings, settings.short(MAX_NAME)),
         "spec": {
             "serveConfigV2": config,
             "rayClusterConfig": {
-                **_cluster(blueprint, place, launch, nodes, least * per, most * per),
+                **_cluster(blueprint, settings, launch, nodes, least * machines, most * machines),
                 "enableInTreeAutoscaling": True,
             },
         },
     }
-    claims = claim_objects(nodes, place, place.labels, most * per)
-    return (*storage_objects(blueprint, place, launch, nodes), *claims, made)
+    claims = claim_objects(nodes, settings, settings.labels, most * machines)
+    end = () if nodes.is_onprem else expiry_objects(settings, (ray_service,))
+    return (*storage_objects(blueprint, settings, launch, nodes), *claims, ray_service, *end)
 
 
-def _cluster(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes, least: int, most: int) -> Object:
-    """A head without accelerators, and workers with all of a machine's."""
-    worker = pod_template(blueprint, place, launch, nodes)
+def _cluster(
+    blueprint: Blueprint,
+    settings: ResolvedSettings,
+    launch: Launch,
+    nodes: PodNodes,
+    least: int,
+    most: int,
+) -> Object:
+    # A head without accelerators, and one worker per machine with all of its accelerators.
+    worker = pod_template(blueprint, settings, launch, nodes)
     spec = worker["spec"]
     assert isinstance(spec, dict)
-    boxes = spec["containers"]
-    assert isinstance(boxes, list)
-    box = boxes[0]
-    assert isinstance(box, dict)
-    del box["command"]  # the operator starts Ray itself, after what stands in args
-    if launch.sourced:
-        box["args"] = [f"source {path}" for path in launch.sourced]
-    head_box: Object = {
+    containers = spec["containers"]
+    assert isinstance(containers, list)
+    container = containers[0]
+    assert isinstance(container, dict)
+    del container["command"]  # the operator starts Ray itself, after the args
+    if launch.fabric_lines():
+        container["args"] = list(launch.fabric_lines())
+    head_container: Object = {
         "name": "head",
         "image": launch.image,
-        "resources": {"limits": {"cpu": "8", "memory": "32Gi"}, "requests": {"cpu": "8", "memory": "32Gi"}},
-        "env": [row for row in _rows(box.get("env")) if isinstance(row, dict) and row.get("name") == "HF_TOKEN"],
+        "resources": {
+            "limits": {"cpu": "8", "memory": "32Gi"},
+            "requests": {"cpu": "8", "memory": "32Gi"},
+        },
+        "env": [
+            row
+            for row in _rows(container.get("env"))
+            if isinstance(row, dict) and row.get("name") == "HF_TOKEN"
+        ],
         "ports": [
             {"name": "gcs", "containerPort": 6379},
             {"name": "dashboard", "containerPort": 8265},
@@ -112,8 +142,8 @@ def _cluster(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes, l
         ],
     }
     head: Object = {
-        "metadata": {"labels": place.labels},
-        "spec": {"serviceAccountName": place.name, "containers": [head_box]},
+        "metadata": {"labels": settings.labels},
+        "spec": {"serviceAccountName": settings.name, "containers": [head_container]},
     }
     group: Object = {
         "groupName": "workers",
@@ -131,5 +161,4 @@ def _cluster(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes, l
 
 
 def _rows(value: Plain) -> list[Plain]:
-    """The rows of a list."""
     return value if isinstance(value, list) else []

@@ -1,5 +1,0 @@
-"""This machine."""
-
-from gpuyard.provision.platforms.local.render import LOCAL
-
-__all__ = ["LOCAL"]

@@ -1,102 +1,124 @@
-"""The pod that runs a launch: one container with the accelerators, its plumbing, storage and secrets."""
+"""Pod templates: container with accelerators, fabric network setup, storage and secrets."""
 
 from __future__ import annotations
 
 import math
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.launch import Launch, Mount
-from gpuyard.provision.platforms.manifests.nodes import CPU, TPU, Nodes
-from gpuyard.provision.platforms.manifests.plumbing import PodPlumbing, pod_plumbing
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.launch import BucketMount, Launch
+from gpuyard.provision.platforms.manifests.fabric_setup import PodFabricSetup, pod_fabric_setup
+from gpuyard.provision.platforms.manifests.nodes import CPU, TPU, PodNodes
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.settings import Place
-
-__all__ = ["metadata", "pod_template", "storage_objects"]
+from gpuyard.provision.platforms.service_account import is_gated
 
 FUSE = "gcsfuse.csi.storage.gke.io"
-SHARED_MEMORY = "64Gi"
+SHARED_MEMORY_GIB = 64
+# A memory volume counts against the memory of the pod: no more than half of the machine's.
+SHARED_MEMORY_SHARE = 0.5
 GIB = 2**30
-LEAST_GIB = 100
-WHOLE = 0.9  # of the processors of a machine: the rest is the node's own
+MIN_CLAIM_GIB = 100
+CPU_SHARE = 0.9  # of the vCPUs of a machine; the rest is for the node
 
 
-def metadata(place: Place, name: str = "") -> Object:
-    """Name, namespace and labels of an object."""
-    return {"name": name or place.name, "namespace": place.settings.namespace, "labels": place.labels}
+def metadata(settings: ResolvedSettings, name: str = "") -> Object:
+    """Return the name, namespace and labels of an object."""
+    return {
+        "name": name or settings.name,
+        "namespace": settings.requested.namespace,
+        "labels": settings.labels,
+    }
 
 
 def pod_template(
     blueprint: Blueprint,
-    place: Place,
+    settings: ResolvedSettings,
     launch: Launch,
-    nodes: Nodes,
+    nodes: PodNodes,
     *,
     environment: tuple[Object, ...] = (),
     prelude: tuple[str, ...] = (),
     annotations: Object | None = None,
     restart: str | None = None,
 ) -> Object:
-    """The template of a pod; `environment` and `prelude` tell it its rank and who is first."""
-    pipes = pod_plumbing(blueprint, nodes, place)
+    """Return a pod template; `environment` and `prelude` set its rank and master address."""
+    fabric = pod_fabric_setup(blueprint, nodes, settings)
     volumes: list[Plain] = [
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
-        *pipes.volumes,
-        *(_volume(mount, place, nodes) for mount in launch.mounts),
+        {
+            "name": "shared-memory",
+            "emptyDir": {"medium": "Memory", "sizeLimit": _shared_memory(blueprint)},
+        },
+        *fabric.volumes,
+        *(_volume(mount, settings, nodes) for mount in launch.mounts),
     ]
     spec: Object = {
-        "serviceAccountName": place.name,
+        "serviceAccountName": settings.name,
         "nodeSelector": nodes.selector,
         "tolerations": list(nodes.tolerations),
-        "containers": [_container(blueprint, place, launch, nodes, pipes, environment, prelude)],
+        "containers": [
+            _container(blueprint, settings, launch, nodes, fabric, environment, prelude)
+        ],
         "volumes": volumes,
     }
     if restart:
         spec["restartPolicy"] = restart
-    if pipes.sidecars:
-        spec["initContainers"] = list(pipes.sidecars)
-    if pipes.claims:
-        spec["resourceClaims"] = list(pipes.claims)
-    if pipes.on_host_network:
+    if fabric.sidecars:
+        spec["initContainers"] = list(fabric.sidecars)
+    if fabric.claims:
+        spec["resourceClaims"] = list(fabric.claims)
+    if fabric.on_host_network:
         spec["hostNetwork"] = True
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    notes: Object = {**(annotations or {}), **pipes.annotations}
-    if launch.mounts and not nodes.is_own:
-        notes["gke-gcsfuse/volumes"] = "true"
-    meta: Object = {"labels": {**place.labels, "app": place.name}}
-    if notes:
-        meta["annotations"] = notes
+    all_annotations: Object = {**(annotations or {}), **fabric.annotations}
+    if launch.mounts and not nodes.is_onprem:
+        all_annotations["gke-gcsfuse/volumes"] = "true"
+        # 0: no limit. The small defaults of the sidecar slow down checkpoints (gpu-recipes charts).
+        for resource in ("cpu", "memory", "ephemeral-storage"):
+            all_annotations[f"gke-gcsfuse/{resource}-limit"] = "0"
+    meta: Object = {"labels": {**settings.labels, "app": settings.name}}
+    if all_annotations:
+        meta["annotations"] = all_annotations
     return {"metadata": meta, "spec": spec}
+
+
+def _shared_memory(blueprint: Blueprint) -> str:
+    memory_bytes = blueprint.machine.memory_bytes
+    gib = SHARED_MEMORY_GIB
+    if memory_bytes:
+        gib = max(1, min(gib, int(SHARED_MEMORY_SHARE * memory_bytes / GIB)))
+    return f"{gib}Gi"
 
 
 def _container(
     blueprint: Blueprint,
-    place: Place,
+    settings: ResolvedSettings,
     launch: Launch,
-    nodes: Nodes,
-    pipes: PodPlumbing,
+    nodes: PodNodes,
+    fabric: PodFabricSetup,
     environment: tuple[Object, ...],
     prelude: tuple[str, ...],
 ) -> Object:
-    """The container with the accelerators."""
-    fixed = {item.name: item.value for item in (*launch.variables, *pipes.variables)}
-    env: list[Plain] = [{"name": name, "value": value} for name, value in fixed.items()]
-    token: Object = {"secretKeyRef": {"name": place.settings.secret, "key": "token", "optional": True}}
-    env += [*environment, {"name": "HF_TOKEN", "valueFrom": token}]
+    variables = {item.name: item.value for item in (*launch.variables, *fabric.variables)}
+    env: list[Plain] = [{"name": name, "value": value} for name, value in variables.items()]
+    reference: Object = {"name": settings.requested.secret, "key": "token"}
+    if not is_gated(blueprint):
+        reference["optional"] = True
+    env += [*environment, {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]
     resources: Object = {}
     if nodes.resource == CPU:
-        resources = {"requests": {CPU: str(int(WHOLE * (blueprint.machine.vcpu_count or 1)))}}
+        resources = {"requests": {CPU: str(int(CPU_SHARE * (blueprint.machine.vcpu_count or 1)))}}
     elif launch.chips_per_machine:
         count: Plain = str(math.ceil(launch.chips_per_machine))
         resources = {"limits": {nodes.resource: count}, "requests": {nodes.resource: count}}
-    if pipes.claims:
-        resources["claims"] = [{"name": claim["name"]} for claim in pipes.claims]
+    if fabric.claims:
+        resources["claims"] = [{"name": claim["name"]} for claim in fabric.claims]
     mounts: list[Plain] = [
         {"name": "shared-memory", "mountPath": "/dev/shm"},
-        *pipes.mounts,
+        *fabric.mounts,
         *(_mounted(mount) for mount in launch.mounts),
     ]
-    box: Object = {
+    container: Object = {
         "name": "work",
         "image": launch.image,
         "command": ["bash", "-c", launch.script(*prelude)],
@@ -105,52 +127,65 @@ def _container(
         "volumeMounts": mounts,
     }
     security: Object = {}
-    if pipes.is_privileged or nodes.resource == TPU:
+    if fabric.is_privileged or nodes.resource == TPU:
         security["privileged"] = True
-    elif pipes.capabilities:
-        security["capabilities"] = {"add": list(pipes.capabilities)}
+    elif fabric.capabilities:
+        security["capabilities"] = {"add": list(fabric.capabilities)}
     if security:
-        box["securityContext"] = security
+        container["securityContext"] = security
     if launch.port is not None:
-        box["ports"] = [{"name": "http", "containerPort": launch.port}]
-    return box
+        container["ports"] = [{"name": "http", "containerPort": launch.port}]
+    return container
 
 
-def _mounted(mount: Mount) -> Object:
-    """Where a volume stands in the container."""
+def _mounted(mount: BucketMount) -> Object:
     return {"name": mount.name, "mountPath": mount.path, "readOnly": mount.is_read_only}
 
 
-def _volume(mount: Mount, place: Place, nodes: Nodes) -> Object:
-    """A bucket by Cloud Storage FUSE on GKE; a claim of your own cluster elsewhere."""
-    if nodes.is_own:
-        return {"name": mount.name, "persistentVolumeClaim": {"claimName": f"{place.name}-{mount.name}"}}
+def _volume(mount: BucketMount, settings: ResolvedSettings, nodes: PodNodes) -> Object:
+    # Cloud Storage FUSE on GKE; a persistent volume claim on-premises.
+    if nodes.is_onprem:
+        return {
+            "name": mount.name,
+            "persistentVolumeClaim": {"claimName": f"{settings.name}-{mount.name}"},
+        }
     attributes: Object = {"bucketName": mount.bucket}
-    attributes["mountOptions"] = f"implicit-dirs,only-dir={mount.folder}" if mount.folder else "implicit-dirs"
-    return {"name": mount.name, "csi": {"driver": FUSE, "readOnly": mount.is_read_only, "volumeAttributes": attributes}}
+    attributes["mountOptions"] = (
+        f"implicit-dirs,only-dir={mount.folder}" if mount.folder else "implicit-dirs"
+    )
+    return {
+        "name": mount.name,
+        "csi": {"driver": FUSE, "readOnly": mount.is_read_only, "volumeAttributes": attributes},
+    }
 
 
-def storage_objects(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) -> tuple[Object, ...]:
-    """The identity of the pods, and on your own cluster the claims of their volumes."""
-    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place)}
-    if not nodes.is_own:
+def storage_objects(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> tuple[Object, ...]:
+    """Return the service account of the pods and, on-premises, their volume claims."""
+    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(settings)}
+    if not nodes.is_onprem:
         return (account,)
     need = blueprint.option.storage_need
-    sizes = {
-        "checkpoints": 2 * need.checkpoint_bytes if need else 0.0,  # the last stays until the next is whole
-        "data": (need.dataset_bytes or 0.0) if need else 0.0,
-    }
-    return (account, *(_claim(place, mount, sizes.get(mount.name, 0.0)) for mount in launch.mounts))
+    sizes = {}
+    if need is not None:
+        # Twice the checkpoint: the last one stays until the next one is complete.
+        sizes = {"checkpoints": 2 * need.checkpoint_bytes, "data": need.dataset_bytes or 0.0}
+    return (
+        account,
+        *(_claim(settings, mount, sizes.get(mount.name, 0.0)) for mount in launch.mounts),
+    )
 
 
-def _claim(place: Place, mount: Mount, size_bytes: float) -> Object:
-    """A volume that all pods write to; one of unknown size is small."""
+def _claim(settings: ResolvedSettings, mount: BucketMount, size_bytes: float) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": metadata(place, f"{place.name}-{mount.name}"),
+        "metadata": metadata(settings, f"{settings.name}-{mount.name}"),
         "spec": {
             "accessModes": ["ReadWriteMany"],
-            "resources": {"requests": {"storage": f"{max(LEAST_GIB, math.ceil(size_bytes / GIB))}Gi"}},
+            "resources": {
+                "requests": {"storage": f"{max(MIN_CLAIM_GIB, math.ceil(size_bytes / GIB))}Gi"}
+            },
         },
     }

@@ -1,16 +1,15 @@
-"""Kueue: topology, flavor, queues, and the check that asks for machines by flex-start."""
+"""Kueue objects: topology, flavor, queues, and the flex-start admission check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.platforms.manifests.nodes import CPU, Nodes
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.platforms.manifests.nodes import CPU, PodNodes
+from gpuyard.provision.platforms.manifests.pods import metadata
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.settings import Place
-
-__all__ = ["queue_objects"]
 
 API = "kueue.x-k8s.io/v1beta2"
 LEVELS = (
@@ -21,51 +20,70 @@ LEVELS = (
 )
 
 
-def queue_objects(blueprint: Blueprint, place: Place, nodes: Nodes, *, topology: bool) -> Iterator[Object]:
-    """A queue with the quota of the blueprint; `topology` lets it place pods near each other."""
-    waits = blueprint.way == "flex-start" and not nodes.is_own
+def queue_objects(
+    blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes, *, topology: bool
+) -> Iterator[Object]:
+    """Yield a queue with the blueprint's quota; `topology` makes its placement topology-aware."""
+    is_queued = blueprint.consumption == "flex-start" and not nodes.is_onprem
     levels: list[Plain] = [{"nodeLabel": label} for label in LEVELS]
     if topology:
-        yield _object("Topology", place, {"levels": levels})
+        yield _object("Topology", settings, {"levels": levels})
     flavor: Object = {"nodeLabels": nodes.selector, "tolerations": list(nodes.tolerations)}
     if topology:
-        flavor["topologyName"] = place.name
-    yield _object("ResourceFlavor", place, flavor)
-    if waits:
-        yield from _check(place, nodes)
-    each = blueprint.machine.chip_count if nodes.resource != CPU else blueprint.machine.vcpu_count or 0
-    quota = str(int(blueprint.machine_count * each))
+        flavor["topologyName"] = settings.name
+    yield _object("ResourceFlavor", settings, flavor)
+    if is_queued:
+        yield from _admission_check(settings, nodes)
+    machine = blueprint.machine
+    units = machine.vcpu_count or 0 if nodes.resource == CPU else machine.chip_count
+    quota = str(int(blueprint.machine_count * units))
     spec: Object = {
         "namespaceSelector": {},
         "resourceGroups": [
             {
                 "coveredResources": [nodes.resource],
-                "flavors": [{"name": place.name, "resources": [{"name": nodes.resource, "nominalQuota": quota}]}],
+                "flavors": [
+                    {
+                        "name": settings.name,
+                        "resources": [{"name": nodes.resource, "nominalQuota": quota}],
+                    }
+                ],
             }
         ],
     }
-    if waits:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": place.name}]}
-    yield _object("ClusterQueue", place, spec)
-    local = _object("LocalQueue", place, {"clusterQueue": place.name})
-    local["metadata"] = {"name": place.name, "namespace": place.settings.namespace, "labels": place.labels}
-    yield local
+    if is_queued:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": settings.name}]}
+    yield _object("ClusterQueue", settings, spec)
+    local_queue = _object("LocalQueue", settings, {"clusterQueue": settings.name})
+    local_queue["metadata"] = metadata(settings)
+    yield local_queue
 
 
-def _check(place: Place, nodes: Nodes) -> Iterator[Object]:
-    """Flex-start by queued provisioning: the job starts when all its machines are there."""
+def _admission_check(settings: ResolvedSettings, nodes: PodNodes) -> Iterator[Object]:
+    # Flex-start with queued provisioning: the job starts when all its machines are available.
     config: Object = {
         "provisioningClassName": "queued-provisioning.gke.io",
         "managedResources": [nodes.resource],
         "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60},
     }
-    yield _object("ProvisioningRequestConfig", place, config)
-    reference: Object = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": place.name}
+    yield _object("ProvisioningRequestConfig", settings, config)
+    reference: Object = {
+        "apiGroup": "kueue.x-k8s.io",
+        "kind": "ProvisioningRequestConfig",
+        "name": settings.name,
+    }
     yield _object(
-        "AdmissionCheck", place, {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": reference}
+        "AdmissionCheck",
+        settings,
+        {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": reference},
     )
 
 
-def _object(kind: str, place: Place, spec: Object) -> Object:
-    """An object of Kueue, of the whole cluster."""
-    return {"apiVersion": API, "kind": kind, "metadata": {"name": place.name, "labels": place.labels}, "spec": spec}
+def _object(kind: str, settings: ResolvedSettings, spec: Object) -> Object:
+    # Cluster-scoped: no namespace.
+    return {
+        "apiVersion": API,
+        "kind": kind,
+        "metadata": {"name": settings.name, "labels": settings.labels},
+        "spec": spec,
+    }

@@ -1,93 +1,122 @@
-"""Services: replicas of one machine (Deployment) or of several (LeaderWorkerSet), reached inside, scaled by load."""
+"""Services: a Deployment or LeaderWorkerSet, with internal address and autoscaler."""
 
 from __future__ import annotations
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.launch import SERVERS, Launch, machines_per_replica, serving_of
-from gpuyard.provision.platforms.manifests.nodes import Nodes
-from gpuyard.provision.platforms.manifests.plumbing import claim_objects
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.server import SERVERS, machines_per_replica, service_of
+from gpuyard.provision.platforms.manifests.expiry import expiry_objects
+from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
+from gpuyard.provision.platforms.manifests.nodes import CPU, PodNodes
 from gpuyard.provision.platforms.manifests.pods import metadata, pod_template, storage_objects
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.settings import Place
+from gpuyard.units import HOUR_S
 
-__all__ = ["replica_bounds", "service_objects"]
+START_TIMEOUT_S = HOUR_S  # loading the weights takes long
+RANK = (
+    'export NODE_RANK="$LWS_WORKER_INDEX" NODE_COUNT="$LWS_GROUP_SIZE" '
+    'MASTER_ADDR="$LWS_LEADER_ADDRESS"'
+)
+SCALE_DOWN_DELAY_S = 600  # replicas start slowly, so they are not removed early
 
-LONGEST_START_S = 3600  # weights to load
-RANK = ('export NODE_RANK="$LWS_WORKER_INDEX" NODE_COUNT="$LWS_GROUP_SIZE" MASTER_ADDR="$LWS_LEADER_ADDRESS"',)
-CALM_S = 600  # replicas are slow to start: none is given up sooner
+GPU_TARGET = 80.0  # percent, also of CPUs
+# Waiting requests per replica: 3 to 5 to begin with
+# (GKE: best practices for autoscaling LLM inference workloads with GPUs).
+QUEUE_TARGET = 5.0
 
 
 def replica_bounds(blueprint: Blueprint) -> tuple[int, int]:
-    """The least and the most replicas; an autoscaler of pods does not go to zero."""
-    scaling = serving_of(blueprint).autoscaling
-    least = max(1, scaling.least_replicas)
-    return least, max(least, scaling.most_replicas)
+    """Return the minimum and maximum replicas; a HorizontalPodAutoscaler keeps at least one."""
+    scaling = service_of(blueprint).autoscaling
+    least = max(1, scaling.min_replicas)
+    return least, max(least, scaling.max_replicas)
 
 
-def service_objects(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) -> tuple[Object, ...]:
-    """The replicas, their address, their autoscaler and what keeps one of them up during upgrades."""
-    several = machines_per_replica(blueprint) > 1
-    replicas = _groups(blueprint, place, launch, nodes) if several else _pods(blueprint, place, launch, nodes)
-    claims = claim_objects(nodes, place, place.labels, machines_per_replica(blueprint)) if several else ()
+def planned_replicas(blueprint: Blueprint) -> int:
+    """Return the replicas at the start: those that the plan needs for the load."""
+    least, most = replica_bounds(blueprint)
+    return min(most, max(least, service_of(blueprint).replicas))
+
+
+def service_objects(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> tuple[Object, ...]:
+    """Return the replicas, their address, autoscaler and disruption budget."""
+    machines = machines_per_replica(blueprint)
+    claims: tuple[Object, ...] = ()
+    if machines > 1:
+        replicas = _leader_worker_set(blueprint, settings, launch, nodes)
+        claims = claim_objects(nodes, settings, settings.labels, machines)
+    else:
+        replicas = _deployment(blueprint, settings, launch, nodes)
+    autoscaler = _autoscaler(blueprint, settings, nodes, replicas)
     return (
-        *storage_objects(blueprint, place, launch, nodes),
+        *storage_objects(blueprint, settings, launch, nodes),
         *claims,
         replicas,
-        _address(place, launch, several),
-        *_metrics(place, launch, nodes),
-        _scaler(blueprint, place, nodes, replicas),
-        _budget(place),
+        _address(settings, launch, has_leader=machines > 1),
+        *_metrics(settings, launch, nodes),
+        autoscaler,
+        _budget(settings),
+        *(() if nodes.is_onprem else expiry_objects(settings, (replicas, autoscaler))),
     )
 
 
-def _probed(template: Object, launch: Launch) -> Object:
-    """The template with probes that wait for the weights."""
+def _with_probes(template: Object, launch: Launch) -> Object:
     spec = template["spec"]
     assert isinstance(spec, dict)
-    boxes = spec["containers"]
-    assert isinstance(boxes, list)
-    assert isinstance(boxes[0], dict)
+    containers = spec["containers"]
+    assert isinstance(containers, list)
+    container = containers[0]
+    assert isinstance(container, dict)
     check: Object = (
-        {"httpGet": {"path": launch.health, "port": "http"}} if launch.health else {"tcpSocket": {"port": "http"}}
+        {"httpGet": {"path": launch.health, "port": "http"}}
+        if launch.health
+        else {"tcpSocket": {"port": "http"}}
     )
-    boxes[0]["startupProbe"] = {**check, "periodSeconds": 10, "failureThreshold": LONGEST_START_S // 10}
-    boxes[0]["readinessProbe"] = {**check, "periodSeconds": 10}
+    container["startupProbe"] = {
+        **check,
+        "periodSeconds": 10,
+        "failureThreshold": START_TIMEOUT_S // 10,
+    }
+    container["readinessProbe"] = {**check, "periodSeconds": 10}
     return template
 
 
-def _pods(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) -> Object:
-    """A replica is a pod."""
-    least, _ = replica_bounds(blueprint)
-    template = _probed(pod_template(blueprint, place, launch, nodes), launch)
+def _deployment(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> Object:
+    template = _with_probes(pod_template(blueprint, settings, launch, nodes), launch)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(place),
+        "metadata": metadata(settings),
         "spec": {
-            "replicas": least,
-            "progressDeadlineSeconds": 2 * LONGEST_START_S,
-            "selector": {"matchLabels": {"app": place.name}},
+            "replicas": planned_replicas(blueprint),
+            "progressDeadlineSeconds": 2 * START_TIMEOUT_S,
+            "selector": {"matchLabels": {"app": settings.name}},
             "template": template,
         },
     }
 
 
-def _groups(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) -> Object:
-    """A replica is a group of pods: a leader that answers, and workers."""
-    least, _ = replica_bounds(blueprint)
-    leader = _probed(pod_template(blueprint, place, launch, nodes, prelude=RANK), launch)
-    labels = leader["metadata"]
-    assert isinstance(labels, dict)
-    assert isinstance(labels["labels"], dict)
-    leader = {**leader, "metadata": {**labels, "labels": {**labels["labels"], "role": "leader"}}}
-    worker = pod_template(blueprint, place, launch, nodes, prelude=RANK)
+def _leader_worker_set(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> Object:
+    # A replica is a group of pods: a leader that serves requests, and workers.
+    leader = _with_probes(pod_template(blueprint, settings, launch, nodes, prelude=(RANK,)), launch)
+    meta = leader["metadata"]
+    assert isinstance(meta, dict)
+    assert isinstance(meta["labels"], dict)
+    leader["metadata"] = {**meta, "labels": {**meta["labels"], "role": "leader"}}
+    worker = pod_template(blueprint, settings, launch, nodes, prelude=(RANK,))
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": metadata(place),
+        "metadata": metadata(settings),
         "spec": {
-            "replicas": least,
+            "replicas": planned_replicas(blueprint),
             "startupPolicy": "LeaderCreated",
             "leaderWorkerTemplate": {
                 "size": machines_per_replica(blueprint),
@@ -99,13 +128,13 @@ def _groups(blueprint: Blueprint, place: Place, launch: Launch, nodes: Nodes) ->
     }
 
 
-def _address(place: Place, launch: Launch, several: bool) -> Object:
-    """An address inside the cluster; nothing is published."""
-    selector: Object = {"app": place.name, **({"role": "leader"} if several else {})}
+def _address(settings: ResolvedSettings, launch: Launch, *, has_leader: bool) -> Object:
+    # Inside the cluster only.
+    selector: Object = {"app": settings.name, **({"role": "leader"} if has_leader else {})}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(place),
+        "metadata": metadata(settings),
         "spec": {
             "type": "ClusterIP",
             "selector": selector,
@@ -114,57 +143,77 @@ def _address(place: Place, launch: Launch, several: bool) -> Object:
     }
 
 
-def _metrics(place: Place, launch: Launch, nodes: Nodes) -> tuple[Object, ...]:
-    """On GKE, what collects the engine's metrics."""
-    if nodes.is_own or not SERVERS[launch.framework].metric:
+def _metrics(settings: ResolvedSettings, launch: Launch, nodes: PodNodes) -> tuple[Object, ...]:
+    if nodes.is_onprem or not SERVERS[launch.framework].metric:
         return ()
     monitor: Object = {
         "apiVersion": "monitoring.googleapis.com/v1",
         "kind": "PodMonitoring",
-        "metadata": metadata(place),
+        "metadata": metadata(settings),
         "spec": {
-            "selector": {"matchLabels": {"app": place.name}},
+            "selector": {"matchLabels": {"app": settings.name}},
             "endpoints": [{"port": "http", "interval": "15s", "path": "/metrics"}],
         },
     }
     return (monitor,)
 
 
-def _scaler(blueprint: Blueprint, place: Place, nodes: Nodes, replicas: Object) -> Object:
-    """Follows the requests in a replica, as the plan sized it; without such a metric, the use of its GPUs."""
+def _autoscaler(
+    blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes, replicas: Object
+) -> Object:
+    # Scale by the requests per replica, as planned; without such a metric, by GPU utilisation.
     least, most = replica_bounds(blueprint)
-    service = serving_of(blueprint)
+    service = service_of(blueprint)
     metric = SERVERS[service.engine.name].metric
-    name, target = (metric, service.autoscaling.target) if metric else ("DCGM_FI_DEV_GPU_UTIL", 80.0)
-    if not nodes.is_own:
-        name = (
-            f"prometheus.googleapis.com|{metric}|gauge" if metric else "kubernetes.io|container|accelerator|duty_cycle"
-        )
-    average: Plain = str(max(1, round(target)))
+    target = service.autoscaling.target if metric else GPU_TARGET
+    if nodes.resource == CPU and not metric:
+        name = ""
+    elif nodes.is_onprem:
+        name = metric or "DCGM_FI_DEV_GPU_UTIL"
+    elif metric:
+        name = f"prometheus.googleapis.com|{metric}|gauge"
+    else:
+        name = "kubernetes.io|container|accelerator|duty_cycle"
+    rules = [_pods_rule(name, target)]
+    queue = SERVERS[service.engine.name].queue_metric
+    if queue:  # the autoscaler follows the metric that asks for the most replicas
+        prefix, suffix = ("", "") if nodes.is_onprem else ("prometheus.googleapis.com|", "|gauge")
+        rules.append(_pods_rule(f"{prefix}{queue}{suffix}", QUEUE_TARGET))
+    if not name:
+        utilization: Object = {"type": "Utilization", "averageUtilization": round(GPU_TARGET)}
+        rules = [{"type": "Resource", "resource": {"name": "cpu", "target": utilization}}]
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": metadata(place),
+        "metadata": metadata(settings),
         "spec": {
-            "scaleTargetRef": {"apiVersion": replicas["apiVersion"], "kind": replicas["kind"], "name": place.name},
+            "scaleTargetRef": {
+                "apiVersion": replicas["apiVersion"],
+                "kind": replicas["kind"],
+                "name": settings.name,
+            },
             "minReplicas": least,
             "maxReplicas": most,
-            "metrics": [
-                {
-                    "type": "Pods",
-                    "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": average}},
-                }
-            ],
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": CALM_S}},
+            "metrics": [*rules],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": SCALE_DOWN_DELAY_S}},
         },
     }
 
 
-def _budget(place: Place) -> Object:
-    """Upgrades take one replica at a time."""
+def _pods_rule(name: str, target: float) -> Object:
+    return {
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": name},
+            "target": {"type": "AverageValue", "averageValue": str(max(1, round(target)))},
+        },
+    }
+
+
+def _budget(settings: ResolvedSettings) -> Object:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": metadata(place),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": place.name}}},
+        "metadata": metadata(settings),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": settings.name}}},
     }

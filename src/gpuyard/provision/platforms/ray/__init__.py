@@ -1,5 +1,0 @@
-"""Ray."""
-
-from gpuyard.provision.platforms.ray.render import RAY
-
-__all__ = ["RAY"]

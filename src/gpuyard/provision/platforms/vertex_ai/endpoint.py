@@ -1,61 +1,72 @@
-"""Vertex AI endpoints: the model with its server, the endpoint, and the replicas behind it."""
+"""Vertex AI endpoints: model, endpoint, and the deployment with its replicas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.launch import Launch, serving_of
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.server import service_of
 from gpuyard.provision.platforms.requests import Request
-from gpuyard.provision.platforms.slices import Slices
-from gpuyard.provision.platforms.vertex_ai.machines import machine_spec
-from gpuyard.provision.settings import Place
-
-__all__ = ["DEPLOY", "deployed_id", "endpoint_requests"]
+from gpuyard.provision.platforms.tpu_slices import Slices
+from gpuyard.provision.platforms.vertex_ai.machine_spec import machine_spec
 
 DEPLOY = "aiplatform.projects.locations.endpoints.deployModel"
-PREDICT = "/v1/completions"  # of the engines' OpenAI interface
-METRIC = "aiplatform.googleapis.com/prediction/online/request_count"  # requests a minute and replica
-SHARED_MB = "16384"
-START_S = 3600
+PREDICT_ROUTE = "/v1/completions"  # the engines serve the OpenAI API
+# Requests per minute and replica.
+METRIC = "aiplatform.googleapis.com/prediction/online/request_count"
+SHARED_MEMORY_MB = "16384"
+START_TIMEOUT_S = 3600
 
 
-def deployed_id(place: Place) -> str:
-    """The id of the deployed model: digits only."""
-    return str(int(place.hash[:7], 16))
+def deployed_id(settings: ResolvedSettings) -> str:
+    """Return the id of the deployed model, which takes digits only."""
+    return str(int(settings.hash[:7], 16))
 
 
-def endpoint_requests(blueprint: Blueprint, place: Place, launch: Launch, slices: Slices | None) -> Iterator[Request]:
-    """Model, endpoint, deployment."""
-    here: dict[str, Plain] = {"projectsId": place.project, "locationsId": place.region}
+def endpoint_requests(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, slices: Slices | None
+) -> Iterator[Request]:
+    """Yield the requests that upload the model, create the endpoint and deploy the model."""
+    location: dict[str, Plain] = {"projectsId": settings.project, "locationsId": settings.region}
     model: dict[str, Plain] = {
-        "displayName": place.name,
-        "description": place.stamp,
-        "labels": place.labels,
+        "displayName": settings.name,
+        "description": settings.labels_text,
+        "labels": settings.labels,
         "containerSpec": _container(launch),
     }
     yield Request(
-        file="40-model.json", what=f"model: {launch.framework} as its server",
-        method="aiplatform.projects.locations.models.upload", parameters=here,
-        body={"modelId": place.name, "model": model}, resource=place.name,
-    )  # fmt: skip
+        file="40-model.json",
+        what=f"Upload the model with {launch.framework} as its server",
+        method="aiplatform.projects.locations.models.upload",
+        parameters=location,
+        body={"modelId": settings.name, "model": model},
+        resource=settings.name,
+    )
     yield Request(
-        file="50-endpoint.json", what="dedicated endpoint; callers need roles/aiplatform.user",
-        method="aiplatform.projects.locations.endpoints.create", parameters={**here, "endpointId": place.name},
+        file="50-endpoint.json",
+        what="Create the dedicated endpoint; callers need roles/aiplatform.user",
+        method="aiplatform.projects.locations.endpoints.create",
+        parameters={**location, "endpointId": settings.name},
         body={
-            "displayName": place.name, "description": place.stamp, "labels": place.labels,
+            "displayName": settings.name,
+            "description": settings.labels_text,
+            "labels": settings.labels,
             "dedicatedEndpointEnabled": True,
         },
-        resource=place.name,
-    )  # fmt: skip
-    yield _deployment(blueprint, place, launch, slices, here)
+        resource=settings.name,
+    )
+    yield _deployment(blueprint, settings, launch, slices, location)
 
 
 def _container(launch: Launch) -> dict[str, Plain]:
-    """The server's container with its port, routes and probes."""
     port = launch.port or 8080
-    probe: dict[str, Plain] = {"httpGet": {"path": launch.health, "port": port}, "periodSeconds": 10}
+    probe: dict[str, Plain] = {
+        "httpGet": {"path": launch.health, "port": port},
+        "periodSeconds": 10,
+    }
     return {
         "imageUri": launch.image,
         "command": ["bash", "-c"],
@@ -63,38 +74,47 @@ def _container(launch: Launch) -> dict[str, Plain]:
         "env": [{"name": row.name, "value": row.value} for row in launch.variables],
         "ports": [{"containerPort": port}],
         "healthRoute": launch.health,
-        "predictRoute": PREDICT,
-        "sharedMemorySizeMb": SHARED_MB,
-        "startupProbe": {**probe, "failureThreshold": START_S // 10},
-        "deploymentTimeout": f"{START_S}s",
+        "predictRoute": PREDICT_ROUTE,
+        "sharedMemorySizeMb": SHARED_MEMORY_MB,
+        "startupProbe": {**probe, "failureThreshold": START_TIMEOUT_S // 10},
+        "deploymentTimeout": f"{START_TIMEOUT_S}s",
     }
 
 
 def _deployment(
-    blueprint: Blueprint, place: Place, launch: Launch, slices: Slices | None, here: dict[str, Plain]
+    blueprint: Blueprint,
+    settings: ResolvedSettings,
+    launch: Launch,
+    slices: Slices | None,
+    location: dict[str, Plain],
 ) -> Request:
-    """The replicas: bounds from the plan, and the load of one replica as the target."""
-    scaling = serving_of(blueprint).autoscaling
-    least = max(1, scaling.least_replicas)
-    most = max(least, scaling.most_replicas)
+    # Bounds from the plan; the autoscaling target is the planned load of one replica.
+    scaling = service_of(blueprint).autoscaling
+    least = max(1, scaling.min_replicas)
+    most = max(least, scaling.max_replicas)
     resources: dict[str, Plain] = {
-        "machineSpec": machine_spec(blueprint, place, slices, int(launch.chips_per_machine)),
+        "machineSpec": machine_spec(blueprint, settings, slices, int(launch.chips_per_machine)),
         "minReplicaCount": least,
         "maxReplicaCount": most,
-        "autoscalingMetricSpecs": [{"metricName": METRIC, "target": max(1, round(60 * scaling.requests_per_s))}],
+        "autoscalingMetricSpecs": [
+            {"metricName": METRIC, "target": max(1, round(60 * scaling.requests_per_s))}
+        ],
     }
-    if blueprint.way == "spot":
+    if blueprint.consumption == "spot":
         resources["spot"] = True
     deployed: dict[str, Plain] = {
-        "id": deployed_id(place),
-        "model": f"projects/{place.project}/locations/{place.region}/models/{place.name}",
-        "displayName": place.name,
+        "id": deployed_id(settings),
+        "model": f"projects/{settings.project}/locations/{settings.region}/models/{settings.name}",
+        "displayName": settings.name,
         "dedicatedResources": resources,
     }
-    if place.settings.service_account:
-        deployed["serviceAccount"] = place.settings.service_account
+    if settings.requested.service_account:
+        deployed["serviceAccount"] = settings.requested.service_account
     return Request(
-        file="60-deploy.json", what=f"{least} to {most} replicas of the model behind the endpoint", method=DEPLOY,
-        parameters={**here, "endpointsId": place.name},
-        body={"deployedModel": deployed, "trafficSplit": {"0": 100}}, resource="",
-    )  # fmt: skip
+        file="60-deploy.json",
+        what=f"Deploy {least} to {most} replicas of the model to the endpoint",
+        method=DEPLOY,
+        parameters={**location, "endpointsId": settings.name},
+        body={"deployedModel": deployed, "trafficSplit": {"0": 100}},
+        resource="",
+    )

@@ -1,32 +1,37 @@
-"""Vertex AI custom jobs: a primary replica, its workers, and the script that each of them runs."""
+"""Vertex AI custom jobs: the primary replica, its workers, and the script they run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuyard.blueprint import Blueprint
-from gpuyard.document import Plain
-from gpuyard.provision.launch import Launch, fabric_variables
-from gpuyard.provision.platforms.machines import boot_disk
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.document.frozen_json import Plain
+from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.job import fabric_environment
+from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.platforms.google_machine_types import boot_disk
+from gpuyard.provision.platforms.host import fragment
 from gpuyard.provision.platforms.requests import Request
-from gpuyard.provision.platforms.slices import Slices
-from gpuyard.provision.platforms.vertex_ai.machines import machine_spec
-from gpuyard.provision.settings import Place
-
-__all__ = ["job_request", "job_script"]
+from gpuyard.provision.platforms.tpu_slices import Slices
+from gpuyard.provision.platforms.vertex_ai.machine_spec import machine_spec
+from gpuyard.provision.shell_text import shell
+from gpuyard.units import DAY_S
 
 DATA = Path(__file__).parent / "data"
 STRATEGIES = {"spot": "SPOT", "flex-start": "FLEX_START"}
-WAIT_S = 86_400  # for capacity; after a day without it the job fails
+MAX_WAIT_S = DAY_S  # the job fails if it gets no capacity within this time
 BOOT_GB = 200
 
 
-def job_request(blueprint: Blueprint, place: Place, launch: Launch, slices: Slices | None) -> Request:
-    """The custom job."""
-    chips, count = int(blueprint.machine.chip_count), blueprint.machine_count
+def job_request(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, slices: Slices | None
+) -> Request:
+    """Return the request that creates the custom job."""
+    chips = int(blueprint.machine.chip_count)
+    count = blueprint.machine_count
     pool: dict[str, Plain] = {
-        "machineSpec": machine_spec(blueprint, place, slices, chips),
+        "machineSpec": machine_spec(blueprint, settings, slices, chips),
         "replicaCount": "1",
         "containerSpec": _container(blueprint, launch),
     }
@@ -38,29 +43,29 @@ def job_request(blueprint: Blueprint, place: Place, launch: Launch, slices: Slic
     spec: dict[str, Plain] = {
         "workerPoolSpecs": pools,
         "scheduling": {
-            "strategy": STRATEGIES.get(blueprint.way or "", "STANDARD"),
-            "timeout": f"{place.ttl_s}s",
-            "maxWaitDuration": f"{WAIT_S}s",
+            "strategy": STRATEGIES.get(blueprint.consumption or "", "STANDARD"),
+            "timeout": f"{settings.ttl_s}s",
+            "maxWaitDuration": f"{MAX_WAIT_S}s",
             "restartJobOnWorkerRestart": count > 1,
         },
-        "baseOutputDirectory": {"outputUriPrefix": f"gs://{place.bucket}/{blueprint.name}"},
+        "baseOutputDirectory": {"outputUriPrefix": f"gs://{settings.bucket}/{blueprint.name}"},
     }
-    if place.settings.service_account:
-        spec["serviceAccount"] = place.settings.service_account
+    if settings.requested.service_account:
+        spec["serviceAccount"] = settings.requested.service_account
     return Request(
         file="50-custom-job.json",
-        what=f"custom job of {count} machine(s), ended by the server after {place.ttl_s} s",
+        what=f"Create the custom job with {count} machine(s) and a TTL of {settings.ttl_s} s",
         method="aiplatform.projects.locations.customJobs.create",
-        parameters={"projectsId": place.project, "locationsId": place.region},
-        body={"displayName": place.name, "labels": place.labels, "jobSpec": spec},
+        parameters={"projectsId": settings.project, "locationsId": settings.region},
+        body={"displayName": settings.name, "labels": settings.labels, "jobSpec": spec},
         resource="",
     )
 
 
 def _container(blueprint: Blueprint, launch: Launch) -> dict[str, Plain]:
-    """The container of every replica."""
-    fabric = {variable.name for variable in fabric_variables(blueprint, "pod")[0]}
-    rows = [row for row in launch.variables if row.name not in fabric]  # whose paths Vertex AI does not promise
+    fabric = {variable.name for variable in fabric_environment(blueprint, "pod").variables}
+    # Vertex AI does not guarantee the paths in the fabric's variables.
+    rows = [row for row in launch.variables if row.name not in fabric]
     return {
         "imageUri": launch.image,
         "command": ["bash", "-c"],
@@ -70,25 +75,18 @@ def _container(blueprint: Blueprint, launch: Launch) -> dict[str, Plain]:
 
 
 def job_script(launch: Launch) -> str:
-    """What a replica runs: folders, ranks, the fabric's plugin where there is one, the program."""
-    together = launch.machine_count > 1 and "tpu" not in launch.framework
-    lines = [
-        "set -euo pipefail",
-        *_folders(launch),
-        *((_part("ranks.sh"), _part("fabric.sh")) if together else ("export NODE_RANK=0 NODE_COUNT=1",)),
-        launch.program,
-    ]
-    return "\n".join(lines) + "\n"
+    """Return the script of a replica: folders, ranks, fabric plugin if present, program."""
+    lines = ["set -euo pipefail", *_folders(launch)]
+    if launch.machine_count > 1 and "tpu" not in launch.framework:
+        lines += [fragment(DATA / "ranks.sh"), fragment(DATA / "fabric.sh")]
+    else:
+        lines.append("export NODE_RANK=0 NODE_COUNT=1")
+    return "\n".join([*lines, launch.program]) + "\n"
 
 
 def _folders(launch: Launch) -> Iterator[str]:
-    """Vertex AI shows every bucket under /gcs."""
     if launch.mounts:
         yield "mkdir -p /mnt"
     for mount in launch.mounts:
-        yield f"ln -sfn /gcs/{mount.bucket}{'/' + mount.folder if mount.folder else ''} {mount.path}"
-
-
-def _part(name: str) -> str:
-    """A part of the script that is the same everywhere."""
-    return (DATA / name).read_text(encoding="utf-8").rstrip()
+        source = f"/gcs/{mount.bucket}/{mount.folder}" if mount.folder else f"/gcs/{mount.bucket}"
+        yield shell("ln -sfn {source} {target}", source=source, target=mount.path)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# NVLink between machines: IMEX is set up when a job starts and taken down when it ends.
+# NVLink between machines: IMEX starts with each job and stops when it ends.
 set -e
 root=/opt/apps/adm/slurm
 source=https://raw.githubusercontent.com/GoogleCloudPlatform/slurm-gcp/SLURM_GCP/tools/prologs-epilogs

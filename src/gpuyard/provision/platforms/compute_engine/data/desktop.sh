@@ -1,6 +1,6 @@
-# The desktop: Xfce on a virtual display of each person's own (Chrome Remote Desktop), with OpenGL on the GPU by
-# VirtualGL's EGL back end, which needs no X server on the GPU and shares it among users. No screen locker is
-# installed: people come in by OS Login and have no password to unlock it with.
+# Desktop: Xfce on one virtual display per user (Chrome Remote Desktop), with OpenGL on the GPU through VirtualGL's
+# EGL back end, which needs no X server on the GPU and shares it among users. No screen locker is installed: users
+# log in with OS Login and have no password to unlock it.
 if [ ! -x /opt/google/chrome-remote-desktop/start-host ]; then
   apt-get update -q
   apt-get install -q -y --no-install-recommends xfce4 xfce4-terminal xfdesktop4 desktop-base dbus-x11 \
@@ -12,9 +12,9 @@ if [ ! -x /opt/google/chrome-remote-desktop/start-host ]; then
   /opt/VirtualGL/bin/vglserver_config +egl +f
   systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target
 fi
-nvidia-smi -L # loads the module again, should the step above have taken it out
+nvidia-smi -L # loads the module again, in case the step above unloaded it
 
-# A seat is a lock. Nobody needs to be an administrator: each person may start the desktop service, and nothing else.
+# A session slot is a lock file. Users need no administrator rights: they may start the desktop service only.
 echo 'd /run/desks 0755 root root -' >/etc/tmpfiles.d/desks.conf
 for seat in $(seq 0 $((SEATS - 1))); do echo "f /run/desks/$seat 0644 root root -"; done >>/etc/tmpfiles.d/desks.conf
 systemd-tmpfiles --create /etc/tmpfiles.d/desks.conf
@@ -26,26 +26,26 @@ echo "export CHROME_REMOTE_DESKTOP_DEFAULT_DESKTOP_SIZES=$SIZES" >/etc/profile.d
 
 cat >/etc/chrome-remote-desktop-session <<'SESSION'
 #!/bin/bash
-# Takes the first free seat; seats are shared out over the GPUs in turn. The lock goes when the session ends.
+# Takes the first free slot; slots are assigned to GPUs round-robin. The lock is released when the session ends.
 seats=(/run/desks/*)
 for index in "${!seats[@]}"; do
   exec {lock}<"${seats[$index]}"
   if flock --nonblock "$lock"; then
     gpus=$(nvidia-smi -L | wc -l)
     export VGL_DISPLAY=egl$((index % gpus))
-    unset LD_LIBRARY_PATH # it leads to OpenGL on the CPU
+    unset LD_LIBRARY_PATH # it selects OpenGL on the CPU
     exec /etc/X11/Xsession "/opt/VirtualGL/bin/vglrun +wm /usr/bin/xfce4-session"
   fi
   exec {lock}<&-
 done
-exec xmessage -center "All ${#seats[@]} seats of $(hostname -s) are taken: register at another machine."
+exec xmessage -center "All ${#seats[@]} sessions on $(hostname -s) are in use: register on another machine."
 SESSION
 chmod 0755 /etc/chrome-remote-desktop-session
 
-# What people will find, as one of them would see it.
+# Check rendering as an unprivileged user.
 for gpu in $(seq 0 $(($(nvidia-smi -L | wc -l) - 1))); do
   runuser -u nobody -- /opt/VirtualGL/bin/eglinfo "egl$gpu" >/dev/null
-  echo "egl$gpu draws"
+  echo "egl$gpu renders"
 done
 nvidia-smi -q | grep -m 2 -i 'license status\|product name' || true
-echo "$SEATS seats are ready"
+echo "$SEATS user sessions are ready"

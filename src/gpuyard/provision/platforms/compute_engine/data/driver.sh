@@ -1,4 +1,4 @@
-# The workstation driver, from Google's bucket. The licence comes with the machine: no licence server is named.
+# Workstation driver from Google's bucket. The licence comes with the machine: no licence server is configured.
 export DEBIAN_FRONTEND=noninteractive
 echo 'DPkg::Lock::Timeout "600";' >/etc/apt/apt.conf.d/99-wait-for-the-lock
 if ! nvidia-smi -L; then

@@ -1,4 +1,4 @@
-# The NCCL plugin of the machine's fabric, where the platform has put one into the container.
+# NCCL plugin of the machine's fabric, if Vertex AI mounts one into the container.
 if [ -r /usr/local/gib/scripts/set_nccl_env.sh ]; then
   source /usr/local/gib/scripts/set_nccl_env.sh
   export NCCL_NET=gIB LD_LIBRARY_PATH="/usr/local/gib/lib64:${LD_LIBRARY_PATH:-}"

@@ -1,4 +1,4 @@
-# Vertex AI tells the addresses of all replicas, pool by pool, in CLUSTER_SPEC: the primary is rank 0.
+# CLUSTER_SPEC lists the addresses of all replicas, pool by pool; the primary is rank 0.
 ranks=$(python3 -c '
 import json, os
 spec = json.loads(os.environ["CLUSTER_SPEC"])
