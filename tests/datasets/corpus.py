@@ -1,4 +1,4 @@
-"""Real text for tests: the documentation that Python's own modules carry, and copies of it with edits."""
+"""Real text for tests: docstrings of Python's own modules, and edited copies of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MODULES = (
 
 @functools.cache
 def documents(least: int = 300) -> tuple[str, ...]:
-    """Distinct documentation texts of at least so many characters, in order."""
-    found = set()
+    """Return distinct docstrings of at least `least` characters, sorted."""
+    texts = set()
     for name in MODULES:
         module = importlib.import_module(name)
         for value in (module, *vars(module).values()):
             text = getattr(value, "__doc__", None)
             if isinstance(text, str) and len(text) >= least:
-                found.add(text)
-    return tuple(sorted(found))
+                texts.add(text)
+    return tuple(sorted(texts))
 
 
 def edited(text: str, part: float, seed: int) -> str:
-    """The text with that part of its words replaced, taken out or doubled, in other case and spacing."""
+    """Return the text with a fraction of words replaced, dropped or doubled, and other spacing."""
     draw = random.Random(seed)
     words = []
     for word in text.split():
@@ -46,12 +46,16 @@ def edited(text: str, part: float, seed: int) -> str:
 
 
 def shingles(text: str, width: int = 5) -> set[tuple[str, ...]]:
-    """The shingles of a text by Python's own means, to compare with."""
+    """Return the shingles of a text: the reference implementation."""
     words = re.findall(r"\w+", text.lower())
-    return {tuple(words[at : at + width]) for at in range(max(len(words) - width + 1, 1))} if words else set()
+    return (
+        {tuple(words[at : at + width]) for at in range(max(len(words) - width + 1, 1))}
+        if words
+        else set()
+    )
 
 
 def jaccard(first: str, second: str, width: int = 5) -> float:
-    """The similarity of two texts by Python's own means."""
+    """Return the similarity of two texts: the reference implementation."""
     one, other = shingles(first, width), shingles(second, width)
     return len(one & other) / len(one | other) if one | other else 0.0

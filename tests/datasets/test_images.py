@@ -1,4 +1,4 @@
-"""Images from folders: real photographs, every shape and mode, and files that are no images."""
+"""Image datasets: real photographs, all modes and shapes, and files that are not images."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 import sklearn.datasets
 
-from gpuyard.datasets import images as images_module
 from gpuyard.datasets.columns import Column, Columns
 from gpuyard.datasets.images import Images, Pixels, Readable, image_frame, read_images
-from gpuyard.document import dump_json, load_json
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.errors import InputError
 
 if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
     pytest.importorskip("PIL")
@@ -32,7 +31,6 @@ COLUMNS = Columns(
 
 
 def encoded(array: np.ndarray, form: str = "PNG", mode: str | None = None) -> bytes:
-    """An image file of an array."""
     buffer = io.BytesIO()
     image = Image.fromarray(array)
     (image.convert(mode) if mode else image).save(buffer, form)
@@ -40,19 +38,17 @@ def encoded(array: np.ndarray, form: str = "PNG", mode: str | None = None) -> by
 
 
 def pixels_of(step: Images) -> Pixels:
-    """The step's part that decodes."""
-    return step.bound(COLUMNS, "steps[0]").fitted({}, COLUMNS)[0]
+    return step.bind(COLUMNS, "steps[0]").fit_state({}, COLUMNS)[0]
 
 
 def decoded(step: Images, contents: bytes) -> np.ndarray:
-    """The pixels of one image."""
     part = pixels_of(step)
-    found = part.pixels(contents)
-    assert found is not None
-    return np.frombuffer(found, np.uint8).reshape(part.shape)
+    pixels = part.pixels(contents)
+    assert pixels is not None
+    return np.frombuffer(pixels, np.uint8).reshape(part.shape)
 
 
-def test_photographs_become_shards(tmp_path: Path) -> None:
+def test_images_are_packed_into_shards(tmp_path: Path) -> None:
     files = [
         ("photos/china/china.jpg", (PHOTOS / "china.jpg").read_bytes()),
         ("photos/flower/flower.jpg", (PHOTOS / "flower.jpg").read_bytes()),
@@ -66,26 +62,36 @@ def test_photographs_become_shards(tmp_path: Path) -> None:
         ]
     )
     assert frame["class"].to_list() == ["china", "flower", "flower", "flower", "china"]
-    step = Images(height=48, width=64).bound(COLUMNS, "steps[0]")
-    pixels, readable = step.fitted({}, COLUMNS)
+    step = Images(height=48, width=64).bind(COLUMNS, "steps[0]")
+    pixels, readable = step.fit_state({}, COLUMNS)
     after = pixels.after(COLUMNS)
     done = frame.lazy().with_columns(pixels.expressions()).select(after.names).collect()
     good, bad = done.filter(readable.keep()), done.filter(~readable.keep())
     assert good.height + bad.height == frame.height
-    assert bad["path"].to_list() == ["photos/flower/bad.jpg", "photos/flower/empty.png", "photos/china/cut.jpg"]
+    assert bad["path"].to_list() == [
+        "photos/flower/bad.jpg",
+        "photos/flower/empty.png",
+        "photos/china/cut.jpg",
+    ]
     assert readable.quarantined
     assert pixels.writer().write(good, str(tmp_path / "part-0.npy")) == 2
     shards = read_images([tmp_path / "part-0.npy"])
-    assert (len(shards), shards.classes, shards.labels().tolist()) == (2, ("china", "flower"), [0, 1])
+    assert (len(shards), shards.classes, shards.labels().tolist()) == (
+        2,
+        ("china", "flower"),
+        [0, 1],
+    )
     batch = next(shards.batches(8))
     assert batch.shape == (2, 48, 64, 3)
     assert batch.dtype == np.float32
     assert 0.0 <= batch.min() < batch.max() <= 1.0
     photo = np.asarray(Image.open(PHOTOS / "china.jpg"), dtype=np.float64)
-    np.testing.assert_allclose(batch[0].mean(axis=(0, 1)) * 255, photo.mean(axis=(0, 1)), atol=2.0)  # its colours
+    np.testing.assert_allclose(
+        batch[0].mean(axis=(0, 1)) * 255, photo.mean(axis=(0, 1)), atol=2.0
+    )  # its colours
 
 
-def test_orders_and_scales(tmp_path: Path) -> None:
+def test_channel_order_and_scale_apply_when_reading(tmp_path: Path) -> None:
     contents = encoded(np.full((10, 20, 3), (255, 0, 51), dtype=np.uint8))
     step = Images(height=4, width=6, order="first", scale=False)
     part = pixels_of(step)
@@ -96,7 +102,7 @@ def test_orders_and_scales(tmp_path: Path) -> None:
     assert batch[0, :, 0, 0].tolist() == [255.0, 0.0, 51.0]
 
 
-def test_fits() -> None:
+def test_resize_modes_crop_pad_and_stretch() -> None:
     wide = np.zeros((10, 30, 3), dtype=np.uint8)
     wide[:, 10:20] = 200  # bright in the middle third
     contents = encoded(wide)
@@ -107,7 +113,7 @@ def test_fits() -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "CMYK", "I;16"])
-def test_every_mode_is_taken(mode: str) -> None:
+def test_all_image_modes_are_decoded(mode: str) -> None:
     grey = np.arange(256, dtype=np.uint8).reshape(16, 16)
     contents = (
         encoded(grey.astype(np.uint16) * 257)
@@ -117,8 +123,10 @@ def test_every_mode_is_taken(mode: str) -> None:
     assert decoded(Images(height=16, width=16), contents).shape == (16, 16, 3)
 
 
-def test_a_turned_photograph_is_upright() -> None:
-    image = Image.fromarray(np.concatenate([np.zeros((8, 16), np.uint8), np.full((8, 16), 255, np.uint8)]))
+def test_exif_rotation_is_applied() -> None:
+    image = Image.fromarray(
+        np.concatenate([np.zeros((8, 16), np.uint8), np.full((8, 16), 255, np.uint8)])
+    )
     exif = Image.Exif()
     exif[0x0112] = 3  # upside down
     buffer = io.BytesIO()
@@ -126,7 +134,7 @@ def test_a_turned_photograph_is_upright() -> None:
     assert decoded(Images(height=16, width=16), buffer.getvalue())[0].mean() > 200
 
 
-def test_an_absurd_image_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     contents = encoded(np.zeros((100, 100), np.uint8))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 9000)  # a warning by Pillow, not an error
     frame = image_frame([("a/x.png", contents)])
@@ -134,25 +142,25 @@ def test_an_absurd_image_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None
     assert frame.with_columns(part.expressions())["image"].to_list() == [None]
 
 
-def test_parts_are_saved_and_read_back() -> None:
-    for part in Images().fitted({}, COLUMNS):
+def test_image_parts_round_trip_as_json() -> None:
+    for part in Images().fit_state({}, COLUMNS):
         assert load_json(dump_json(part), type(part)) == part  # type: ignore[arg-type]
     assert Readable(column="image").reason() == "not an image that can be decoded"
 
 
-def test_wrong_settings_and_shards_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="0 pixels are no size"):
-        Images(height=0).bound(COLUMNS, "steps[0]")
+def test_wrong_image_settings_and_shards_raise_input_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="0 pixels is out of range"):
+        Images(height=0).bind(COLUMNS, "steps[0]")
     with pytest.raises(InputError, match="not encoded images"):
-        Images(column="path").bound(COLUMNS, "steps[0]")
+        Images(column="path").bind(COLUMNS, "steps[0]")
     with pytest.raises(InputError, match="no such shard"):
         read_images([tmp_path / "a.npy"])
     part = pixels_of(Images(height=2, width=2))
-    part.writer().write(pl.DataFrame({"class": ["a"], "image": [bytes(12)]}), str(tmp_path / "a.npy"))
+    part.writer().write(
+        pl.DataFrame({"class": ["a"], "image": [bytes(12)]}), str(tmp_path / "a.npy")
+    )
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY garbage")
     with pytest.raises(InputError, match="not a shard of images"):
         read_images([tmp_path / "a.npy"])
-    images_module.decoder.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    with pytest.raises(RefusedError, match=r"gpuyard\[run\]"):
-        Images().bound(COLUMNS, "steps[0]")

@@ -1,4 +1,4 @@
-"""Small data that every trainer can learn from, and the extras that a test needs."""
+"""Small datasets that every trainer can learn, and skips for missing packages."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gpuyard.learn import Table, Tokens
+from gpuyard.learn.trainer import TabularData, TokenData
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for a busy core are slower than one
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # tiny shapes: compiling is all the time
+# Threads that wait for a busy core are slower than one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tiny shapes: compilation dominates.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 NAMES = ("a", "b", "c", "d")
 
 
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
-    """Skips a test whose package is missing here; where everything must be there, the test fails by itself."""
+    """Skip a test whose package is missing, unless GPUYARD_REQUIRE_ALL is set."""
 
     def check(package: str) -> None:
-        if importlib.util.find_spec(package) is None and os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
+        if (
+            importlib.util.find_spec(package) is None
+            and os.environ.get("GPUYARD_REQUIRE_ALL") != "1"
+        ):
             pytest.skip(f"{package} is not installed")
 
     return check
@@ -34,30 +39,38 @@ def _rows(count: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def binary() -> Table:
+def binary() -> TabularData:
     """Two classes."""
     x, value = _rows()
-    return Table(x=x, y=(value > 0).astype(np.int64), names=NAMES, problem="classification", classes=("no", "yes"))
+    return TabularData(
+        x=x,
+        y=(value > 0).astype(np.int64),
+        names=NAMES,
+        problem="classification",
+        classes=("no", "yes"),
+    )
 
 
 @pytest.fixture(scope="session")
-def three() -> Table:
+def three() -> TabularData:
     """Three classes."""
     x, value = _rows()
     y = np.digitize(value, [-0.5, 0.5]).astype(np.int64)
-    return Table(x=x, y=y, names=NAMES, problem="classification", classes=("low", "middle", "high"))
+    return TabularData(
+        x=x, y=y, names=NAMES, problem="classification", classes=("low", "middle", "high")
+    )
 
 
 @pytest.fixture(scope="session")
-def numbers() -> Table:
-    """A number far from zero, so that a trainer that forgets its scale fails."""
+def numbers() -> TabularData:
+    """Values far from zero, so that a trainer that forgets its scale fails."""
     x, value = _rows()
-    return Table(x=x, y=1000.0 + 50.0 * value, names=NAMES, problem="regression")
+    return TabularData(x=x, y=1000.0 + 50.0 * value, names=NAMES, problem="regression")
 
 
 @pytest.fixture(scope="session")
-def tokens() -> Tokens:
-    """Sequences in which every second token repeats the one before."""
+def tokens() -> TokenData:
+    """Sequences in which every second token repeats the previous one."""
     ids = np.random.default_rng(0).integers(0, 16, size=(24, 17)).astype(np.uint16)
     ids[:, 1::2] = ids[:, 0:-1:2]
-    return Tokens(ids=ids, vocab=16)
+    return TokenData(ids=ids, vocab=16)

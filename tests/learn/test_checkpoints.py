@@ -1,4 +1,4 @@
-"""Checkpoints outlive kills, damage and full disks."""
+"""Checkpoints survive kills, damage and full disks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import ExternalError
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.metrics_log import MetricsLog, read_events
 
@@ -26,10 +26,12 @@ def read(folder: Path) -> str:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(folder=tmp_path / "checkpoints", log=MetricsLog(path=tmp_path / "metrics.jsonl"))
+    return Checkpoints(
+        folder=tmp_path / "checkpoints", log=MetricsLog(path=tmp_path / "metrics.jsonl")
+    )
 
 
-def test_the_newest_is_restored_and_the_last_three_are_kept(checkpoints: Checkpoints) -> None:
+def test_newest_checkpoint_is_restored_and_three_are_retained(checkpoints: Checkpoints) -> None:
     assert checkpoints.restore(read) is None
     for step in (5, 10, 100, 1000):
         checkpoints.save(step, write(f"step {step}"))
@@ -37,17 +39,22 @@ def test_the_newest_is_restored_and_the_last_three_are_kept(checkpoints: Checkpo
     assert checkpoints.restore(read) == (1000, "step 1000")
 
 
-def test_a_step_done_again_replaces_its_checkpoint(checkpoints: Checkpoints) -> None:
+def test_repeated_step_replaces_its_checkpoint(checkpoints: Checkpoints) -> None:
     checkpoints.save(5, write("first"))
     checkpoints.save(5, write("second"))
     assert checkpoints.restore(read) == (5, "second")
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing", "no seal", "seal torn"])
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(checkpoints: Checkpoints, damage: str) -> None:
+def test_damaged_checkpoint_falls_back_to_the_previous_one(
+    checkpoints: Checkpoints, damage: str
+) -> None:
     for step in (10, 20):
         checkpoints.save(step, write(f"step {step}"))
-    weights, seal = checkpoints.folder / "20" / "inner" / "weights", checkpoints.folder / "20" / "seal.json"
+    weights, seal = (
+        checkpoints.folder / "20" / "inner" / "weights",
+        checkpoints.folder / "20" / "seal.json",
+    )
     match damage:
         case "changed":
             weights.write_text("step 2O")
@@ -62,25 +69,30 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(checkpoints: Checkpoi
     assert checkpoints.restore(read) == (10, "step 10")
     assert checkpoints.log is not None
     events = read_events(checkpoints.log.path)
-    assert [(what, step) for what, step, _ in events] == [("corrupt checkpoint", 20), ("resumed", 10)]
+    assert [(what, step) for what, step, _ in events] == [
+        ("corrupt checkpoint", 20),
+        ("resumed", 10),
+    ]
 
 
-def test_what_a_killed_process_left_is_no_checkpoint(checkpoints: Checkpoints) -> None:
+def test_unfinished_checkpoint_is_removed(checkpoints: Checkpoints) -> None:
     checkpoints.save(10, write("whole"))
     write("half")(checkpoints.begin(20))
     assert checkpoints.restore(read) == (10, "whole")
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["10"]
 
 
-def test_a_full_disk_keeps_the_last_good_checkpoint(checkpoints: Checkpoints) -> None:
+def test_full_disk_raises_external_error_and_keeps_the_last_checkpoint(
+    checkpoints: Checkpoints,
+) -> None:
     checkpoints.save(10, write("whole"))
 
     def full(folder: Path) -> None:
         (folder / "weights").write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(RefusedError, match="No space left") as caught:
+    with pytest.raises(ExternalError, match="No space left") as caught:
         checkpoints.save(20, full)
-    assert "step 10 is kept" in str(caught.value)
+    assert "step 10 is intact" in str(caught.value)
     assert checkpoints.restore(read) == (10, "whole")
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["10"]

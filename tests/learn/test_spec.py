@@ -6,36 +6,54 @@ import json
 
 import pytest
 
-from gpuyard.document import Keys, decode, dump_json, json_schema, load_json, read_yaml
+from gpuyard.document.decode import decode
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_yaml
+from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
-from gpuyard.learn import TrainSpec, TrainTask, trainer_of
-from gpuyard.learn.spec import NAMES, Mlp, Trees, Variable
+from gpuyard.learn.spec import TRAINER_NAMES, EnvVarSpec, MlpSpec, TrainSpec, TreesSpec, trainer_of
+from gpuyard.learn.task import TrainTask
 
 
 def read(text: str) -> TrainSpec:
     return decode(read_yaml(text, "workload.yaml").root, TrainSpec, Keys.BARE)
 
 
-def test_a_trainer_with_its_settings() -> None:
+def test_train_section_is_read_with_its_settings() -> None:
     spec = read("seed: 3\nvalidation: 10%\ntrees: {rounds: 5, rows: 80%}\n")
-    assert spec == TrainSpec(seed=3, validation_ratio=0.1, trees=Trees(rounds=5, rows_ratio=0.8))
+    assert spec == TrainSpec(
+        seed=3, validation_ratio=0.1, trees=TreesSpec(rounds=5, rows_ratio=0.8)
+    )
     assert trainer_of(spec) == "trees"
 
 
-def test_every_trainer_has_a_key() -> None:
-    assert set(NAMES) == {"trees", "jax_mlp", "jax_transformer", "torch_mlp", "torch_transformer", "lora", "command"}
-    assert all(f'"{name}"' in json.dumps(json_schema(TrainSpec, Keys.BARE, "train")) for name in NAMES)
+def test_every_trainer_is_in_the_schema() -> None:
+    assert set(TRAINER_NAMES) == {
+        "trees",
+        "sklearn",
+        "jax_mlp",
+        "jax_transformer",
+        "torch_mlp",
+        "torch_transformer",
+        "lora",
+        "command",
+    }
+    assert all(
+        f'"{name}"' in json.dumps(json_schema(TrainSpec, Keys.BARE, "train"))
+        for name in TRAINER_NAMES
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "what"), [("seed: 1\n", "no trainer is set"), ("trees: {}\njax_mlp: {}\n", "both set")]
 )
-def test_exactly_one_trainer(text: str, what: str) -> None:
+def test_exactly_one_trainer_must_be_set(text: str, what: str) -> None:
     with pytest.raises(InputError, match=what):
         trainer_of(read(text))
 
 
-def test_wrong_keys_are_named_with_their_place() -> None:
+def test_wrong_keys_raise_input_error_with_their_location() -> None:
     with pytest.raises(InputError) as caught:
         read("trees: {round: 5}\njax_mlp: {hidden: 0}\n")
     assert "workload.yaml:1" in str(caught.value)
@@ -43,12 +61,16 @@ def test_wrong_keys_are_named_with_their_place() -> None:
     assert "workload.yaml:2" in str(caught.value)
 
 
-def test_tasks_are_saved_whole() -> None:
+def test_tasks_survive_saving_and_loading() -> None:
     for spec in (
-        TrainSpec(jax_mlp=Mlp(hidden=3, clip=0.5)),
+        TrainSpec(jax_mlp=MlpSpec(hidden=3, clip=0.5)),
         read("command: {run: [python, train.py], env: {A: b}}"),
-        read("jax_transformer: {shape: {layers: 1, hidden: 8, heads: 2, ffn: 16, vocab: 32}, steps: 3}"),
+        read(
+            "jax_transformer: {shape: {layers: 1, hidden: 8, heads: 2, ffn: 16, vocab: 32}, steps: 3}"
+        ),
     ):
         task = TrainTask(train=spec, data="data", out="out")
         assert load_json(dump_json(task), TrainTask) == task
-    assert read("command: {run: [x], env: {A: b}}").command.env == (Variable(name="A", value="b"),)  # type: ignore[union-attr]
+    assert read("command: {run: [x], env: {A: b}}").command.env == (
+        EnvVarSpec(name="A", value="b"),
+    )  # type: ignore[union-attr]

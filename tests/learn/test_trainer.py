@@ -1,4 +1,4 @@
-"""Frameworks are loaded on use, and what is missing is named."""
+"""The list of trainers: frameworks are imported on use, and missing packages are reported."""
 
 from __future__ import annotations
 
@@ -8,46 +8,54 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuyard.errors import RefusedError
-from gpuyard.learn import Table, TrainSpec, fit_data, trainer_for
-from gpuyard.learn.spec import NAMES, Mlp, TorchMlp, Trees
-from gpuyard.learn.trainer import ADAPTERS
+from gpuyard.errors import ExternalError
+from gpuyard.learn.fit import fit_data
+from gpuyard.learn.spec import TRAINER_NAMES, MlpSpec, TorchMlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.trainer import TabularData
+from gpuyard.learn.trainer_list import TRAINERS, trainer_for
 
 
-def test_every_key_has_an_adapter() -> None:
-    assert tuple(adapter.name for adapter in ADAPTERS) == NAMES
+def test_every_key_of_the_train_section_has_a_trainer() -> None:
+    assert tuple(entry.name for entry in TRAINERS) == TRAINER_NAMES
 
 
 @pytest.mark.parametrize(
     ("spec", "package", "extra"),
-    [(TrainSpec(jax_mlp=Mlp()), "jax", "jax"), (TrainSpec(torch_mlp=TorchMlp()), "torch", "torch"),
-     (TrainSpec(trees=Trees()), "lightgbm", "run")],
-)  # fmt: skip
-def test_a_missing_package_names_its_extra(
+    [
+        (TrainSpec(jax_mlp=MlpSpec()), "jax", "jax"),
+        (TrainSpec(torch_mlp=TorchMlpSpec()), "torch", "torch"),
+        (TrainSpec(trees=TreesSpec()), "lightgbm", "run"),
+    ],
+)
+def test_missing_package_raises_external_error_with_its_extra(
     spec: TrainSpec, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("gpuyard.learn.trainers.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)  # as Python says that there is none
-    with pytest.raises(RefusedError, match=f"package {package} is not installed") as caught:
+    monkeypatch.setitem(sys.modules, package, None)  # makes the import fail
+    with pytest.raises(ExternalError, match=f"package {package} is not installed") as caught:
         trainer_for(spec)
     assert f"pip install 'gpuyard[{extra}]'" in str(caught.value)
 
 
-def test_xla_says_how_to_make_its_environment(binary: Table, need: Callable[[str], None]) -> None:
+def test_missing_torch_xla_raises_external_error_with_commands(
+    binary: TabularData, need: Callable[[str], None]
+) -> None:
     need("torch")
     if importlib.util.find_spec("torch_xla") is not None:
         pytest.skip("torch_xla is installed")
-    with pytest.raises(RefusedError, match="torch_xla==") as caught:
-        fit_data(TrainSpec(torch_mlp=TorchMlp(device="xla")), binary)
+    with pytest.raises(ExternalError, match="torch_xla==") as caught:
+        fit_data(TrainSpec(torch_mlp=TorchMlpSpec(device="xla")), binary)
     assert "PJRT_DEVICE" in str(caught.value)
 
 
-def test_cuda_that_is_not_there_is_refused(binary: Table, need: Callable[[str], None]) -> None:
+def test_missing_cuda_raises_external_error(
+    binary: TabularData, need: Callable[[str], None]
+) -> None:
     need("torch")
     import torch
 
     if torch.cuda.is_available():
-        pytest.skip("CUDA is here")
-    with pytest.raises(RefusedError, match="CUDA is not available"):
-        fit_data(TrainSpec(torch_mlp=TorchMlp(device="cuda")), binary)
+        pytest.skip("CUDA is available")
+    with pytest.raises(ExternalError, match="CUDA is not available"):
+        fit_data(TrainSpec(torch_mlp=TorchMlpSpec(device="cuda")), binary)

@@ -1,4 +1,4 @@
-"""One contract for every trainer of language models, and agreement between frameworks and with transformers."""
+"""The contract of language-model trainers, and agreement between frameworks and transformers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.catalog import Transformer
+from gpuyard.catalog.models import Transformer
 from gpuyard.errors import InputError
-from gpuyard.learn import Table, Tokens, Training, TrainSpec, fit_data, trainer_for
 from gpuyard.learn.checkpoints import Checkpoints
+from gpuyard.learn.evaluate.language_bundle import language_predictions
+from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import MetricsLog, read_metrics
 from gpuyard.learn.networks.weights import transformer_weights
-from gpuyard.learn.spec import Lora, Network, TorchNetwork
-from gpuyard.learn.trainer import Fitted, Guesser, Run, StoppedError
-from gpuyard.perf import architecture, model_flop_per_token
+from gpuyard.learn.spec import LoraSpec, TorchTransformerSpec, TrainSpec, TransformerSpec
+from gpuyard.learn.trainer import (
+    FittedModel,
+    NextTokenModel,
+    StoppedError,
+    TabularData,
+    TokenData,
+    TrainingContext,
+    TrainingInputs,
+)
+from gpuyard.learn.trainer_list import trainer_for
+from gpuyard.perf.from_catalog import architecture
+from gpuyard.perf.operators import model_flop_per_token
+from gpuyard.registry.bundle import ModelBundle, write_bundle
 
 SHAPE = Transformer(layers=2, hidden=16, heads=4, kv_heads=2, ffn=32, vocab=16)
 SETTINGS = {"steps": 24, "batch": 8, "learning_rate": 0.02, "warmup": 2}
@@ -26,7 +38,7 @@ PACKAGES = {"jax_transformer": "jax", "torch_transformer": "torch", "lora": "tra
 
 
 def network(name: str, **more: object) -> TrainSpec:
-    record = Network if name.startswith("jax") else TorchNetwork
+    record = TransformerSpec if name.startswith("jax") else TorchTransformerSpec
     settings = {"shape": SHAPE, **SETTINGS, **more}
     return TrainSpec(log_every=1, checkpoint_every=10, **{name: record(**settings)})  # type: ignore[arg-type]
 
@@ -40,9 +52,16 @@ def base(tmp_path_factory: pytest.TempPathFactory, need: Callable[[str], None]) 
 
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=32, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
+        vocab_size=16,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
     folder = tmp_path_factory.mktemp("base")
     LlamaForCausalLM(config).save_pretrained(folder)
     return folder
@@ -54,7 +73,9 @@ def spec(request: pytest.FixtureRequest, need: Callable[[str], None]) -> TrainSp
     if request.param != "lora":
         return network(request.param)
     folder = request.getfixturevalue("base")
-    adapters = Lora(base=str(folder), rank=4, targets=("q_proj", "v_proj", "down_proj"), **SETTINGS)  # type: ignore[arg-type]
+    adapters = LoraSpec(
+        base=str(folder), rank=4, targets=("q_proj", "v_proj", "down_proj"), **SETTINGS
+    )  # type: ignore[arg-type]
     return TrainSpec(log_every=1, checkpoint_every=10, lora=adapters)
 
 
@@ -67,21 +88,25 @@ def surprise(folder: Path, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = torch.from_numpy(ids.astype(np.int64))
     with torch.no_grad():
         logits = model(rows).logits[:, :-1].float()
-    nats: np.ndarray = torch.nn.functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none").numpy()
+    nats: np.ndarray = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), rows[:, 1:], reduction="none"
+    ).numpy()
     return nats, (logits.argmax(dim=-1) == rows[:, 1:]).numpy()
 
 
 @pytest.fixture
-def ids(tokens: Tokens) -> np.ndarray:
+def ids(tokens: TokenData) -> np.ndarray:
     return tokens.of(np.arange(len(tokens)))
 
 
-def test_it_learns_and_transformers_reads_what_it_exports(
-    spec: TrainSpec, tokens: Tokens, ids: np.ndarray, tmp_path: Path, need: Callable[[str], None]
+def test_trainer_learns_and_transformers_loads_its_export(
+    spec: TrainSpec, tokens: TokenData, ids: np.ndarray, tmp_path: Path, need: Callable[[str], None]
 ) -> None:
     need("transformers")
     log = MetricsLog(path=tmp_path / "metrics.jsonl")
-    fitted: Fitted = trainer_for(spec).fit(Training(train=tokens), Run(log=log))
+    fitted: FittedModel = trainer_for(spec).fit(
+        TrainingInputs(train=tokens), TrainingContext(log=log)
+    )
     nats = fitted.predict(ids)
     assert nats.shape == (24, 16)
     lines = read_metrics(log.path)
@@ -93,40 +118,47 @@ def test_it_learns_and_transformers_reads_what_it_exports(
     assert fitted.export(tmp_path) is not None
     expected, likeliest = surprise(tmp_path, ids)
     np.testing.assert_allclose(expected, nats, atol=2e-5)
-    assert isinstance(fitted, Guesser)
+    assert isinstance(fitted, NextTokenModel)
     hits = fitted.hits(ids)
     assert (hits.dtype, 0.0 < hits.mean() < 1.0) == (np.bool_, True)
     assert (hits == likeliest).mean() > 0.99  # all but ties to the last digit
 
 
-def test_a_stopped_training_goes_on_to_the_same_model(
-    spec: TrainSpec, tokens: Tokens, ids: np.ndarray, tmp_path: Path
+def test_stopped_training_resumes_to_the_same_model(
+    spec: TrainSpec, tokens: TokenData, ids: np.ndarray, tmp_path: Path
 ) -> None:
-    whole = fit_data(spec, tokens)
-    run = Run(checkpoints=Checkpoints(folder=tmp_path))
-    asked = iter([False] * 6 + [True])
+    uninterrupted = fit_data(spec, tokens)
+    run = TrainingContext(checkpoints=Checkpoints(folder=tmp_path))
+    stop_requests = iter([False] * 6 + [True])
     with pytest.raises(StoppedError, match="after step 7 of 24"):
-        trainer_for(spec).fit(Training(train=tokens), dataclasses.replace(run, stop=lambda: next(asked, False)))
-    resumed = trainer_for(spec).fit(Training(train=tokens), run)
+        trainer_for(spec).fit(
+            TrainingInputs(train=tokens),
+            dataclasses.replace(run, stop=lambda: next(stop_requests, False)),
+        )
+    resumed = trainer_for(spec).fit(TrainingInputs(train=tokens), run)
     assert resumed.summary.resumed_step == 7
-    assert np.array_equal(resumed.predict(ids), whole.predict(ids))
+    assert np.array_equal(resumed.predict(ids), uninterrupted.predict(ids))
 
 
-def test_both_frameworks_take_the_same_steps(tokens: Tokens, need: Callable[[str], None]) -> None:
+def test_jax_and_torch_take_the_same_steps(tokens: TokenData, need: Callable[[str], None]) -> None:
     need("jax")
     need("torch")
     seen: dict[str, list[tuple[float, float]]] = {"jax_transformer": [], "torch_transformer": []}
     for name, lines in seen.items():
-        spec = network(name, accumulate=2, steps=8, shape=dataclasses.replace(SHAPE, tied_embeddings=True))
-        fit_data(spec, tokens, watch=lambda m, lines=lines: bool(lines.append((m.loss, m.gradient_norm))))  # type: ignore[misc]
+        spec = network(
+            name, accumulate=2, steps=8, shape=dataclasses.replace(SHAPE, tied_embeddings=True)
+        )
+        fit_data(
+            spec, tokens, watch=lambda m, lines=lines: bool(lines.append((m.loss, m.gradient_norm)))
+        )  # type: ignore[misc]
     first, second = (np.asarray(lines) for lines in seen.values())
     assert first.shape == (8, 2)
     np.testing.assert_allclose(first, second, rtol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["jax_transformer", "torch_transformer"])
-def test_parts_recomputing_and_precision_change_little(
-    name: str, tokens: Tokens, ids: np.ndarray, need: Callable[[str], None]
+def test_accumulation_recompute_and_bfloat16_change_little(
+    name: str, tokens: TokenData, ids: np.ndarray, need: Callable[[str], None]
 ) -> None:
     need(PACKAGES[name])
     plain = fit_data(network(name, steps=6), tokens).predict(ids)
@@ -136,44 +168,67 @@ def test_parts_recomputing_and_precision_change_little(
     assert 0 < np.abs(rough - plain).max() < 0.1
 
 
-def test_operations_are_those_of_the_performance_model(tokens: Tokens, need: Callable[[str], None]) -> None:
+def test_model_flops_match_the_performance_model(
+    tokens: TokenData, need: Callable[[str], None]
+) -> None:
     need("jax")
     summary = fit_data(network("jax_transformer", steps=3), tokens).summary
     assert summary.tokens_per_s is not None
     per_token = model_flop_per_token(architecture(SHAPE, 16, adapters=False))
     assert summary.model_flop_per_step == pytest.approx(8 * 16 * per_token)
     assert summary.flop_per_s == pytest.approx(summary.tokens_per_s * per_token)
-    assert summary.parameters_count == SHAPE.parameters() == sum(w.size for w in transformer_weights(SHAPE, 0).values())
+    assert (
+        summary.parameters_count
+        == SHAPE.parameters()
+        == sum(w.size for w in transformer_weights(SHAPE, 0).values())
+    )
 
 
-def test_validation_and_tied_weights(tokens: Tokens, tmp_path: Path, need: Callable[[str], None]) -> None:
+def test_validation_loss_and_tied_embeddings(
+    tokens: TokenData, tmp_path: Path, need: Callable[[str], None]
+) -> None:
     need("jax")
-    spec = network("jax_transformer", shape=dataclasses.replace(SHAPE, tied_embeddings=True), steps=4)
+    spec = network(
+        "jax_transformer", shape=dataclasses.replace(SHAPE, tied_embeddings=True), steps=4
+    )
     fitted = fit_data(dataclasses.replace(spec, validation_ratio=0.25), tokens)
     assert fitted.summary.validation_loss == pytest.approx(np.log(16), rel=0.2)
     fitted.export(tmp_path)
-    assert json.loads((tmp_path / "weights" / "config.json").read_text())["tie_word_embeddings"] is True
+    assert (
+        json.loads((tmp_path / "weights" / "config.json").read_text())["tie_word_embeddings"]
+        is True
+    )
 
 
-def test_shapes_that_cannot_be_trained_are_named(tokens: Tokens, binary: Table, need: Callable[[str], None]) -> None:
+def test_unsupported_shape_raises_input_error(
+    tokens: TokenData, binary: TabularData, need: Callable[[str], None]
+) -> None:
     need("jax")
     wrong = dataclasses.replace(SHAPE, vocab=8, gated=False, kv_heads=3, max_context_tokens=4)
     with pytest.raises(InputError) as caught:
         fit_data(network("jax_transformer", shape=wrong), tokens)
     assert [problem.where.rpartition(": ")[2] for problem in caught.value.problems] == [
-        "gated", "kv_heads", "vocab", "max_context",
-    ]  # fmt: skip
-    with pytest.raises(InputError, match="the data are a table"):
+        "gated",
+        "kv_heads",
+        "vocab",
+        "max_context",
+    ]
+    with pytest.raises(InputError, match="the data is a table"):
         fit_data(network("jax_transformer"), binary)
 
 
-def test_adapters_are_saved_as_peft_names_them(base: Path, tokens: Tokens, tmp_path: Path) -> None:
+def test_adapters_are_saved_in_peft_format(base: Path, tokens: TokenData, tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
-    spec = TrainSpec(lora=Lora(base=str(base), rank=4, alpha=8, steps=5, batch=8, learning_rate=0.05))
+    spec = TrainSpec(
+        lora=LoraSpec(base=str(base), rank=4, alpha=8, steps=5, batch=8, learning_rate=0.05)
+    )
     fitted = fit_data(spec, tokens)
     fitted.export(tmp_path)
-    before, after = load_file(base / "model.safetensors"), load_file(tmp_path / "weights" / "model.safetensors")
+    before, after = (
+        load_file(base / "model.safetensors"),
+        load_file(tmp_path / "weights" / "model.safetensors"),
+    )
     adapters = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert (config["peft_type"], config["r"], config["lora_alpha"]) == ("LORA", 4, 8)
@@ -189,11 +244,31 @@ def test_adapters_are_saved_as_peft_names_them(base: Path, tokens: Tokens, tmp_p
             assert np.abs(after[name] - weight).max() > 1e-4
 
 
-def test_a_base_that_is_none_is_refused(base: Path, tokens: Tokens, tmp_path: Path) -> None:
+def test_invalid_base_model_raises_input_error(
+    base: Path, tokens: TokenData, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=r"no config\.json"):
-        fit_data(TrainSpec(lora=Lora(base=str(tmp_path))), tokens)
+        fit_data(TrainSpec(lora=LoraSpec(base=str(tmp_path))), tokens)
     with pytest.raises(InputError, match="no layer named nothing"):
-        fit_data(TrainSpec(lora=Lora(base=str(base), targets=("nothing",))), tokens)
+        fit_data(TrainSpec(lora=LoraSpec(base=str(base), targets=("nothing",))), tokens)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="cannot be loaded"):
-        fit_data(TrainSpec(lora=Lora(base=str(tmp_path))), tokens)
+        fit_data(TrainSpec(lora=LoraSpec(base=str(tmp_path))), tokens)
+
+
+@pytest.mark.slow
+def test_exported_model_predicts_as_the_trained_one(
+    spec: TrainSpec, tokens: TokenData, ids: np.ndarray, tmp_path: Path, need: Callable[[str], None]
+) -> None:
+    need("transformers")
+    fitted = trainer_for(spec).fit(TrainingInputs(train=tokens), TrainingContext())
+    exported = fitted.export(tmp_path)
+    assert exported is not None
+    write_bundle(
+        tmp_path,
+        ModelBundle(kind="language", trainer="t", inputs=exported.inputs, outputs=exported.outputs),
+    )
+    predictions = language_predictions(tmp_path, spec, tokens)
+    np.testing.assert_allclose(predictions.outputs, fitted.predict(ids), atol=2e-5)
+    assert predictions.hits is not None
+    assert np.array_equal(predictions.hits, fitted.hits(ids))  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
-"""Statistics of columns that partitions gather alone and merge in order: the same on every engine."""
+"""Column statistics that partitions gather separately and merge in order, on every engine alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -12,82 +12,106 @@ import polars as pl
 from gpuyard.datasets.step import FOLD
 from gpuyard.errors import InputError
 
-__all__ = [
-    "Counts", "CountsNeed", "Distinct", "DistinctNeed", "GroupMeans", "GroupMeansNeed", "Moments", "MomentsNeed",
-    "Quantiles", "QuantilesNeed", "as_text",
-]  # fmt: skip
-
-POINTS = 131_072  # of a partition and column; where it has more values, ranks are right to 1 in POINTS
+POINTS = 131_072  # per partition and column; with more values ranks are exact to 1 in POINTS
 MAX_CATEGORIES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
-    """Count, mean, squared distance from it, least and greatest of the values; nulls are counted apart."""
-
-    count: int
-    nulls: int
-    mean: float
-    squares: float  # sum of (x - mean)²
-    least: float
-    greatest: float
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the population."""
-        return float((self.squares / self.count) ** 0.5) if self.count else 0.0
-
-    def merged(self, other: Moments) -> Moments:
-        """The moments of both (Chan, Golub and LeVeque 1979)."""
-        if not self.count or not other.count:
-            full = self if self.count else other
-            return Moments(
-                count=full.count, nulls=self.nulls + other.nulls, mean=full.mean, squares=full.squares,
-                least=full.least, greatest=full.greatest,
-            )  # fmt: skip
-        count, apart = self.count + other.count, other.mean - self.mean
-        return Moments(
-            count=count,
-            nulls=self.nulls + other.nulls,
-            mean=self.mean + apart * other.count / count,
-            squares=self.squares + other.squares + apart**2 * self.count * other.count / count,
-            least=min(self.least, other.least),
-            greatest=max(self.greatest, other.greatest),
-        )
-
-    def filled(self, value: float, count: int) -> Moments:
-        """The moments once `count` of the nulls hold `value`."""
-        full = Moments(count=count, nulls=-count, mean=value, squares=0.0, least=value, greatest=value)
-        return self.merged(full) if count else self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MomentsNeed:
-    """Asks for the moments of a column of numbers."""
+class ColumnRequest:
+    """Request for a statistic of one column."""
 
     column: str
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The column."""
         return (self.column,)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """Request for a statistic of a column by the values of another."""
+
+    column: str
+    by: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, self.by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Count, mean, sum of squared deviations, min and max; nulls are counted separately."""
+
+    count: int
+    nulls: int
+    mean: float
+    squares: float  # sum of (x - mean)²
+    min: float
+    max: float
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the population."""
+        return float((self.squares / self.count) ** 0.5) if self.count else 0.0
+
+    def merge(self, other: Moments) -> Moments:
+        """Return the moments of both sets of rows (Chan, Golub and LeVeque 1979)."""
+        nulls = self.nulls + other.nulls
+        if not self.count or not other.count:
+            return replace(self if self.count else other, nulls=nulls)
+        count = self.count + other.count
+        delta = other.mean - self.mean
+        return Moments(
+            count=count,
+            nulls=nulls,
+            mean=self.mean + delta * other.count / count,
+            squares=self.squares + other.squares + delta**2 * self.count * other.count / count,
+            min=min(self.min, other.min),
+            max=max(self.max, other.max),
+        )
+
+    def fill_nulls(self, value: float, count: int) -> Moments:
+        """Return the moments once `count` of the nulls hold `value`."""
+        if not count:
+            return self
+        return self.merge(
+            Moments(count=count, nulls=-count, mean=value, squares=0.0, min=value, max=value)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentsRequest(ColumnRequest):
+    """Request for the moments of a number column."""
+
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """Count, nulls, mean, variance, least, greatest."""
         column = pl.col(self.column).cast(pl.Float64)
-        return column.count(), column.null_count(), column.mean(), column.var(ddof=0), column.min(), column.max()
+        return (
+            column.count(),
+            column.null_count(),
+            column.mean(),
+            column.var(ddof=0),
+            column.min(),
+            column.max(),
+        )
 
     def aggregate(self, values: Sequence[object]) -> Moments:
-        """The moments of a partition."""
-        count, nulls, mean, variance, least, greatest = (float(cast(float, value or 0.0)) for value in values)
+        count, nulls, mean, variance, low, high = (
+            float(cast(float, value or 0.0)) for value in values
+        )
         return Moments(
-            count=int(count), nulls=int(nulls), mean=mean, squares=variance * count, least=least, greatest=greatest
+            count=int(count),
+            nulls=int(nulls),
+            mean=mean,
+            squares=variance * count,
+            min=low,
+            max=high,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Quantiles:
-    """Values in order, and how many values each stands for."""
+class QuantileSketch:
+    """Sorted values, each with the number of values that it represents."""
 
     values: np.ndarray
     weights: np.ndarray
@@ -95,87 +119,89 @@ class Quantiles:
 
     @property
     def count(self) -> float:
-        """How many values there were."""
+        """Number of values that were seen."""
         return float(self.weights.sum())
 
     def at(self, ratio: float) -> float:
-        """The value below which that part of the values lies, between two neighbours in proportion."""
+        """Return a quantile, interpolated linearly between neighbours."""
         if not len(self.values):
             return 0.0
         rank = ratio * (self.count - 1)
         ends = np.cumsum(self.weights)
-        if self.weights.max() <= 1:  # every value is here: exact, as NumPy's linear method
+        if self.weights.max() <= 1:  # no value was thinned out: exact, as NumPy's linear method
             low = int(np.floor(rank))
             high = min(low + 1, len(self.values) - 1)
             return float(self.values[low] + (self.values[high] - self.values[low]) * (rank - low))
         return float(np.interp(rank, ends - (self.weights + 1) / 2, self.values))
 
-    def merged(self, other: Quantiles) -> Quantiles:
-        """The values of both, in order."""
+    def merge(self, other: QuantileSketch) -> QuantileSketch:
         values = np.concatenate([self.values, other.values])
         order = np.argsort(values, kind="stable")
         weights = np.concatenate([self.weights, other.weights])[order]
-        return Quantiles(values=values[order], weights=weights, nulls=self.nulls + other.nulls)
+        return QuantileSketch(values=values[order], weights=weights, nulls=self.nulls + other.nulls)
 
-    def filled(self, value: float, count: int) -> Quantiles:
-        """The values once `count` of the nulls hold `value`."""
+    def fill_nulls(self, value: float, count: int) -> QuantileSketch:
+        """Return the values once `count` of the nulls hold `value`."""
         if not count:
             return self
-        one = Quantiles(values=np.array([value]), weights=np.array([float(count)]), nulls=-count)
-        return self.merged(one)
+        fill = QuantileSketch(
+            values=np.array([value]), weights=np.array([float(count)]), nulls=-count
+        )
+        return self.merge(fill)
+
+
+def thin_sorted(ordered: np.ndarray, points: int, nulls: int = 0) -> QuantileSketch:
+    """Return a sketch of sorted values with at most `points` of them, evenly spaced by rank."""
+    if len(ordered) <= points:
+        return QuantileSketch(values=ordered, weights=np.ones(len(ordered)), nulls=nulls)
+    edges = np.linspace(0, len(ordered), points + 1).astype(np.int64)
+    middle = (edges[:-1] + edges[1:] - 1) // 2
+    return QuantileSketch(
+        values=ordered[middle], weights=np.diff(edges).astype(np.float64), nulls=nulls
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuantilesNeed:
-    """Asks for the order of a column's values; exact up to POINTS values a partition."""
-
-    column: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+class QuantilesRequest(ColumnRequest):
+    """Request for the quantiles of a column; exact up to POINTS values per partition."""
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The values in order, and the number of nulls."""
         column = pl.col(self.column).to_physical().cast(pl.Float64)  # a time as its number
         return column.drop_nulls().sort().implode(), column.null_count()
 
-    def aggregate(self, values: Sequence[object]) -> Quantiles:
-        """The order of a partition's values, thinned to POINTS."""
+    def aggregate(self, values: Sequence[object]) -> QuantileSketch:
         ordered = cast(pl.Series, values[0]).to_numpy()
-        nulls = int(cast(int, values[1]))
-        if len(ordered) <= POINTS:
-            return Quantiles(values=ordered, weights=np.ones(len(ordered)), nulls=nulls)
-        edges = np.linspace(0, len(ordered), POINTS + 1).astype(np.int64)
-        middle = (edges[:-1] + edges[1:] - 1) // 2
-        return Quantiles(values=ordered[middle], weights=np.diff(edges).astype(np.float64), nulls=nulls)
+        return thin_sorted(ordered, POINTS, nulls=int(cast(int, values[1])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How often each value stands in a column; a number is its shortest text."""
+    """Number of rows per value of a column; a number is its shortest text."""
 
     values: tuple[str, ...]
     counts: tuple[int, ...]
     nulls: int
 
-    def merged(self, other: Counts) -> Counts:
-        """The counts of both."""
+    def merge(self, other: Counts) -> Counts:
         total = dict(zip(self.values, self.counts, strict=True))
         for value, count in zip(other.values, other.counts, strict=True):
             total[value] = total.get(value, 0) + count
         if len(total) > MAX_CATEGORIES:
-            raise InputError.one("steps", f"a column has over {MAX_CATEGORIES:,} categories", "use `hash` for it")
-        return Counts(values=tuple(total), counts=tuple(total.values()), nulls=self.nulls + other.nulls)
+            raise InputError.one(
+                "steps", f"a column has over {MAX_CATEGORIES:,} categories", "use `hash` for it"
+            )
+        return Counts(
+            values=tuple(total), counts=tuple(total.values()), nulls=self.nulls + other.nulls
+        )
 
-    def filled(self, value: str, count: int) -> Counts:
-        """The counts once `count` of the nulls hold `value`."""
-        return self.merged(Counts(values=(value,), counts=(count,), nulls=-count)) if count else self
+    def by_frequency(self) -> list[tuple[str, int]]:
+        """Return values and counts, most frequent first; ties in order of the values."""
+        pairs = zip(self.values, self.counts, strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
 
 def as_text(value: object) -> str:
-    """A category as text: a whole number without its point."""
+    """Return a category as text; an integral float has no decimal point."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -184,23 +210,14 @@ def as_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountsNeed:
-    """Asks how often each value of a column occurs."""
-
-    column: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+class CountsRequest(ColumnRequest):
+    """Request for the number of rows per value of a column."""
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """Values with their counts, and the number of nulls."""
         column = pl.col(self.column)
         return column.drop_nulls().value_counts(name="__count").implode(), column.null_count()
 
     def aggregate(self, values: Sequence[object]) -> Counts:
-        """The counts of a partition."""
         table = cast(pl.Series, values[0]).struct.unnest()
         texts = tuple(as_text(value) for value in table.to_series(0))
         return Counts(values=texts, counts=tuple(table["__count"]), nulls=int(cast(int, values[1])))
@@ -208,84 +225,68 @@ class CountsNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct:
-    """The values of a column, as long as they are few."""
+    """Distinct values of a column, up to a limit."""
 
     values: tuple[str, ...]
-    most: int
+    limit: int
 
     @property
-    def few(self) -> bool:
-        """Whether these are all."""
-        return len(self.values) <= self.most
+    def complete(self) -> bool:
+        """Whether these are all of them."""
+        return len(self.values) <= self.limit
 
-    def merged(self, other: Distinct) -> Distinct:
-        """The values of both."""
+    def merge(self, other: Distinct) -> Distinct:
         values = tuple(dict.fromkeys((*self.values, *other.values)))
-        return Distinct(values=values[: self.most + 1], most=self.most)
+        return Distinct(values=values[: self.limit + 1], limit=self.limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctNeed:
-    """Asks for the values of a column, up to a number of them."""
+class DistinctRequest(ColumnRequest):
+    """Request for the distinct values of a column, up to a limit."""
 
-    column: str
-    most: int
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+    limit: int
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The values, one more than the most if there are."""
-        return (pl.col(self.column).drop_nulls().unique().sort().head(self.most + 1).implode(),)
+        """Return the values, one more than the limit if there are more."""
+        return (pl.col(self.column).drop_nulls().unique().sort().head(self.limit + 1).implode(),)
 
     def aggregate(self, values: Sequence[object]) -> Distinct:
-        """The values of a partition."""
-        return Distinct(values=tuple(as_text(value) for value in cast(pl.Series, values[0])), most=self.most)
+        texts = tuple(as_text(value) for value in cast(pl.Series, values[0]))
+        return Distinct(values=texts, limit=self.limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupMeans:
-    """The sum and the number of a column's values by group and, where asked for, by fold."""
+    """Sum and count of a column by group and, if requested, by fold."""
 
     groups: tuple[str, ...]
     sums: np.ndarray  # [groups, folds]
     counts: np.ndarray
 
-    def merged(self, other: GroupMeans) -> GroupMeans:
-        """The sums and numbers of both."""
+    def merge(self, other: GroupMeans) -> GroupMeans:
         groups = tuple(dict.fromkeys((*self.groups, *other.groups)))
-        place = {group: index for index, group in enumerate(groups)}
-        sums, counts = np.zeros((len(groups), self.sums.shape[1])), np.zeros((len(groups), self.sums.shape[1]))
+        index = {group: number for number, group in enumerate(groups)}
+        sums = np.zeros((len(groups), self.sums.shape[1]))
+        counts = np.zeros_like(sums)
         for part in (self, other):
-            rows = np.array([place[group] for group in part.groups], dtype=np.intp)
+            rows = np.array([index[group] for group in part.groups], dtype=np.intp)
             sums[rows] += part.sums
             counts[rows] += part.counts
         return GroupMeans(groups=groups, sums=sums, counts=counts)
 
     def means(self) -> Mapping[str, float]:
-        """The mean of each group that has values."""
-        sums, counts = self.sums.sum(axis=1), self.counts.sum(axis=1)
-        pairs = zip(self.groups, sums, counts, strict=True)
+        """Return the mean of each group that has values."""
+        pairs = zip(self.groups, self.sums.sum(axis=1), self.counts.sum(axis=1), strict=True)
         return {group: float(total / count) for group, total, count in pairs if count}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMeansNeed:
-    """Asks for the sum and number of a column by the values of another, and by fold for out-of-fold means."""
+class GroupMeansRequest(GroupRequest):
+    """Request for sum and count of a column by group, and by fold for out-of-fold means."""
 
-    column: str
-    by: str
     folds: int = 1
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Both columns."""
-        return (self.column, self.by)
-
     def collect(self, frame: pl.DataFrame) -> GroupMeans:
-        """The sums of a partition."""
         fold = pl.lit(0, dtype=pl.UInt8) if self.folds == 1 else pl.col(FOLD) % self.folds
         column = pl.col(self.column).cast(pl.Float64)
         table = (
@@ -297,9 +298,10 @@ class GroupMeansNeed:
         )
         texts = [as_text(value) for value in table["g"]]
         groups = tuple(dict.fromkeys(texts))
-        place = {group: index for index, group in enumerate(groups)}
-        rows = np.array([place[text] for text in texts], dtype=np.intp)
-        sums, counts = np.zeros((len(groups), self.folds)), np.zeros((len(groups), self.folds))
-        np.add.at(sums, (rows, table["f"].to_numpy()), table["s"].to_numpy())
-        np.add.at(counts, (rows, table["f"].to_numpy()), table["n"].to_numpy())
+        index = {group: number for number, group in enumerate(groups)}
+        cells = (np.array([index[text] for text in texts], dtype=np.intp), table["f"].to_numpy())
+        sums = np.zeros((len(groups), self.folds))
+        counts = np.zeros_like(sums)
+        np.add.at(sums, cells, table["s"].to_numpy())
+        np.add.at(counts, cells, table["n"].to_numpy())
         return GroupMeans(groups=groups, sums=sums, counts=counts)

@@ -1,4 +1,4 @@
-"""The columns of a table: names and types, the kinds that steps speak of, and choosing columns by name."""
+"""Columns of a table: names and types, kinds of column, and selection by name or pattern."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import dataclasses
 import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import polars as pl
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import InputError, Problem, choices_text, closest_match
 
-from gpuyard.errors import InputError, Problem, nearest, one_of
-
-__all__ = ["Column", "Columns", "Kind", "columns_of", "kind_of"]
+if TYPE_CHECKING:
+    import polars as pl
 
 Kind = Literal["number", "bool", "text", "time", "other"]
+ALL_KINDS: tuple[Kind, ...] = ("number", "bool", "text", "time", "other")
+ColumnNames = Annotated[tuple[str, ...], Doc("names or patterns; `-name` excludes one")]
 _NUMBERS = ("Int", "UInt", "Float", "Decimal")
 _TEXTS = ("String", "Categorical", "Enum")
 _TIMES = ("Date",)  # Date and Datetime
 
 
 def kind_of(dtype: str) -> Kind:
-    """The kind of a Polars type by its name."""
+    """Return the kind of a Polars type by its name."""
     if dtype.startswith(_NUMBERS):
         return "number"
     if dtype.startswith(_TEXTS):
@@ -31,22 +33,35 @@ def kind_of(dtype: str) -> Kind:
     return "bool" if dtype == "Boolean" else "other"
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether a column name is a pattern with wildcards."""
+    return "*" in name or "?" in name
+
+
+def unknown_column(where: str, name: str, known: Iterable[str]) -> Problem:
+    """Return the problem of a column name that does not exist."""
+    names = list(known)
+    match = closest_match(name, names)
+    fix = f'did you mean "{match}"?' if match else f"use {choices_text(names)}"
+    return Problem(where=where, what=f'no column named "{name}"', fix=fix)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its name and its Polars type, as text."""
+    """Name and Polars type of a column."""
 
     name: str
     dtype: str
 
     @property
     def kind(self) -> Kind:
-        """What steps can do with it."""
+        """Kind of the column."""
         return kind_of(self.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns of a table at one point of the pipeline; `reserved` ones (label, id, …) are not features."""
+    """Columns at one point of the pipeline; `reserved` ones (label, id, …) are not features."""
 
     items: tuple[Column, ...]
     reserved: tuple[str, ...] = ()
@@ -54,53 +69,79 @@ class Columns:
     open: bool = False  # more columns will be known once an earlier step is fitted
 
     def get(self, name: str) -> Column | None:
-        """The column of that name, or None."""
+        """Return the column of that name, or None."""
         return next((column for column in self.items if column.name == name), None)
+
+    def is_text(self, name: str) -> bool:
+        """Return whether a column exists and holds text."""
+        column = self.get(name)
+        return column is not None and column.kind == "text"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All the names, in order."""
         return tuple(column.name for column in self.items)
 
-    def chosen(self, patterns: Iterable[str], kinds: tuple[Kind, ...], where: str) -> tuple[str, ...]:
-        """The names that `patterns` mean; a name that is not there or is of another kind is an InputError.
+    def select(
+        self, patterns: Iterable[str], kinds: tuple[Kind, ...], where: str
+    ) -> tuple[str, ...]:
+        """Return the columns that match; raise InputError for an unknown one or a wrong kind.
 
-        A pattern with `*` takes the columns of the right kind that are not reserved; `-name` takes one out again.
+        A pattern with `*` selects columns of the right kinds that are not reserved;
+        `-name` excludes a column again.
         """
-        found: dict[str, None] = {}
+        selected: dict[str, None] = {}
         problems: list[Problem] = []
         for pattern in patterns:
             if pattern.startswith("-"):
-                found = {name: None for name in found if not fnmatch.fnmatchcase(name, pattern[1:])}
-            elif "*" in pattern or "?" in pattern:
-                free = (column for column in self.items if column.name not in self.reserved and column.kind in kinds)
-                found |= {column.name: None for column in free if fnmatch.fnmatchcase(column.name, pattern)}
+                excluded = pattern[1:]
+                selected = {
+                    name: None for name in selected if not fnmatch.fnmatchcase(name, excluded)
+                }
+            elif is_pattern(pattern):
+                selected |= dict.fromkeys(self._matches(pattern, kinds))
             elif (column := self.get(pattern)) is None:
-                meant = nearest(pattern, self.names)
-                fix = f'did you mean "{meant}"?' if meant else f"use {one_of(self.names)}"
-                problems.append(Problem(where=where, what=f'no column named "{pattern}"', fix=fix))
+                problems.append(unknown_column(where, pattern, self.names))
             elif column.kind not in kinds:
-                what = f'column "{pattern}" is {column.dtype}, not {one_of(list(kinds))}'
-                problems.append(Problem(where=where, what=what, fix="cast it first, or leave it out"))
+                what = f'column "{pattern}" is {column.dtype}, not {choices_text(list(kinds))}'
+                problems.append(Problem(where=where, what=what, fix="cast it first, or exclude it"))
             else:
-                found[pattern] = None
+                selected[pattern] = None
         if problems:
             raise InputError(problems)
-        return tuple(found)
+        return tuple(selected)
 
-    def changed(self, new: Mapping[str, str], removed: Iterable[str] = ()) -> Columns:
-        """The columns after some got a type (new ones at the end) and some were taken away."""
-        gone = set(removed)
-        kept = [
-            Column(name=column.name, dtype=new.get(column.name, column.dtype))
+    def _matches(self, pattern: str, kinds: tuple[Kind, ...]) -> list[str]:
+        return [
+            column.name
             for column in self.items
-            if column.name not in gone
+            if column.name not in self.reserved
+            and column.kind in kinds
+            and fnmatch.fnmatchcase(column.name, pattern)
         ]
-        added = [Column(name=name, dtype=dtype) for name, dtype in new.items() if self.get(name) is None]
-        return dataclasses.replace(self, items=(*kept, *added))
+
+    def with_columns(self, types: Mapping[str, str], drop: Iterable[str] = ()) -> Columns:
+        """Return the columns with changed types, new ones at the end, and some dropped."""
+        dropped = set(drop)
+        remaining = [
+            Column(name=column.name, dtype=types.get(column.name, column.dtype))
+            for column in self.items
+            if column.name not in dropped
+        ]
+        added = [
+            Column(name=name, dtype=dtype)
+            for name, dtype in types.items()
+            if self.get(name) is None
+        ]
+        return dataclasses.replace(self, items=(*remaining, *added))
 
 
-def columns_of(schema: Mapping[str, pl.DataType], reserved: tuple[str, ...] = (), label: str | None = None) -> Columns:
-    """The columns of a Polars schema."""
-    items = tuple(Column(name=name, dtype=str(dtype)) for name, dtype in schema.items())
-    return Columns(items=items, reserved=reserved, label=label)
+def columns_of(
+    schema: Mapping[str, pl.DataType], reserved: tuple[str, ...] = (), label: str | None = None
+) -> Columns:
+    """Return the columns of a Polars schema."""
+    return Columns(items=schema_columns(schema), reserved=reserved, label=label)
+
+
+def schema_columns(schema: Mapping[str, pl.DataType]) -> tuple[Column, ...]:
+    """Return the names and types of a Polars schema."""
+    return tuple(Column(name=name, dtype=str(dtype)) for name, dtype in schema.items())

@@ -1,49 +1,66 @@
-"""What a set of data holds, and in what two of them differ."""
+"""Summary of a dataset, and the differences between two."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.datasets.columns import Column
-from gpuyard.datasets.manifest import Manifest
-
-__all__ = ["Difference", "Shown", "diff_data"]
+from gpuyard.datasets.manifest import DatasetManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What a folder of prepared data or a source holds."""
+class DatasetSummary:
+    """Columns and rows of a prepared dataset or a source."""
 
     path: str
     columns: tuple[Column, ...]
     rows: int
-    manifest: Manifest | None = None
+    manifest: DatasetManifest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing in which two sets of data differ."""
+    """Difference between two datasets."""
 
     what: str
     before: str
     after: str
 
 
-def diff_data(first: Shown, second: Shown) -> tuple[Difference, ...]:
-    """In what two sets of data differ: columns, rows, and for prepared ones counts, splits and origin."""
-    found = [Difference(what="rows", before=f"{first.rows:,}", after=f"{second.rows:,}")]
-    before, after = ({one.name: one.dtype for one in shown.columns} for shown in (first, second))
-    for name in dict.fromkeys((*before, *after)):
-        found.append(Difference(what=f"column {name}", before=before.get(name, "–"), after=after.get(name, "–")))
+def diff_data(first: DatasetSummary, second: DatasetSummary) -> tuple[Difference, ...]:
+    """Return the differences in rows and columns, and of prepared data in counts and lineage."""
+    pairs = [("rows", f"{first.rows:,}", f"{second.rows:,}")]
+    types = [
+        {column.name: column.dtype for column in summary.columns} for summary in (first, second)
+    ]
+    pairs += _by_name("column", types[0], types[1], "–")
     if first.manifest and second.manifest:
-        found += _manifests(first.manifest, second.manifest)
-    return tuple(one for one in found if one.before != one.after)
+        pairs += _manifest_pairs(first.manifest, second.manifest)
+    return tuple(
+        Difference(what=what, before=before, after=after)
+        for what, before, after in pairs
+        if before != after
+    )
 
 
-def _manifests(first: Manifest, second: Manifest) -> list[Difference]:
-    """In what two manifests may differ."""
-    pairs = [
+def _by_name(
+    kind: str, before: Mapping[str, str], after: Mapping[str, str], missing: str
+) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys((*before, *after)):
+        yield f"{kind} {name}", before.get(name, missing), after.get(name, missing)
+
+
+def _manifest_pairs(first: DatasetManifest, second: DatasetManifest) -> list[tuple[str, str, str]]:
+    rows = [
+        {split.name: f"{split.rows:,}" for split in manifest.splits} for manifest in (first, second)
+    ]
+    files = [
+        {Path(file.path).name: file.fingerprint[:12] for file in manifest.lineage.files}
+        for manifest in (first, second)
+    ]
+    return [
         ("version", first.version, second.version),
         ("label", str(first.label), str(second.label)),
         ("problem", str(first.problem), str(second.problem)),
@@ -53,11 +70,6 @@ def _manifests(first: Manifest, second: Manifest) -> list[Difference]:
         ("settings", first.lineage.spec.text, second.lineage.spec.text),
         ("dropped", f"{first.dropped:,}", f"{second.dropped:,}"),
         ("quarantined", f"{first.quarantined:,}", f"{second.quarantined:,}"),
+        *_by_name("split", rows[0], rows[1], "0"),
+        *_by_name("file", files[0], files[1], "–"),
     ]
-    sizes = [{split.name: split.rows for split in one.splits} for one in (first, second)]
-    for name in dict.fromkeys((*sizes[0], *sizes[1])):
-        pairs.append((f"split {name}", f"{sizes[0].get(name, 0):,}", f"{sizes[1].get(name, 0):,}"))
-    marks = [{Path(file.path).name: file.fingerprint[:12] for file in one.lineage.files} for one in (first, second)]
-    for name in dict.fromkeys((*marks[0], *marks[1])):
-        pairs.append((f"file {name}", marks[0].get(name, "–"), marks[1].get(name, "–")))
-    return [Difference(what=what, before=before, after=after) for what, before, after in pairs]

@@ -1,9 +1,4 @@
-"""The plan: steps fitted in as few passes as their statistics allow.
-
-Every pass gathers all the statistics that can be had by then. A column whose nulls are about to be filled with a
-number that is not known yet need not wait: its statistics are taken without the nulls, and their number times the
-fill is added when it is known. So impute, clip and z-score take one pass. De-duplication reads only its keys.
-"""
+"""Fit the steps of a pipeline in as few passes over the data as their statistics allow."""
 
 from __future__ import annotations
 
@@ -12,277 +7,304 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuyard.datasets.aggregates import Moments, MomentsNeed, Quantiles, QuantilesNeed
-from gpuyard.datasets.batch import Batch, Slots
-from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.job import Action, Apply, Assign, Gather, Mark, pruned
-from gpuyard.datasets.passes import Doomed, Passes, merged
+from gpuyard.datasets.aggregates import (
+    Moments,
+    MomentsRequest,
+    QuantileSketch,
+    QuantilesRequest,
+)
+from gpuyard.datasets.batch import RowBatch, Slots
+from gpuyard.datasets.columns import Columns, is_pattern
+from gpuyard.datasets.data_pass import Action, Apply, Assign, Gather, Mark, Result, pruned_pass
+from gpuyard.datasets.passes import Passes, RowsToDrop, merge_results
 from gpuyard.datasets.spec import DataSpec
-from gpuyard.datasets.split import SplitRule, decided, split_needs
-from gpuyard.datasets.step import Aggregate, Fitted, FittedStep, Marker, Need, Removal, StepSettings, written
-from gpuyard.datasets.steps.clip import Clip, Clipped
+from gpuyard.datasets.split import SplitRule, split_requests, split_rule
+from gpuyard.datasets.step import (
+    Aggregate,
+    Fitted,
+    FittedStep,
+    Marker,
+    RowFilter,
+    StatRequest,
+    StepSettings,
+    written_columns,
+)
+from gpuyard.datasets.steps.clip import FittedClip
 from gpuyard.datasets.steps.impute import FillNumbers, Impute
-from gpuyard.datasets.steps.power import Power
-from gpuyard.datasets.steps.ranks import QuantileMap
-from gpuyard.datasets.steps.scale import Affine, MinMax, Robust, ZScore
+from gpuyard.datasets.steps.scale import Affine
 from gpuyard.errors import InputError
 
-__all__ = ["NamedStep", "Plan", "fit_steps"]
-
-_IN_PLACE = (Clip, Impute, MinMax, Power, QuantileMap, Robust, ZScore)  # their columns keep their names
-_THROUGH = (Affine, Clipped)  # null stays null and nothing else becomes null
-_FILLABLE = (MomentsNeed, QuantilesNeed)
+_KEEPS_NULLS = (Affine, FittedClip)  # null stays null and nothing else becomes null
+_FILLABLE = (MomentsRequest, QuantilesRequest)  # statistics that can add filled nulls later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedStep:
-    """A step with its name and its place in the file."""
+    """Step with its name and its place in the file."""
 
     name: str
     where: str
     settings: StepSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
-    """All steps fitted: the actions of the last pass, and the columns after it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineInput:
+    """Steps to fit, and the columns of the source that they start from."""
 
+    spec: DataSpec
+    steps: tuple[NamedStep, ...]
+    columns: Columns
+    file_format: str = ""
+    floats: frozenset[str] = frozenset()  # columns in which infinities are read as null
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedPipeline:
+    """Fitted steps: the actions of the last pass, and the columns after it."""
+
+    source: PipelineInput
     actions: tuple[Action, ...]
     columns: Columns
-    widths: tuple[int, ...]  # columns after every step
-    doomed: Doomed
-    rule: SplitRule
-    assign_at: int  # the place of the split among the actions
+    widths: tuple[int, ...]  # number of columns after every step
+    rows_to_drop: RowsToDrop
+    assign_at: int  # index of the split among the actions
 
     @property
     def parts(self) -> tuple[tuple[int, Fitted], ...]:
-        """The fitted parts with their steps, in order."""
-        return tuple((action.step, action.part) for action in self.actions if isinstance(action, Apply))
+        """Fitted parts with the index of their step, in order."""
+        return tuple(
+            (action.step, action.part) for action in self.actions if isinstance(action, Apply)
+        )
+
+
+def fit_steps(
+    source: PipelineInput, passes: Passes, *, memory_bytes: float, rule: SplitRule | None = None
+) -> FittedPipeline:
+    """Fit the steps on the training rows, which `rule` selects if it is already known."""
+    return _Fitting(source, passes, memory_bytes, rule).fit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fill:
-    """A fill that a statistic still waits for: the step that makes it, and what the column goes through after."""
+    """Fill value that a statistic waits for: its step, and the parts it passes through after."""
 
     step: int
     column: str
-    through: tuple[Affine | Clipped, ...] = ()
+    through: tuple[Affine | FittedClip, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """A statistic of a step, and the fill it waits for."""
-
+class _PlannedRequest:
     step: int
-    need: Need
+    request: StatRequest
     fill: _Fill | None
 
 
-def fit_steps(
-    spec: DataSpec, steps: Sequence[NamedStep], columns: Columns, passes: Passes, *, form: str, floats: set[str],
-    memory_bytes: float, rule: SplitRule | None = None,
-) -> Plan:  # fmt: skip
-    """The steps fitted on the training rows; `rule` says which those are if it is known already."""
-    fitting = _Fitting(spec, steps, columns, passes, form, floats, memory_bytes, rule)
-    fitting.fit()
-    return fitting.plan()
-
-
+# Steps are fitted in order. When one lacks statistics, a look ahead collects every request that can
+# be answered at that point, also of later steps, and one pass gathers them all. A column whose
+# nulls are about to be filled with a value that is not known yet need not wait: its statistics are
+# gathered without the nulls, and count × fill is added when the value is known. So impute, clip and
+# z-score take one pass. Deduplication reads only its keys.
+# Invariant: `columns` and `actions` describe the data after the steps fitted so far.
 class _Fitting:
-    """The state of fitting: what is fitted so far, and what was found."""
-
     def __init__(
-        self, spec: DataSpec, steps: Sequence[NamedStep], columns: Columns, passes: Passes, form: str,
-        floats: set[str], memory_bytes: float, rule: SplitRule | None,
-    ) -> None:  # fmt: skip
-        self.spec, self.steps, self.columns, self.passes = spec, steps, columns, passes
-        self.form, self.floats, self.memory_bytes, self.rule = form, floats, memory_bytes, rule
+        self, source: PipelineInput, passes: Passes, memory_bytes: float, rule: SplitRule | None
+    ) -> None:
+        self.source = source
+        self.steps = source.steps
+        self.passes = passes
+        self.memory_bytes = memory_bytes
+        self.rule = rule
+        self.columns = source.columns
         self.actions: list[Action] = []
         self.widths: list[int] = []
-        self.doomed: Doomed = {}
-        self.found: dict[_Wanted, Aggregate] = {}
+        self.rows_to_drop: RowsToDrop = {}
+        self.gathered: dict[tuple[int, StatRequest], tuple[Aggregate, _Fill | None]] = {}
         self.fills: dict[tuple[int, str], float] = {}
         self.assign_at: int | None = None
 
-    def fit(self) -> None:
-        """Fits every step."""
+    def fit(self) -> FittedPipeline:
         at = 0
         while at < len(self.steps):
             step = self.steps[at]
-            settings = step.settings.bound(self.columns, step.where)
-            needs = settings.needs(self.columns)
-            if needs and not all(any(want.step == at and want.need == need for want in self.found) for need in needs):
+            settings = step.settings.bind(self.columns, step.where)
+            requests = settings.requests(self.columns)
+            if not all((at, request) in self.gathered for request in requests):
                 self.gather(at)
                 continue
-            self.settle(at, settings.fitted({need: self.statistic(at, need) for need in needs}, self.columns))
+            statistics = {request: self.statistic(at, request) for request in requests}
+            self.append(at, settings.fit_state(statistics, self.columns))
             at += 1
-        self.assign()
+        assign_at = self.assign()
+        return FittedPipeline(
+            source=self.source,
+            actions=tuple(self.actions),
+            columns=self.columns,
+            widths=tuple(self.widths),
+            rows_to_drop=self.rows_to_drop,
+            assign_at=assign_at,
+        )
 
-    def settle(self, at: int, parts: Sequence[Fitted]) -> None:
-        """Takes the fitted parts of a step into the plan."""
+    def run(self, name: str, actions: Sequence[Action]) -> Sequence[Result]:
+        source = self.source
+        data_pass = pruned_pass(name, source.file_format, tuple(actions), source.floats)
+        return self.passes.run(data_pass, self.rows_to_drop)
+
+    def append(self, at: int, parts: Sequence[Fitted]) -> None:
         for place, part in enumerate(parts):
             key = f"{at}.{place}"
             if isinstance(part, Marker):
-                self.mark(key, part)
+                results = self.run("keys", [*self.actions, Mark(part=part)])
+                marks = [result.marks for result in results]
+                self.rows_to_drop[key] = part.rows_to_drop(marks, self.memory_bytes)
             if isinstance(part, FillNumbers):
-                self.fills |= {(at, name): value for name, value in zip(part.columns, part.values, strict=True)}
+                for name, value in zip(part.columns, part.values, strict=True):
+                    self.fills[at, name] = value
             before = self.columns
             if isinstance(part, FittedStep):
                 self.columns = part.after(before)
-            gone = tuple(name for name in before.names if self.columns.get(name) is None)
-            self.actions.append(Apply(step=at, part=part, key=key, drops=gone))
+            dropped = tuple(name for name in before.names if self.columns.get(name) is None)
+            self.actions.append(Apply(step=at, part=part, key=key, drops=dropped))
         self.widths.append(len(self.columns.items))
 
-    def mark(self, key: str, part: Marker) -> None:
-        """A pass over the keys alone: the rows that a marker dooms in every partition."""
-        actions = (*self.actions, Mark(part=part))
-        results = self.passes.run(pruned("keys", self.form, actions, self.floats), self.doomed)
-        self.doomed[key] = part.doomed([result.marks for result in results], self.memory_bytes)
-
-    def assign(self) -> None:
-        """Shares out the rows, once, before the first step that learns from them."""
+    def assign(self) -> int:
+        """Split the rows, once, before the first step that is fitted on them."""
         if self.assign_at is not None:
-            return
+            return self.assign_at
         if self.rule is None:
-            found: tuple[Aggregate, ...] = ()
-            needs = split_needs(self.spec.split, self.spec.label, self.passes.rows)
-            if needs:
-                actions = (*self.actions, Gather(needs=needs))
-                found = merged(self.passes.run(pruned("split", self.form, actions, self.floats), self.doomed))
-            self.rule = decided(self.spec.split, self.spec.label, found)
+            spec = self.source.spec
+            statistics: tuple[Aggregate, ...] = ()
+            requests = split_requests(spec.split, spec.label, self.passes.rows)
+            if requests:
+                gather = Gather(requests=requests)
+                statistics = merge_results(self.run("split", [*self.actions, gather]))
+            self.rule = split_rule(spec.split, spec.label, statistics)
         self.assign_at = len(self.actions)
-        folds = any(step.name == "target" for step in self.steps)
+        folds = any(step.settings.USES_FOLDS for step in self.steps)
         self.actions.append(Assign(rule=self.rule, folds=folds))
+        return self.assign_at
 
-    def statistic(self, at: int, need: Need) -> Aggregate:
-        """A statistic of a step, with the nulls that were filled meanwhile."""
-        want = next(want for want in self.found if want.step == at and want.need == need)
-        found = self.found[want]
-        if want.fill is None:
-            return found
-        assert isinstance(found, Moments | Quantiles)
-        value = self.fills[want.fill.step, want.fill.column]
-        for part in want.fill.through:
-            value = _image(part, want.fill.column, value)
-        return found.filled(value, found.nulls)
+    def statistic(self, at: int, request: StatRequest) -> Aggregate:
+        """Return a statistic of a step, including the nulls that were filled since."""
+        aggregate, fill = self.gathered[at, request]
+        if fill is None:
+            return aggregate
+        assert isinstance(aggregate, Moments | QuantileSketch)
+        value = self.fills[fill.step, fill.column]
+        for part in fill.through:
+            value = _transformed(part, fill.column, value)
+        return aggregate.fill_nulls(value, aggregate.nulls)
 
     def gather(self, at: int) -> None:
-        """One pass for all the statistics that can be had from here."""
         self.assign()
-        scan = _Scan(self, at)
-        actions, wanted = scan.run()
-        results = self.passes.run(pruned("statistics", self.form, actions, self.floats), self.doomed)
-        self.found |= dict(zip(wanted, merged(results), strict=True))
-
-    def plan(self) -> Plan:
-        """What was fitted."""
-        assert self.rule is not None
-        assert self.assign_at is not None
-        return Plan(
-            actions=tuple(self.actions), columns=self.columns, widths=tuple(self.widths), doomed=self.doomed,
-            rule=self.rule, assign_at=self.assign_at,
-        )  # fmt: skip
+        actions, requests = _Lookahead(self, at).run()
+        aggregates = merge_results(self.run("statistics", actions))
+        for planned, aggregate in zip(requests, aggregates, strict=True):
+            self.gathered.setdefault((planned.step, planned.request), (aggregate, planned.fill))
 
 
-def _image(part: Affine | Clipped, column: str, value: float) -> float:
-    """What a part makes of one value of a column."""
+def _transformed(part: Affine | FittedClip, column: str, value: float) -> float:
     slots = Slots()
-    operation = part.compiled(slots)
-    batch = Batch(np.full((1, slots.count), value), {})
+    operation = part.numpy_operation(slots)
+    batch = RowBatch(np.full((1, slots.count), value), {})
     operation(batch)
     return float(batch.numbers[0, slots.number(column)])
 
 
-class _Scan:
-    """Looks ahead from a step: which statistics can be gathered in one pass."""
+class _Lookahead:
+    """Statistics that one pass can gather from a step on."""
 
     def __init__(self, fitting: _Fitting, at: int) -> None:
-        self.fitting, self.at = fitting, at
+        self.steps = fitting.steps
+        self.at = at
         self.columns = fitting.columns
         self.actions = list(fitting.actions)
-        self.wanted: list[_Wanted] = []
+        self.planned: list[_PlannedRequest] = []
         self.pending: set[str] = set()  # columns that steps not yet fitted will change
         self.filled: dict[str, _Fill] = {}
 
-    def run(self) -> tuple[tuple[Action, ...], list[_Wanted]]:
-        """The pass, and what it will find, in order."""
-        for number in range(self.at, len(self.fitting.steps)):
+    def run(self) -> tuple[list[Action], list[_PlannedRequest]]:
+        for number in range(self.at, len(self.steps)):
             if not self.step(number):
                 break
-        return tuple(self.actions), self.wanted
+        return self.actions, self.planned
 
     def step(self, number: int) -> bool:
-        """Looks at one step; False where the look ahead ends."""
-        step = self.fitting.steps[number]
-        if self.columns.open and any("*" in name or "?" in name for name in _names(step.settings)):
+        """Look at one step; return False where the look ahead ends."""
+        step = self.steps[number]
+        if self.columns.open and any(is_pattern(name) for name in _column_names(step.settings)):
             return False
         try:
-            settings = step.settings.bound(self.columns, step.where)
+            settings = step.settings.bind(self.columns, step.where)
         except InputError:
             if number == self.at:
                 raise
-            return False  # told again, with all columns known, when its turn comes
-        needs = settings.needs(self.columns)
-        if not needs:
-            return all(self.part(number, part) for part in settings.fitted({}, self.columns))
-        self.want(number, needs)
-        self.change(number, settings, needs)
+            return False  # raised again when its turn comes, with all columns known
+        requests = settings.requests(self.columns)
+        if not requests:
+            return all(self.part(number, part) for part in settings.fit_state({}, self.columns))
+        self.add_requests(number, requests)
+        self.note_changes(number, settings, requests)
         return True
 
-    def want(self, number: int, needs: Sequence[Need]) -> None:
-        """Takes a step's statistics into the pass if their columns are ready."""
-        fills = {}
-        for need in needs:
-            waiting = [self.filled[name] for name in need.columns if name in self.filled]
-            if self.pending & set(need.columns) or (waiting and not isinstance(need, _FILLABLE)):
+    def add_requests(self, number: int, requests: Sequence[StatRequest]) -> None:
+        """Add the requests of a step to the pass if their columns are ready."""
+        planned = []
+        for request in requests:
+            fills = [self.filled[name] for name in request.columns if name in self.filled]
+            if self.pending & set(request.columns):
                 return
-            fills[need] = waiting[0] if waiting else None
-        new = [_Wanted(step=number, need=need, fill=fills[need]) for need in needs]
-        self.actions.append(Gather(needs=tuple(want.need for want in new)))
-        self.wanted += new
+            if fills and not isinstance(request, _FILLABLE):
+                return
+            planned.append(
+                _PlannedRequest(step=number, request=request, fill=fills[0] if fills else None)
+            )
+        self.actions.append(Gather(requests=tuple(requests)))
+        self.planned += planned
 
-    def change(self, number: int, settings: StepSettings, needs: Sequence[Need]) -> None:
-        """Notes which columns a step that is not fitted yet will change."""
-        names = set(_names(settings)) | ({name for need in needs for name in need.columns} - {self.columns.label})
-        if isinstance(settings, Impute) and settings.by is None and self.numeric(names):
+    def note_changes(
+        self, number: int, settings: StepSettings, requests: Sequence[StatRequest]
+    ) -> None:
+        """Note which columns a step that is not fitted yet will change."""
+        read = {name for request in requests for name in request.columns}
+        names = set(_column_names(settings)) | (read - {self.columns.label})
+        if isinstance(settings, Impute) and settings.by is None and self.all_numeric(names):
             for name in sorted(names - self.pending - set(self.filled)):
                 self.filled[name] = _Fill(step=number, column=name)
             return
         self.pending |= names
-        if not isinstance(settings, _IN_PLACE):
+        if not settings.IN_PLACE:
             self.columns = replace(self.columns, open=True)
 
-    def numeric(self, names: set[str]) -> bool:
-        """Whether all of them are numbers."""
-        found = [self.columns.get(name) for name in names]
-        return all(column is not None and column.kind in ("number", "bool") for column in found)
+    def all_numeric(self, names: set[str]) -> bool:
+        columns = [self.columns.get(name) for name in names]
+        return all(column is not None and column.kind in ("number", "bool") for column in columns)
 
     def part(self, number: int, part: Fitted) -> bool:
-        """Takes a part that learns nothing into the pass; False where the look ahead ends."""
+        """Add a part without statistics to the pass; return False where the look ahead ends."""
         if isinstance(part, Marker):
             return False
-        waits = self.pending | set(self.filled)
-        if isinstance(part, Removal):
-            if waits & set(part.reads):
+        reads = set(part.reads)
+        waiting = self.pending | set(self.filled)
+        if isinstance(part, RowFilter):
+            if waiting & reads:
                 return False
             self.actions.append(Apply(step=number, part=part))
             return True
-        after = part.after(self.columns)
-        writes = written(part)
-        if not waits & set(part.reads) or (isinstance(part, _THROUGH) and not self.pending & set(part.reads)):
+        keeps_nulls = isinstance(part, _KEEPS_NULLS) and not self.pending & reads
+        if keeps_nulls or not waiting & reads:
             self.actions.append(Apply(step=number, part=part))
-            if isinstance(part, _THROUGH):
-                for name in set(part.reads) & set(self.filled):
+            if isinstance(part, _KEEPS_NULLS):
+                for name in reads & set(self.filled):
                     fill = self.filled[name]
                     self.filled[name] = replace(fill, through=(*fill.through, part))
         else:
-            self.pending |= writes
-        self.columns = after
+            self.pending |= written_columns(part)
+        self.columns = part.after(self.columns)
         return True
 
 
-def _names(settings: StepSettings) -> Iterator[str]:
-    """The columns that a step's settings name."""
+def _column_names(settings: StepSettings) -> Iterator[str]:
     for key in ("columns", "column"):
         value = getattr(settings, key, ())
         yield from (value,) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Folds for cross-validation without leakage: in each, every step is fitted on its training part alone."""
+"""Cross-validation folds without leakage: steps are fitted on the training part of each fold."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ import polars as pl
 
 from gpuyard.datasets.aggregates import as_text
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.engines import LocalEngine
-from gpuyard.datasets.fitting import NamedStep, fit_steps
+from gpuyard.datasets.data_pass import SaveRows, pruned_pass
+from gpuyard.datasets.digests import check_files
+from gpuyard.datasets.engines.local import LocalDataEngine
+from gpuyard.datasets.fitting import NamedStep, PipelineInput, fit_steps
 from gpuyard.datasets.hashing import row_hash
-from gpuyard.datasets.job import Keep, pruned
 from gpuyard.datasets.passes import FramePasses, StoredPasses
 from gpuyard.datasets.prepare import MEMORY_BYTES, named_steps, null_floats, partition_bytes
-from gpuyard.datasets.prepared import Arrays, Prepared, arrays_of
-from gpuyard.datasets.source import open_source
+from gpuyard.datasets.prepared import Arrays, PreparedDataset, arrays_of
+from gpuyard.datasets.source.open import open_source
 from gpuyard.datasets.spec import DataSpec
-from gpuyard.datasets.split import GIVEN, SPLIT, SplitRule, group_hash
+from gpuyard.datasets.split import GIVEN, SPLIT, SPLITS, SplitRule, group_hash
 from gpuyard.datasets.step import ROW, FittedStep
 from gpuyard.datasets.transform import FittedTransform
 from gpuyard.datasets.version import version_of
-from gpuyard.datasets.writing import features_of, transform_from
-from gpuyard.document import load_json
+from gpuyard.datasets.writing import features_of, transform_of
+from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 
-__all__ = ["Fold", "FoldKind", "folds"]
-
 FoldKind = Literal["random", "stratified", "grouped", "time"]
-_TRAIN, _TEST = 0, 2  # places in SPLITS
+_TRAIN, _UNUSED, _TEST = range(len(SPLITS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fold:
-    """One fold: what to learn from, what to test on, and the transform that only saw the former."""
+    """Training and test rows of a fold, and the transform fitted on the training rows."""
 
     number: int
     train: Arrays
@@ -46,90 +45,123 @@ class Fold:
     transform: FittedTransform
 
 
-def folds(prepared: Prepared, *, count: int, kind: FoldKind | None = None, seed: int = 0) -> Iterator[Fold]:
-    """Folds of the training rows; by default stratified for classes, random otherwise.
+def folds(
+    prepared: PreparedDataset, *, count: int, kind: FoldKind | None = None, seed: int = 0
+) -> Iterator[Fold]:
+    """Yield folds of the training rows, by default as the data is split: by time or by group.
 
-    By time every fold tests on the rows that follow those it learnt from.
+    Data without either is stratified for classes, and random otherwise. By time, every fold tests
+    on the rows that follow its training rows.
     """
     manifest = prepared.manifest
     if manifest.kind != "table":
-        raise InputError.one(str(prepared.folder), f"holds {manifest.kind}", "folds are made of tables")
-    spec = load_json(manifest.lineage.spec.text, DataSpec)
-    kind = kind or ("stratified" if manifest.problem == "classification" else "random")
-    first, later, columns = _halves(prepared, spec)
-    frame = _base(prepared, spec, first, columns)
-    if not 2 <= count <= frame.height:
         raise InputError.one(
-            "folds", f"{count} folds of {frame.height} rows", "write 2 or more, and not above the rows"
+            str(prepared.folder), f"holds {manifest.kind}", "use a dataset that is a table"
         )
-    numbers = _numbers(frame, spec, kind, count, seed)
+    spec = load_json(manifest.lineage.spec.text, DataSpec)
+    kind = kind or _default_kind(spec, manifest.problem)
+    first, later = _split_steps(prepared, spec)
+    frame = _base_rows(prepared, first, later.columns)
+    if not 2 <= count <= frame.height:
+        what = f"{count} folds of {frame.height} rows"
+        raise InputError.one("folds", what, "write 2 or more, and at most the number of rows")
+    numbers = _fold_numbers(frame, spec, kind, count, seed)
     for number in range(count):
         if kind == "time":
-            given = np.where(numbers <= number, _TRAIN, np.where(numbers == number + 1, _TEST, 1))
+            later_blocks = np.where(numbers == number + 1, _TEST, _UNUSED)
+            codes = np.where(numbers <= number, _TRAIN, later_blocks)
         else:
-            given = np.where(numbers == number, _TEST, _TRAIN)
-        rows = frame.with_columns(pl.Series(GIVEN, given.astype(np.uint8))).filter(pl.col(GIVEN) != 1)
-        yield _fold(prepared, spec, later, columns, rows, number)
+            codes = np.where(numbers == number, _TEST, _TRAIN)
+        rows = frame.with_columns(pl.Series(GIVEN, codes.astype(np.uint8)))
+        yield _fold(prepared, later, rows.filter(pl.col(GIVEN) != _UNUSED), number)
 
 
-def _source_columns(prepared: Prepared, spec: DataSpec) -> Columns:
-    """The columns of the source, as the manifest tells them."""
+def _default_kind(spec: DataSpec, problem: str | None) -> FoldKind:
+    if spec.split.time is not None:
+        return "time"
+    if spec.split.group is not None:
+        return "grouped"
+    return "stratified" if problem == "classification" else "random"
+
+
+def _split_steps(prepared: PreparedDataset, spec: DataSpec) -> tuple[PipelineInput, PipelineInput]:
+    """Return the steps before the first that needs statistics, and those from it on."""
     reserved = (spec.label, spec.id, spec.split.group, spec.split.time)
-    return Columns(
-        items=tuple(column for column in prepared.manifest.source_schema if column.name not in spec.ignore),
+    columns = Columns(
+        items=tuple(
+            column for column in prepared.manifest.source_schema if column.name not in spec.ignore
+        ),
         reserved=tuple(name for name in reserved if name is not None),
         label=spec.label,
     )
-
-
-def _halves(prepared: Prepared, spec: DataSpec) -> tuple[tuple[NamedStep, ...], tuple[NamedStep, ...], Columns]:
-    """The steps before the first that learns, those from it, and the columns between."""
-    columns = _source_columns(prepared, spec)
     steps = named_steps(spec, columns)
+    number, between = _first_fitted(steps, columns)
+    first = PipelineInput(spec=spec, steps=steps[:number], columns=columns)
+    return first, PipelineInput(spec=spec, steps=steps[number:], columns=between)
+
+
+def _first_fitted(steps: tuple[NamedStep, ...], columns: Columns) -> tuple[int, Columns]:
     for number, step in enumerate(steps):
-        settings = step.settings.bound(columns, step.where)
-        if settings.needs(columns):
-            return steps[:number], steps[number:], columns
-        for part in settings.fitted({}, columns):
+        settings = step.settings.bind(columns, step.where)
+        if settings.requests(columns):
+            return number, columns
+        for part in settings.fit_state({}, columns):
             columns = part.after(columns) if isinstance(part, FittedStep) else columns
-    return steps, (), columns
+    return len(steps), columns
 
 
-def _base(prepared: Prepared, spec: DataSpec, first: tuple[NamedStep, ...], columns: Columns) -> pl.DataFrame:
-    """The training rows before the first step that learns; read from the source where there were too many to keep."""
+def _base_rows(prepared: PreparedDataset, first: PipelineInput, columns: Columns) -> pl.DataFrame:
+    """Return the training rows before the first fitted step: saved, or read from the source."""
     shards = [prepared.folder / shard.path for shard in prepared.manifest.base]
+    check_files(prepared.folder, prepared.manifest.base)
     if shards:
         return pl.read_parquet(shards, glob=False)
+    spec, engine = first.spec, LocalDataEngine()
     with TemporaryDirectory(prefix="gpuyard-folds-") as name:
-        work, base = Path(name), Path(prepared.manifest.lineage.base)
+        work = Path(name)
         source = open_source(
-            spec, base=base, work=work, partition_bytes=partition_bytes(spec, MEMORY_BYTES, LocalEngine())
+            spec,
+            base=Path(prepared.manifest.lineage.base),
+            work=work,
+            partition_bytes=partition_bytes(spec, MEMORY_BYTES, engine),
         )
         if version_of(spec, source.files) != prepared.manifest.version:
-            raise InputError.one(spec.source, "changed since the data was prepared", "run `gpuyard data run` again")
+            raise InputError.one(
+                spec.source, "changed since the data was prepared", "run `gpuyard data run` again"
+            )
         passes = StoredPasses(
-            partitions=source.partitions, engine=LocalEngine(), folder=work / "passes", tell=lambda _: None, names=[]
+            partitions=source.partitions,
+            engine=engine,
+            folder=work / "passes",
+            on_progress=lambda _: None,
+            names=[],
         )
-        floats = null_floats(spec, source.schema)
-        start = _source_columns(prepared, spec)
-        plan = fit_steps(spec, first, start, passes, form=source.form, floats=floats, memory_bytes=MEMORY_BYTES / 4)
-        keep = Keep(folder=str(work / "base"), columns=columns.names)
-        passes.run(pruned("base", source.form, (*plan.actions, keep), floats), plan.doomed)
+        inputs = replace(
+            first, file_format=source.file_format, floats=null_floats(spec, source.schema)
+        )
+        fitted = fit_steps(inputs, passes, memory_bytes=MEMORY_BYTES / 4)
+        save = SaveRows(folder=str(work / "base"), columns=columns.names)
+        actions = (*fitted.actions, save)
+        data_pass = pruned_pass("base", inputs.file_format, actions, inputs.floats)
+        passes.run(data_pass, fitted.rows_to_drop)
         return pl.read_parquet(sorted((work / "base").iterdir()), glob=False)
 
 
-def _numbers(frame: pl.DataFrame, spec: DataSpec, kind: FoldKind, count: int, seed: int) -> np.ndarray:
-    """The fold of every row; by time the block of every row, of which there is one more."""
+def _fold_numbers(
+    frame: pl.DataFrame, spec: DataSpec, kind: FoldKind, count: int, seed: int
+) -> np.ndarray:
+    """Return the fold of every row; by time its block, of which there are count + 1."""
     hashes = row_hash(frame[ROW].to_numpy(), seed)
     numbers = np.empty(frame.height, dtype=np.int64)
     if kind == "time":
-        times = frame[_named(spec.split.time, "time")].to_physical().cast(pl.Float64).fill_null(0.0).to_numpy()
+        column = frame[_required(spec.split.time, "time")]
+        times = column.to_physical().cast(pl.Float64).fill_null(0.0).to_numpy()
         numbers[np.lexsort((hashes, times))] = np.arange(frame.height) * (count + 1) // frame.height
         return numbers
     if kind == "grouped":
-        return _grouped(frame[_named(spec.split.group, "group")], count, seed)
+        return _grouped(frame[_required(spec.split.group, "group")], count, seed)
     if kind == "stratified":
-        classes = frame[_named(spec.label, "label")].rank("dense").fill_null(0).to_numpy()
+        classes = frame[_required(spec.label, "label")].rank("dense").fill_null(0).to_numpy()
         order = np.lexsort((hashes, classes))
     else:
         order = np.argsort(hashes, kind="stable")
@@ -137,43 +169,45 @@ def _numbers(frame: pl.DataFrame, spec: DataSpec, kind: FoldKind, count: int, se
     return numbers
 
 
-def _named(name: str | None, key: str) -> str:
-    """The column that a kind of folds goes by."""
+def _required(name: str | None, key: str) -> str:
     if name is None:
-        raise InputError.one("folds", f"no {key} is named", f"name its column in the data section ({key}:)")
+        raise InputError.one(
+            "folds", f"no {key} is named", f"name its column in the data section ({key}:)"
+        )
     return name
 
 
 def _grouped(column: pl.Series, count: int, seed: int) -> np.ndarray:
-    """Whole groups, in the order of their hashes, each to the fold with the fewest rows so far."""
+    """Assign groups, in the order of their hashes, to the fold with the fewest rows so far."""
     texts = [as_text(value) for value in column]
     sizes: dict[str, int] = {}
     for text in texts:
         sizes[text] = sizes.get(text, 0) + 1
     if len(sizes) < count:
         raise InputError.one("folds", f"{count} folds of {len(sizes)} groups", "write fewer folds")
-    rows, home = [0] * count, {}
+    rows = [0] * count
+    fold_of = {}
     for text in sorted(sizes, key=lambda name: group_hash(name, seed)):
-        home[text] = rows.index(min(rows))
-        rows[home[text]] += sizes[text]
-    return np.array([home[text] for text in texts])
+        fold_of[text] = rows.index(min(rows))
+        rows[fold_of[text]] += sizes[text]
+    return np.array([fold_of[text] for text in texts])
 
 
 def _fold(
-    prepared: Prepared, spec: DataSpec, steps: tuple[NamedStep, ...], columns: Columns, rows: pl.DataFrame, number: int
+    prepared: PreparedDataset, inputs: PipelineInput, rows: pl.DataFrame, number: int
 ) -> Fold:
-    """One fold: the steps fitted on its training part, and both parts after them."""
+    """Fit the steps on the training part of a fold, and apply them to both parts."""
     passes = FramePasses(frame=rows)
     rule = SplitRule(by="given", seed=number)
-    plan = fit_steps(spec, steps, columns, passes, form="", floats=set(), memory_bytes=MEMORY_BYTES, rule=rule)
-    keep = Keep(folder="", columns=plan.columns.names)
-    job = pruned("fold", "", (*plan.actions, keep), set())
-    done = passes.after(replace(job, actions=job.actions[:-1]), plan.doomed)
-    manifest = replace(prepared.manifest, features=features_of(plan.columns))
-    transform = transform_from(plan, steps, columns, manifest.features, f"{manifest.version}-fold{number}")
+    fitted = fit_steps(inputs, passes, memory_bytes=MEMORY_BYTES, rule=rule)
+    every_column = SaveRows(folder="", columns=fitted.columns.names)
+    data_pass = pruned_pass("fold", "", (*fitted.actions, every_column), frozenset())
+    data_pass = replace(data_pass, actions=data_pass.actions[:-1])
+    table = passes.after(data_pass, fitted.rows_to_drop)
+    manifest = replace(prepared.manifest, features=features_of(fitted.columns))
     return Fold(
         number=number,
-        train=arrays_of(done.filter(pl.col(SPLIT) == _TRAIN), manifest),
-        test=arrays_of(done.filter(pl.col(SPLIT) == _TEST), manifest),
-        transform=transform,
+        train=arrays_of(table.filter(pl.col(SPLIT) == _TRAIN), manifest),
+        test=arrays_of(table.filter(pl.col(SPLIT) == _TEST), manifest),
+        transform=transform_of(fitted, manifest.features, f"{manifest.version}-fold{number}"),
     )

@@ -1,4 +1,4 @@
-"""What a folder of prepared data holds: counts, hashes, columns and where it all came from."""
+"""Manifest of a prepared dataset: splits, columns, counts, hashes and lineage."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.datasets.columns import Column
-from gpuyard.document import Settings
+from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.units import BYTES
-
-__all__ = ["Counted", "Lineage", "Manifest", "Shard", "SourceFile", "Split"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One file of rows."""
+    """File of rows."""
 
-    path: str  # below the folder
+    path: str  # relative to the dataset's folder
     rows: int  # samples, for packed tokens and images
     size_bytes: Annotated[int, BYTES]
     sha256: str
@@ -24,7 +22,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """The rows of one purpose."""
+    """Rows of train, validation or test."""
 
     name: str
     rows: int
@@ -32,8 +30,8 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """What one step did to how many rows: rows_in = rows_out + dropped + quarantined."""
+class StepCounts:
+    """Row counts of one step: rows_in = rows_out + dropped + quarantined."""
 
     step: str
     rows_in: int
@@ -45,7 +43,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file that was read, and its fingerprint."""
+    """Source file with its fingerprint."""
 
     path: str
     size_bytes: Annotated[int, BYTES]
@@ -53,13 +51,13 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """Where the data came from and what made it."""
+class DataLineage:
+    """Source files, settings and versions that produced a dataset."""
 
     source: str
-    base: str  # the folder that relative sources start from
+    base: str  # folder that relative sources start from
     files: tuple[SourceFile, ...]
-    spec: Settings  # as the file declares it
+    spec: FrozenJson  # as the file declares it
     code: str  # hash of the code of the steps
     gpuyard: str
     polars: str
@@ -69,8 +67,8 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """A folder of prepared data."""
+class DatasetManifest:
+    """Contents of a prepared dataset."""
 
     version: str  # hash of data, code and spec
     kind: Literal["table", "tokens", "images"]
@@ -78,13 +76,14 @@ class Manifest:
     schema: tuple[Column, ...]  # of the shards
     source_schema: tuple[Column, ...]
     features: tuple[str, ...]
-    counts: tuple[Counted, ...]
-    lineage: Lineage
+    counts: tuple[StepCounts, ...]
+    lineage: DataLineage
     label: str | None = None
     problem: Literal["classification", "regression", "language"] | None = None
     classes: tuple[str, ...] = ()
     quarantine: tuple[Shard, ...] = ()
-    base: tuple[Shard, ...] = ()  # rows before the first step that learns, for folds
+    base: tuple[Shard, ...] = ()  # training rows before the first fitted step, for folds
+    other_files: tuple[Shard, ...] = ()  # the transform, facts of shards, tokenizers
     sequence_tokens: int | None = None
 
     @property
@@ -94,19 +93,24 @@ class Manifest:
 
     @property
     def rows_out(self) -> int:
-        """Rows that were left for the splits."""
+        """Rows of all splits."""
         return self.counts[-1].rows_out if self.counts else 0
 
     @property
     def dropped(self) -> int:
-        """Rows that steps took away."""
+        """Rows that steps dropped."""
         return sum(step.dropped for step in self.counts)
 
     @property
     def quarantined(self) -> int:
-        """Rows that were put apart, with the reason."""
         return sum(step.quarantined for step in self.counts)
 
+    @property
+    def files(self) -> tuple[Shard, ...]:
+        """Every recorded file of the dataset, except quarantined rows."""
+        shards = (shard for split in self.splits for shard in split.shards)
+        return (*shards, *self.base, *self.other_files)
+
     def split(self, name: str) -> Split | None:
-        """The split of that name, or None."""
+        """Return the split of that name, or None."""
         return next((split for split in self.splits if split.name == name), None)

@@ -1,4 +1,4 @@
-"""Running passes over a source on an engine: finished partitions are kept, progress is told."""
+"""Passes over a source on an engine; results of finished partitions are stored, to resume."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.engines.engine import Engine
+from gpuyard.datasets.data_pass import DataPass, PartitionTask, Result
+from gpuyard.datasets.engines.data_engine import DataEngine
 from gpuyard.datasets.execute import execute_frame, frame_after
-from gpuyard.datasets.job import Job, Result, Work
-from gpuyard.datasets.source.parts import Partition
+from gpuyard.datasets.source.partitions import Partition
 from gpuyard.datasets.step import Aggregate
 from gpuyard.datasets.store import load_result, save_result
 
-__all__ = ["Doomed", "FramePasses", "Passes", "Progress", "StoredPasses", "merged"]
-
-Doomed = dict[str, tuple[np.ndarray, ...]]  # by marker: the rows to drop in every partition
+RowsToDrop = dict[str, tuple[np.ndarray, ...]]  # by marker: rows to drop in every partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a pass is."""
+class PassProgress:
+    """Progress of a pass."""
 
     name: str
     rows_done: int
@@ -35,75 +33,89 @@ class Progress:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows that are done in a second."""
+        """Rows per second."""
         return self.rows_done / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
     def left_s(self) -> float | None:
-        """Time to the end of the pass; None before it can be told."""
+        """Estimated time to the end of the pass; None before any row is done."""
         return (self.rows - self.rows_done) / self.rows_per_s if self.rows_done else None
 
 
 class Passes(Protocol):
-    """Something that runs a pass over all partitions."""
+    """Runner of passes over all partitions."""
 
     @property
     def rows(self) -> int:
         """Rows of the source."""
         ...
 
-    def run(self, job: Job, doomed: Doomed) -> Sequence[Result]:
-        """The results of all partitions, in order."""
+    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
+        """Return the results of all partitions, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPasses:
-    """Passes over the partitions of a source, their results kept in a folder."""
+    """Passes over the partitions of a source, with their results stored in a folder."""
 
     partitions: tuple[Partition, ...]
-    engine: Engine
+    engine: DataEngine
     folder: Path
-    tell: Callable[[Progress], None]
+    on_progress: Callable[[PassProgress], None]
     names: list[str]
 
     @property
     def rows(self) -> int:
-        """Rows of the source."""
         return sum(partition.rows for partition in self.partitions)
 
-    def run(self, job: Job, doomed: Doomed) -> Sequence[Result]:
-        """The results of all partitions, those of an earlier run as they were."""
-        self.names.append(job.name)
-        mark = hashlib.sha256(repr(job).encode()).hexdigest()[:12]
-        folder = self.folder / f"{len(self.names):02d}-{job.name}-{mark}"
-        files = {partition.number: folder / f"part-{partition.number:06d}.npz" for partition in self.partitions}
-        results = {number: found for number, path in files.items() if (found := load_result(path)) is not None}
-        begin, known = time.monotonic(), sum(self.partitions[number].rows for number in results)
-        done_rows = known
+    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
+        """Return the results of all partitions; those stored by an earlier run are reused."""
+        self.names.append(data_pass.name)
+        key = hashlib.sha256(repr(data_pass).encode()).hexdigest()[:12]
+        folder = self.folder / f"{len(self.names):02d}-{data_pass.name}-{key}"
+        files = {
+            partition.number: folder / f"part-{partition.number:06d}.npz"
+            for partition in self.partitions
+        }
+        results = {
+            number: stored
+            for number, path in files.items()
+            if (stored := load_result(path)) is not None
+        }
+        rows_done = sum(self.partitions[number].rows for number in results)
+        begin = time.monotonic()
 
-        def done(work: Work, result: Result) -> None:
-            """Keeps a result."""
-            nonlocal done_rows
-            path = files[work.partition.number]
+        def on_result(task: PartitionTask, result: Result) -> None:
+            nonlocal rows_done
+            path = files[task.partition.number]
             save_result(path, result)
-            if result.marks:  # kept on disk only
+            if result.marks:  # only on disk from here on
                 result = load_result(path) or result
-            results[work.partition.number] = result
-            done_rows += work.partition.rows
-            elapsed_s = time.monotonic() - begin
-            self.tell(Progress(name=job.name, rows_done=done_rows, rows=self.rows, elapsed_s=elapsed_s))
+            results[task.partition.number] = result
+            rows_done += task.partition.rows
+            self.on_progress(
+                PassProgress(
+                    name=data_pass.name,
+                    rows_done=rows_done,
+                    rows=self.rows,
+                    elapsed_s=time.monotonic() - begin,
+                )
+            )
 
-        todo = [_work(partition, doomed) for partition in self.partitions if partition.number not in results]
-        if todo:
-            self.engine.run(job, todo, done)
+        tasks = [
+            _task(partition, rows_to_drop)
+            for partition in self.partitions
+            if partition.number not in results
+        ]
+        if tasks:
+            self.engine.run(data_pass, tasks, on_result)
         return [results[partition.number] for partition in self.partitions]
 
 
-def _work(partition: Partition, doomed: Doomed) -> Work:
-    """A partition with its own doomed rows."""
-    rows = tuple((key, parts[partition.number]) for key, parts in doomed.items())
-    return Work(partition=partition, doomed=rows)
+def _task(partition: Partition, rows_to_drop: RowsToDrop) -> PartitionTask:
+    rows = tuple((key, parts[partition.number]) for key, parts in rows_to_drop.items())
+    return PartitionTask(partition=partition, rows_to_drop=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,27 +126,24 @@ class FramePasses:
 
     @property
     def rows(self) -> int:
-        """Its rows."""
         return self.frame.height
 
-    def run(self, job: Job, doomed: Doomed) -> Sequence[Result]:
-        """The result of the table."""
-        return [execute_frame(job, self._whole(doomed), self.frame)]
+    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
+        return [execute_frame(data_pass, self._task(rows_to_drop), self.frame)]
 
-    def after(self, job: Job, doomed: Doomed) -> pl.DataFrame:
-        """The table after the actions of a pass."""
-        return frame_after(job, self._whole(doomed), self.frame)
+    def after(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> pl.DataFrame:
+        return frame_after(data_pass, self._task(rows_to_drop), self.frame)
 
-    def _whole(self, doomed: Doomed) -> Work:
-        """The table as one partition."""
-        return _work(Partition(number=0, start=0, rows=self.frame.height, slices=()), doomed)
+    def _task(self, rows_to_drop: RowsToDrop) -> PartitionTask:
+        return _task(Partition(number=0, start=0, rows=self.frame.height, slices=()), rows_to_drop)
 
 
-def merged(results: Sequence[Result]) -> tuple[Aggregate, ...]:
-    """The statistics of all partitions, merged in their order."""
+def merge_results(results: Sequence[Result]) -> tuple[Aggregate, ...]:
+    """Return the statistics of all partitions, merged in their order."""
     if not results:
         return ()
-    found = list(results[0].aggregates)
+    merged = list(results[0].aggregates)
     for result in results[1:]:
-        found = [one.merged(other) for one, other in zip(found, result.aggregates, strict=True)]
-    return tuple(found)
+        pairs = zip(merged, result.aggregates, strict=True)
+        merged = [first.merge(second) for first, second in pairs]
+    return tuple(merged)

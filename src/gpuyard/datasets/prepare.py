@@ -1,4 +1,4 @@
-"""Preparing data: open the source, fit the steps, write the shards, the transform and the manifest. Resumable."""
+"""Prepare a dataset: open the source, fit the steps, write shards, transform and manifest."""
 
 from __future__ import annotations
 
@@ -8,179 +8,255 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
-from gpuyard.datasets.columns import Columns, columns_of
-from gpuyard.datasets.engines import Engine, LocalEngine
-from gpuyard.datasets.fitting import NamedStep, fit_steps
-from gpuyard.datasets.manifest import Manifest
-from gpuyard.datasets.passes import Progress, StoredPasses
-from gpuyard.datasets.prepared import Prepared, load_prepared
-from gpuyard.datasets.source import open_source
-from gpuyard.datasets.spec import DataSpec, check_spec, located
+from gpuyard.datasets.columns import Columns, columns_of, unknown_column
+from gpuyard.datasets.digests import damaged_files, digest_of_file
+from gpuyard.datasets.engines.data_engine import DataEngine
+from gpuyard.datasets.engines.local import LocalDataEngine
+from gpuyard.datasets.fitting import NamedStep, PipelineInput, fit_steps
+from gpuyard.datasets.manifest import DatasetManifest, Shard
+from gpuyard.datasets.passes import PassProgress, StoredPasses
+from gpuyard.datasets.prepared import (
+    MANIFEST_FILE,
+    TRANSFORM_FILE,
+    PreparedDataset,
+    load_manifest,
+    load_prepared,
+)
+from gpuyard.datasets.source.open import open_source
+from gpuyard.datasets.spec import DataSpec, check_spec, resolve_paths
 from gpuyard.datasets.split import SPLITS
 from gpuyard.datasets.steps.rows import DropNulls, Infinite
 from gpuyard.datasets.version import version_of
-from gpuyard.datasets.writing import Made, manifest_of, transform_of, write_job
-from gpuyard.document import dump_json, load_json, read_text
-from gpuyard.errors import InputError, Problem, RefusedError, nearest, one_of
-from gpuyard.home import write_whole
+from gpuyard.datasets.writing import WriteResult, manifest_of, transform_of, write_pass
+from gpuyard.document.encode import dump_json
+from gpuyard.errors import ExternalError, InputError, Problem
+from gpuyard.home import write_atomic
 
-__all__ = ["MEMORY_BYTES", "named_steps", "null_floats", "partition_bytes", "prepare", "source_columns"]
-
-MEMORY_BYTES = 2e9  # unless another cap is named
+MEMORY_BYTES = 2e9  # default memory limit
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
-_COMPILED = ("near_duplicates", "hash_words", "tfidf")  # their loops are compiled the first time they run,
-_COMPILER_BYTES = 160e6  # which takes so much more: measured on 75,000 texts of 60 MB
-_SHARE = 14  # a partition is this part of the memory: it is read, changed and written, and freed pages stay a while
-_LEAST_BYTES = 2e6
-MOST_BYTES = 50e6  # measured: memory is used again while it is warm, and larger ones are no faster
+_JIT_BYTES = 160e6  # to compile the loops of text steps; measured on 75,000 texts of 60 MB
+# Fraction of the memory per partition: it is read, changed and written, and freed pages stay.
+_MEMORY_SHARE = 14
+_MIN_PARTITION_BYTES = 2e6
+_MAX_PARTITION_BYTES = 50e6  # measured: larger partitions are no faster
 
 
 def prepare(
-    spec: DataSpec, *, base: Path, out: Path, engine: Engine | None = None, memory_bytes: float = MEMORY_BYTES,
-    progress: Callable[[Progress], None] = lambda _: None,
-) -> Prepared:  # fmt: skip
-    """The data of a pipeline, prepared in the folder `out`; what an earlier run finished is used again."""
+    spec: DataSpec,
+    *,
+    base: Path,
+    out: Path,
+    engine: DataEngine | None = None,
+    memory_bytes: float = MEMORY_BYTES,
+    on_progress: Callable[[PassProgress], None] = lambda _: None,
+) -> PreparedDataset:
+    """Prepare a dataset in the folder `out`; results of an interrupted run are reused."""
     check_spec(spec)
-    with _alone(out):
-        return _prepared(located(spec, base), base, out, engine or LocalEngine(), memory_bytes, progress)
+    with _locked(out):
+        return _prepare_locked(
+            resolve_paths(spec, base),
+            base,
+            out,
+            engine or LocalDataEngine(),
+            memory_bytes,
+            on_progress,
+        )
 
 
 @contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Waits for another process that prepares the same folder; the kernel releases the lock of a dead one."""
+def _locked(out: Path) -> Iterator[None]:
+    """Wait for another process that prepares the same folder; a dead one holds no lock."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise RefusedError(str(out), error.strerror or str(error), "name another folder") from error
+        raise ExternalError(str(out), error.strerror or str(error), "use another folder") from error
     try:
-        with contextlib.suppress(OSError):  # some network file systems lock no folder
+        with contextlib.suppress(OSError):  # some network file systems cannot lock a folder
             fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            out.rmdir()  # nothing is left of what could not begin
+            out.rmdir()  # only if it is still empty
         raise
     finally:
         os.close(folder)
 
 
-def _prepared(
-    spec: DataSpec, base: Path, out: Path, engine: Engine, memory_bytes: float, progress: Callable[[Progress], None]
-) -> Prepared:
-    """The data, prepared in a folder that no other process works in."""
+def _prepare_locked(
+    spec: DataSpec,
+    base: Path,
+    out: Path,
+    engine: DataEngine,
+    memory_bytes: float,
+    on_progress: Callable[[PassProgress], None],
+) -> PreparedDataset:
     work = out / ".work"
-    _own_folder(out, work)
-    source = open_source(spec, base=base, work=work, partition_bytes=partition_bytes(spec, memory_bytes, engine))
+    _check_folder(out, work)
+    size_bytes = partition_bytes(spec, memory_bytes, engine)
+    source = open_source(spec, base=base, work=work, partition_bytes=size_bytes)
     if not source.partitions:
-        raise InputError.one(spec.source, "no row could be read; all are in quarantine", "look at the reasons there")
+        raise InputError.one(
+            spec.source, "no row could be read; all are quarantined", "see the reasons there"
+        )
     version = version_of(spec, source.files)
-    if (done := _finished(out, version)) is not None:
+    if (finished := _finished(out, version)) is not None:
         shutil.rmtree(work, ignore_errors=True)
-        return done
+        return finished
     folder = work / hashlib.sha256(f"{version}{source.partitions}".encode()).hexdigest()[:12]
     if not folder.is_dir():
         _clear(out)
         folder.mkdir(parents=True)
-    passes = StoredPasses(partitions=source.partitions, engine=engine, folder=folder, tell=progress, names=[])
+    passes = StoredPasses(
+        partitions=source.partitions,
+        engine=engine,
+        folder=folder,
+        on_progress=on_progress,
+        names=[],
+    )
     columns = source_columns(spec, source.schema)
-    steps, floats = named_steps(spec, columns), null_floats(spec, source.schema)
-    plan = fit_steps(spec, steps, columns, passes, form=source.form, floats=floats, memory_bytes=memory_bytes / 4)
-    job = write_job(spec, plan, source, out, floats)
-    made = Made(
-        spec=spec, base=base, source=source, steps=steps, plan=plan, results=tuple(passes.run(job, plan.doomed)),
-        engine=engine.name, passes=tuple(passes.names), version=version,
-    )  # fmt: skip
-    return _finish(made, columns, out, work)
-
-
-def _finish(made: Made, columns: Columns, out: Path, work: Path) -> Prepared:
-    """Writes the transform and, last, the manifest; the folder of the run is not needed any more."""
-    manifest = manifest_of(made, out)
-    transform_of(made, columns, manifest).save(out / "transform.json")
-    write_whole(out / "manifest.json", dump_json(manifest))
+    inputs = PipelineInput(
+        spec=spec,
+        steps=named_steps(spec, columns),
+        columns=columns,
+        file_format=source.file_format,
+        floats=null_floats(spec, source.schema),
+    )
+    pipeline = fit_steps(inputs, passes, memory_bytes=memory_bytes / 4)
+    results = passes.run(write_pass(pipeline, source.rows, out), pipeline.rows_to_drop)
+    written = WriteResult(
+        pipeline=pipeline,
+        base=base,
+        source=source,
+        results=tuple(results),
+        engine=engine.name,
+        passes=tuple(passes.names),
+        version=version,
+    )
+    manifest = manifest_of(written, out)
+    transform_of(pipeline, manifest.features, version).save(out / TRANSFORM_FILE)
+    manifest = replace(manifest, other_files=_other_files(out, manifest))
+    write_atomic(out / MANIFEST_FILE, dump_json(manifest))  # last: the dataset is complete
     shutil.rmtree(work, ignore_errors=True)
     return load_prepared(out)
 
 
-def partition_bytes(spec: DataSpec, memory_bytes: float, engine: Engine) -> float:
-    """How large a partition may be in memory, so that those in flight stay below the cap."""
-    compiled = [name for name in _COMPILED if any(getattr(step, name) is not None for step in spec.steps)]
-    taken = _BASELINE_BYTES + (_COMPILER_BYTES if compiled else 0.0)
-    free = memory_bytes - taken
-    if free < 10 * _LEAST_BYTES:
-        least, why = f"{(taken + 10 * _LEAST_BYTES) / 1e6:.0f}MB", f" with {compiled[0]}" if compiled else ""
-        raise InputError.one(
-            "--memory", f"{memory_bytes / 1e6:.0f}MB is too little to work in{why}", f"give {least} or more"
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")  # drafts of killed processes
+
+
+def _other_files(out: Path, manifest: DatasetManifest) -> tuple[Shard, ...]:
+    """Return the digests of what is next to the shards: the transform, facts, tokenizers."""
+    known = {shard.path for shard in manifest.files}
+    folders = [out / split.name for split in manifest.splits]
+    paths = [out / TRANSFORM_FILE, *(path for folder in folders for path in folder.glob("*"))]
+    names = sorted(path.relative_to(out).as_posix() for path in paths if _is_data(path))
+    return tuple(
+        Shard(
+            path=name,
+            rows=0,
+            size_bytes=(out / name).stat().st_size,
+            sha256=digest_of_file(out / name),
         )
-    return max(_LEAST_BYTES, min(spec.output.shard_bytes, MOST_BYTES, free / _SHARE / max(1, engine.in_flight)))
+        for name in names
+        if name not in known
+    )
 
 
-def _own_folder(out: Path, work: Path) -> None:
-    """Refuses a folder with other things in it."""
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file() and not work.is_dir():
-        raise InputError.one(str(out), "holds other files", "name a folder that is empty or new")
+def partition_bytes(spec: DataSpec, memory_bytes: float, engine: DataEngine) -> float:
+    """Return the maximum size of a partition, so that those in flight stay below the limit."""
+    steps = [step.named_settings("steps") for step in spec.steps]
+    jit_step = next((name for name, settings in steps if settings.USES_JIT), None)
+    used_bytes = _BASELINE_BYTES + (_JIT_BYTES if jit_step else 0.0)
+    free_bytes = memory_bytes - used_bytes
+    if free_bytes < 10 * _MIN_PARTITION_BYTES:
+        minimum = f"{(used_bytes + 10 * _MIN_PARTITION_BYTES) / 1e6:.0f}MB"
+        reason = f" with {jit_step}" if jit_step else ""
+        what = f"{memory_bytes / 1e6:.0f}MB is too little memory{reason}"
+        raise InputError.one("--memory", what, f"set {minimum} or more")
+    share_bytes = free_bytes / _MEMORY_SHARE / max(1, engine.in_flight)
+    return max(
+        _MIN_PARTITION_BYTES, min(spec.output.shard_bytes, _MAX_PARTITION_BYTES, share_bytes)
+    )
+
+
+def _check_folder(out: Path, work: Path) -> None:
+    ours = (out / MANIFEST_FILE).is_file() or work.is_dir()
+    if out.is_dir() and any(out.iterdir()) and not ours:
+        raise InputError.one(str(out), "holds other files", "use an empty or new folder")
 
 
 def _clear(out: Path) -> None:
-    """Takes away what another pipeline prepared here."""
-    (out / "manifest.json").unlink(missing_ok=True)
+    (out / MANIFEST_FILE).unlink(missing_ok=True)
     for name in (*SPLITS, "base", "quarantine"):
         shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _finished(out: Path, version: str) -> Prepared | None:
-    """What stands in the folder already, if it is the same and whole."""
-    file = out / "manifest.json"
-    if not file.is_file():
-        return None
+def _finished(out: Path, version: str) -> PreparedDataset | None:
+    """Return the dataset in the folder if it has this version and is complete."""
     try:
-        manifest = load_json(read_text(file, 1 << 28), Manifest, str(file))
+        manifest = load_manifest(out)
     except InputError:
         return None
-    shards = [shard for split in manifest.splits for shard in split.shards]
-    whole = all((out / one.path).is_file() and (out / one.path).stat().st_size == one.size_bytes for one in shards)
-    return load_prepared(out) if manifest.version == version and whole else None
+    if manifest.version != version or damaged_files(out, manifest.files):
+        return None
+    return load_prepared(out)
 
 
 def source_columns(spec: DataSpec, schema: pl.Schema) -> Columns:
-    """The columns of the source without those to ignore; InputError where the file names one that is not there."""
+    """Return the columns of the source that are read; raise InputError for unknown names."""
     named = (
-        ("label", spec.label), ("id", spec.id), ("split.group", spec.split.group), ("split.time", spec.split.time)
-    )  # fmt: skip
-    problems = []
-    for where, name in (*named, *(("ignore", name) for name in spec.ignore)):
-        if name is not None and name not in schema:
-            meant = nearest(name, schema)
-            fix = f'did you mean "{meant}"?' if meant else f"use {one_of(list(schema))}"
-            problems.append(Problem(where=f"data.{where}", what=f'no column named "{name}"', fix=fix))
+        ("label", spec.label),
+        ("id", spec.id),
+        ("split.group", spec.split.group),
+        ("split.time", spec.split.time),
+    )
+    problems = [
+        unknown_column(f"data.{where}", name, schema)
+        for where, name in (*named, *(("ignore", name) for name in spec.ignore))
+        if name is not None and name not in schema
+    ]
+    problems += [
+        Problem(
+            where=f"{spec.source}: column {number + 1}",
+            what="has no name, like the row numbers that R and pandas write",
+            fix=f'leave it out: ignore: ["{name}"], or name it in the file',
+        )
+        for number, name in enumerate(schema)
+        if not name.strip() and name not in spec.ignore
+    ]
     if problems:
         raise InputError(problems)
-    kept = {name: dtype for name, dtype in schema.items() if name not in spec.ignore}
-    return columns_of(kept, tuple(name for _, name in named if name is not None), spec.label)
+    read = {name: dtype for name, dtype in schema.items() if name not in spec.ignore}
+    return columns_of(read, tuple(name for _, name in named if name is not None), spec.label)
 
 
-def null_floats(spec: DataSpec, schema: pl.Schema) -> set[str]:
-    """The columns in which infinities and NaN are read as null."""
+def null_floats(spec: DataSpec, schema: pl.Schema) -> frozenset[str]:
+    """Return the columns in which infinities and NaN are read as null."""
     if spec.read.infinite == "quarantine":
-        return set()
-    return {name for name, dtype in schema.items() if dtype.is_float()}
+        return frozenset()
+    return frozenset(name for name, dtype in schema.items() if dtype.is_float())
 
 
 def named_steps(spec: DataSpec, columns: Columns) -> tuple[NamedStep, ...]:
-    """The steps of the file, after those that always come first: infinities put apart, rows without a label left."""
-    first = []
+    """Return the steps of the file, after the quarantine of infinities and of missing labels."""
+    steps = []
     floats = tuple(column.name for column in columns.items if column.dtype.startswith("Float"))
     if spec.read.infinite == "quarantine" and floats:
-        first.append(NamedStep(name="infinite", where="data.read", settings=Infinite(columns=floats)))
+        steps.append(
+            NamedStep(name="infinite", where="data.read", settings=Infinite(columns=floats))
+        )
     if spec.label is not None:
-        first.append(NamedStep(name="label", where="data.label", settings=DropNulls(columns=(spec.label,))))
-    named = []
+        steps.append(
+            NamedStep(name="label", where="data.label", settings=DropNulls(columns=(spec.label,)))
+        )
     for number, step in enumerate(spec.steps):
-        name, settings = step.chosen(f"data.steps[{number}]")
-        named.append(NamedStep(name=name, where=f"data.steps[{number}].{name}", settings=settings))
-    return (*first, *named)
+        where = f"data.steps[{number}]"
+        name, settings = step.named_settings(where)
+        steps.append(NamedStep(name=name, where=f"{where}.{name}", settings=settings))
+    return tuple(steps)

@@ -1,25 +1,30 @@
-"""A folder of prepared data as a value: its manifest, its fitted transform, its rows as tables and arrays."""
+"""Prepared dataset in its folder: manifest, fitted transform, rows as tables and arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.manifest import Manifest
+from gpuyard.datasets.digests import check_files
+from gpuyard.datasets.manifest import DatasetManifest, Shard
 from gpuyard.datasets.text.shards import TokenShards, read_tokens
 from gpuyard.datasets.transform import FittedTransform, load_transform
-from gpuyard.document import load_json, read_text
-from gpuyard.errors import InputError, one_of
+from gpuyard.document.encode import load_json
+from gpuyard.document.read import read_text
+from gpuyard.errors import InputError, choices_text
 
-__all__ = ["Arrays", "Prepared", "arrays_of", "load_prepared"]
+MANIFEST_FILE = "manifest.json"
+TRANSFORM_FILE = "transform.json"
+_MAX_MANIFEST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arrays:
-    """Rows as a trainer wants them; a class of the label is its number in `Manifest.classes`."""
+    """Rows for a trainer; a class of the label is its index in `DatasetManifest.classes`."""
 
     x: np.ndarray  # float32 [rows, features], C order
     y: np.ndarray | None  # int64 for classes, float64 for numbers
@@ -29,74 +34,97 @@ class Arrays:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
-    """Prepared data in its folder."""
+class PreparedDataset:
+    """Prepared dataset in its folder."""
 
     folder: Path
-    manifest: Manifest
+    manifest: DatasetManifest
     transform: FittedTransform | None
 
     def table(self, split: str) -> pl.DataFrame:
-        """The rows of a split; InputError if there is no such split."""
+        """Return the rows of a split; raise InputError if it does not exist."""
         paths = self.paths(split)
         if not paths:
             return pl.DataFrame(schema={column.name: pl.Null for column in self.manifest.schema})
         return pl.read_parquet(paths, glob=False)
 
     def paths(self, split: str) -> list[Path]:
-        """The shards of a split, in order."""
-        found = self.manifest.split(split)
-        if found is None:
-            names = [one.name for one in self.manifest.splits]
-            raise InputError.one(str(self.folder), f'no split named "{split}"', f"use {one_of(names)}")
-        return [self.folder / shard.path for shard in found.shards]
+        """Return the shards of a split, in order; raise InputError if one is damaged."""
+        entry = self.manifest.split(split)
+        if entry is None:
+            names = [existing.name for existing in self.manifest.splits]
+            raise InputError.one(
+                str(self.folder), f'no split named "{split}"', f"use {choices_text(names)}"
+            )
+        check_files(self.folder, (*entry.shards, *self._companions(f"{entry.name}/")))
+        return [self.folder / shard.path for shard in entry.shards]
+
+    def check(self) -> None:
+        """Raise InputError if any file is not as it was prepared, for programs that read them."""
+        check_files(self.folder, self.manifest.files)
+
+    def _companions(self, prefix: str) -> Iterator[Shard]:
+        return (file for file in self.manifest.other_files if file.path.startswith(prefix))
 
     def arrays(self, split: str) -> Arrays:
-        """The rows of a split as arrays."""
+        """Return the rows of a split as arrays."""
         return arrays_of(self.table(split), self.manifest)
 
     def tokens(self, split: str) -> TokenShards:
-        """The packed sequences of a split, memory mapped."""
+        """Return the packed sequences of a split, memory mapped."""
         return read_tokens(self.paths(split))
 
 
-def arrays_of(table: pl.DataFrame, manifest: Manifest) -> Arrays:
-    """A table of prepared rows as arrays."""
+def arrays_of(table: pl.DataFrame, manifest: DatasetManifest) -> Arrays:
+    """Return a table of prepared rows as arrays."""
     features = manifest.features
-    x = table.select(pl.col(name).cast(pl.Float32) for name in features).fill_null(float("nan")).to_numpy()
+    floats = table.select(pl.col(name).cast(pl.Float32) for name in features)
+    x = floats.fill_null(float("nan")).to_numpy()
     settings = manifest.lineage.spec.plain()
     split = settings.get("split") if isinstance(settings, dict) else None
     keys = split if isinstance(split, dict) else {}
-    group, time = keys.get("group"), keys.get("time")
     return Arrays(
         x=np.ascontiguousarray(x, dtype=np.float32).reshape(len(table), len(features)),
         y=_label(table, manifest),
         names=features,
-        groups=table[str(group)].to_numpy() if group and str(group) in table.columns else None,
-        times=table[str(time)].to_numpy() if time and str(time) in table.columns else None,
+        groups=_column(table, keys.get("group")),
+        times=_column(table, keys.get("time")),
     )
 
 
-def _label(table: pl.DataFrame, manifest: Manifest) -> np.ndarray | None:
-    """The label as numbers."""
+def _column(table: pl.DataFrame, name: object) -> np.ndarray | None:
+    return table[str(name)].to_numpy() if name and str(name) in table.columns else None
+
+
+def _label(table: pl.DataFrame, manifest: DatasetManifest) -> np.ndarray | None:
     if manifest.label is None:
         return None
     label = table[manifest.label]
     if manifest.problem != "classification":
         return label.cast(pl.Float64).to_numpy()
-    if label.dtype == pl.Boolean:
+    if label.dtype == pl.Boolean or label.dtype.is_float():
         label = label.cast(pl.Int64)
-    whole = label.cast(pl.Int64) if label.dtype.is_float() else label
-    places = list(range(len(manifest.classes)))
-    texts = whole.cast(pl.String)
-    return texts.replace_strict(list(manifest.classes), places, return_dtype=pl.Int64).to_numpy()
+    indices = list(range(len(manifest.classes)))
+    texts = label.cast(pl.String)
+    return texts.replace_strict(list(manifest.classes), indices, return_dtype=pl.Int64).to_numpy()
 
 
-def load_prepared(folder: Path) -> Prepared:
-    """The prepared data of a folder; InputError if it is not one."""
-    file = folder / "manifest.json"
+def load_manifest(folder: Path) -> DatasetManifest:
+    """Return the manifest of a prepared dataset; raise InputError if there is none."""
+    file = folder / MANIFEST_FILE
     if not file.is_file():
-        raise InputError.one(str(folder), "no manifest.json in it", "prepare it by `gpuyard data run`")
-    manifest = load_json(read_text(file, 1 << 28), Manifest, str(file))
-    saved = folder / "transform.json"
-    return Prepared(folder=folder, manifest=manifest, transform=load_transform(saved) if saved.is_file() else None)
+        raise InputError.one(
+            str(folder), f"no {MANIFEST_FILE} in it", "prepare it with `gpuyard data run`"
+        )
+    return load_json(read_text(file, _MAX_MANIFEST_BYTES), DatasetManifest, str(file))
+
+
+def load_prepared(folder: Path) -> PreparedDataset:
+    """Return the prepared dataset of a folder; raise InputError if it is not one."""
+    transform, manifest = folder / TRANSFORM_FILE, load_manifest(folder)
+    check_files(folder, (file for file in manifest.other_files if file.path == TRANSFORM_FILE))
+    return PreparedDataset(
+        folder=folder,
+        manifest=manifest,
+        transform=load_transform(transform) if transform.is_file() else None,
+    )

@@ -1,4 +1,4 @@
-"""What the `pipeline.data` section of a workload file says."""
+"""`pipeline.data` section of a workload file."""
 
 from __future__ import annotations
 
@@ -6,51 +6,63 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from gpuyard.datasets.steps import Step
-from gpuyard.document import AtLeast, Doc
+from gpuyard.datasets.data_kind import DataKind
+from gpuyard.datasets.steps.step_list import StepSpec
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError, Problem
 from gpuyard.units import BYTES, RATIO
 
-__all__ = ["DataSpec", "OutputSpec", "ReadSpec", "SplitSpec", "check_spec", "located"]
+MAX_ZSTD_LEVEL = 22
+# The usual ones of the default `na_values` of pandas.read_csv; R writes NA.
+NULLS = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSpec:
-    """How rows are shared out; every row goes by a hash of its number and the seed, so engines agree."""
+    """Train, validation and test split, by a hash of row number and seed on every engine alike."""
 
-    test_ratio: Annotated[float, RATIO, Doc("part of the rows for the last test")] = 0.0
-    validation_ratio: Annotated[float, RATIO, Doc("part of the rows for validation")] = 0.0
-    stratify: Annotated[bool, Doc("the same parts of every class of the label")] = False
-    group: Annotated[str | None, Doc("a column: rows with the same value stay together")] = None
-    time: Annotated[str | None, Doc("a column: the latest rows are the test")] = None
+    test_ratio: Annotated[float, RATIO, Doc("fraction of rows in the test split")] = 0.0
+    validation_ratio: Annotated[float, RATIO, Doc("fraction of rows in the validation split")] = 0.0
+    stratify: Annotated[bool, Doc("equal fractions of every class of the label")] = False
+    group: Annotated[str | None, Doc("a column: rows with equal values stay together")] = None
+    time: Annotated[str | None, Doc("a column: the latest rows are the test split")] = None
     seed: Annotated[int, AtLeast(0)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSpec:
-    """How the source is read, where its name does not tell."""
+    """How to read the source, where its name does not say."""
 
     format: Annotated[
-        Literal["auto", "parquet", "csv", "tsv", "jsonl", "arrow", "text", "images"], Doc("by default from the name")
+        Literal["auto", "parquet", "csv", "tsv", "jsonl", "arrow", "text", "images"],
+        Doc("default: from the file name"),
     ] = "auto"
-    separator: Annotated[str | None, Doc("of CSV: one character")] = None
-    header: Annotated[bool, Doc("of CSV: the first line names the columns")] = True
-    encoding: Annotated[Literal["utf-8", "latin-1", "utf-16"], Doc("of CSV, JSON lines and text")] = "utf-8"
-    lines: Annotated[bool, Doc("of text: one document a line, not a file")] = False
-    nulls: Annotated[tuple[str, ...], Doc("of CSV: texts that mean null")] = ("",)
-    infinite: Annotated[Literal["null", "quarantine"], Doc("what becomes of rows with infinities and NaN")] = "null"
-    contract: Annotated[str | None, Doc("a file with the columns that are allowed; written if it is not there")] = None
+    separator: Annotated[str | None, Doc("CSV: one character")] = None
+    header: Annotated[bool, Doc("CSV: the first line holds the column names")] = True
+    encoding: Annotated[Literal["utf-8", "latin-1", "utf-16"], Doc("CSV, JSON lines and text")] = (
+        "utf-8"
+    )
+    lines: Annotated[bool, Doc("text: one document per line, not per file")] = False
+    nulls: Annotated[tuple[str, ...], Doc("CSV: texts that mean null; [] for none")] = NULLS
+    infinite: Annotated[
+        Literal["null", "quarantine"], Doc("what to do with infinities and NaN")
+    ] = "null"
+    contract: Annotated[
+        str | None, Doc("a file that pins the columns; written if it does not exist")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """How shards are written."""
+    """How to write shards."""
 
-    shard_bytes: Annotated[float, BYTES, AtLeast(1_000_000), Doc("of a shard before compression, about")] = 256e6
-    precision: Annotated[Literal["float32", "float64"], Doc("of features")] = "float32"
-    compression: Annotated[Literal["zstd", "lz4", "snappy", "none"], Doc("of shards")] = "zstd"
-    level: Annotated[int, AtLeast(1), Doc("of zstd, at most 22")] = 1
-    keep: Annotated[tuple[str, ...], Doc("the columns to write; none: all")] = ()
+    shard_bytes: Annotated[
+        float, BYTES, AtLeast(1_000_000), Doc("approximate size before compression")
+    ] = 256e6
+    precision: Annotated[Literal["float32", "float64"], Doc("dtype of features")] = "float32"
+    compression: Annotated[Literal["zstd", "lz4", "snappy", "none"], Doc("Parquet codec")] = "zstd"
+    level: Annotated[int, AtLeast(1), Doc("zstd level, at most 22")] = 1
+    keep: Annotated[tuple[str, ...], Doc("columns to write; none: all")] = ()
 
 
 _READ, _SPLIT, _OUTPUT = ReadSpec(), SplitSpec(), OutputSpec()
@@ -58,46 +70,54 @@ _READ, _SPLIT, _OUTPUT = ReadSpec(), SplitSpec(), OutputSpec()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
-    """The data that a model learns from: where it is, what is done to it, how it is shared out."""
+    """Dataset of a model: source, steps, split and output."""
 
     source: Annotated[str, Doc("a file, folder, glob, gs:// or s3:// address, or sklearn:NAME")]
     label: Annotated[str | None, Doc("the column to predict")] = None
-    problem: Annotated[Literal["classification", "regression"] | None, Doc("by default from the label's values")] = None
-    id: Annotated[str | None, Doc("a column that names the row; not a feature")] = None
+    problem: Annotated[
+        Literal["classification", "regression"] | None, Doc("default: from the label's values")
+    ] = None
+    id: Annotated[str | None, Doc("a column that identifies the row; not a feature")] = None
     ignore: Annotated[tuple[str, ...], Doc("columns that are not read")] = ()
-    read: Annotated[ReadSpec, Doc("how the source is read")] = _READ
-    steps: Annotated[tuple[Step, ...], Doc("what is done to it, in order")] = ()
-    split: Annotated[SplitSpec, Doc("how rows are shared out")] = _SPLIT
-    output: Annotated[OutputSpec, Doc("how shards are written")] = _OUTPUT
+    read: Annotated[ReadSpec, Doc("how to read the source")] = _READ
+    steps: Annotated[tuple[StepSpec, ...], Doc("preparation steps, in order")] = ()
+    split: Annotated[SplitSpec, Doc("how to split the rows")] = _SPLIT
+    output: Annotated[OutputSpec, Doc("how to write shards")] = _OUTPUT
 
 
-def located(spec: DataSpec, base: Path) -> DataSpec:
-    """The spec with the files that its steps name spelt out; relative ones start from `base`."""
-    return replace(spec, steps=tuple(step.at(base) for step in spec.steps))
+def data_kind(spec: DataSpec) -> DataKind:
+    """Return what the steps write: a table, packed tokens or images."""
+    names = [step.named_settings("data.steps")[0] for step in spec.steps]
+    return "images" if "images" in names else "tokens" if "tokenise" in names else "table"
+
+
+def resolve_paths(spec: DataSpec, base: Path) -> DataSpec:
+    """Return the spec with paths that are relative to `base` made absolute in its steps."""
+    return replace(spec, steps=tuple(step.resolve_paths(base) for step in spec.steps))
 
 
 def check_spec(spec: DataSpec, where: str = "data") -> None:
-    """Refuses, with every problem, settings that contradict each other."""
+    """Raise InputError, with every problem, for settings that contradict each other."""
     problems: list[Problem] = []
     split = spec.split
 
-    def wrong(key: str, what: str, fix: str) -> None:
-        """Notes a problem."""
+    def add(key: str, what: str, fix: str) -> None:
         problems.append(Problem(where=f"{where}.{key}", what=what, fix=fix))
 
     if split.test_ratio + split.validation_ratio >= 1:
-        wrong("split", "nothing is left to train on", "make test and validation add up to less than 1")
+        add("split", "no rows are left to train on", "make test and validation sum to less than 1")
     if sum((split.stratify, split.group is not None, split.time is not None)) > 1:
-        wrong("split", "stratify, group and time exclude each other", "keep one of them")
+        add("split", "stratify, group and time exclude each other", "use one of them")
     if split.stratify and spec.label is None:
-        wrong("split.stratify", "there is no label", "name one under label:")
-    if spec.output.level > 22:
-        wrong("output.level", f"{spec.output.level} is above 22", "write 1 to 22")
+        add("split.stratify", "there is no label", "name one under label:")
+    if spec.output.level > MAX_ZSTD_LEVEL:
+        fix = f"write 1 to {MAX_ZSTD_LEVEL}"
+        add("output.level", f"{spec.output.level} is above {MAX_ZSTD_LEVEL}", fix)
     if spec.read.separator is not None and len(spec.read.separator.encode()) != 1:
-        wrong("read.separator", "is not one character", 'write "," or ";"')
+        add("read.separator", "is not one character", 'write "," or ";"')
     for number, step in enumerate(spec.steps):
         try:
-            step.chosen(f"{where}.steps[{number}]")
+            step.named_settings(f"{where}.steps[{number}]")
         except InputError as error:
             problems += error.problems
     if problems:

@@ -1,203 +1,273 @@
-"""What a step of the pipeline offers. A step is two frozen records: what the file says, and what the data made of it.
+"""Interfaces of a pipeline step: settings from the file, and the fitted parts that they become.
 
-    settings (a `StepSettings`)   bound(columns)      the same step with its columns spelt out, checked
-                                  needs(columns)      the statistics it takes from the training rows
-                                  fitted(found, columns)   the step with those statistics in it, as parts
-    fitted (a `FittedStep`)       expressions()       Polars, for a whole partition
-                                  compiled(slots)     NumPy, for the rows of a request
-    removal (a `Removal`)         keep()              a Polars condition: the rows that stay; the others are counted
-    marker (a `Marker`)           rows that only the whole table can name, as duplicates
+    StepSettings   bind(columns)             resolve and check its columns
+                   requests(columns)         statistics it needs from the training rows
+                   fit_state(stats, columns) the fitted parts, one or more
+    FittedStep     expressions()             Polars expressions, for a partition
+                   numpy_operation(slots)    the same in NumPy, for the rows of a request
+    RowFilter      keep()                    condition on one row; the other rows are dropped
+    Marker         mark(), rows_to_drop()    rows that only the full table can name, as duplicates
 
-A fitted record is saved as JSON by its fields, so they are numbers, texts, and tuples of them.
+Fitted parts are saved as JSON by their fields: numbers, texts, and tuples of them.
+A step is one file and one line of `steps/step_list.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.batch import Batch, Slots
-from gpuyard.datasets.columns import Columns
+from gpuyard.datasets.batch import RowBatch, Slots
+from gpuyard.datasets.columns import ColumnNames, Columns, Kind
 
-__all__ = [
-    "FOLD", "ROW", "Aggregate", "ExpressionNeed", "Fitted", "FittedStep", "Found", "FrameNeed", "Marker", "Need",
-    "Operation", "Removal", "StepSettings", "Unlearned", "WideStep", "Writer", "written",
-]  # fmt: skip
+ROW = "__row"  # row number in the source (UInt64); every frame that a step sees has it
+FOLD = "__fold"  # fold of a training row, for out-of-fold encodings; null for other rows
 
-ROW = "__row"  # the row's number in the source, unsigned 64 bits; every frame that a step sees has it
-FOLD = "__fold"  # of a training row: the part that out-of-fold encodings leave out; null for other rows
-
-Operation = Callable[[Batch], None]
+Operation = Callable[[RowBatch], None]
 
 
 class Aggregate(Protocol):
-    """A statistic of some rows that can be merged with that of others; its fields are numbers, texts or arrays."""
+    """Mergeable statistic of some rows; its fields are numbers, texts or arrays."""
 
-    def merged(self, other: Self) -> Self:
-        """The statistic of both sets of rows; `other` follows."""
+    def merge(self, other: Self) -> Self:
+        """Return the statistic of both sets of rows; the rows of `other` come later."""
         ...
 
 
-class Need(Protocol):
-    """One statistic that a step wants; equal needs are gathered once."""
+class StatRequest(Protocol):
+    """Statistic that a step needs; equal requests are gathered once."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Columns that it reads."""
         ...
 
 
 @runtime_checkable
-class ExpressionNeed(Need, Protocol):
-    """A need of aggregating expressions, gathered with those of all others in one pass."""
+class ExpressionRequest(StatRequest, Protocol):
+    """Request made of aggregating expressions, which share one query with all others."""
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The expressions, one value each."""
+        """Return the expressions, each with a single value."""
         ...
 
     def aggregate(self, values: Sequence[object]) -> Aggregate:
-        """The statistic of a partition from their values."""
+        """Return the statistic of a partition from the values of the expressions."""
         ...
 
 
 @runtime_checkable
-class FrameNeed(Need, Protocol):
-    """A need that looks at the training rows of a partition itself."""
+class FrameRequest(StatRequest, Protocol):
+    """Request that reads the training rows of a partition itself."""
 
     def collect(self, frame: pl.DataFrame) -> Aggregate:
-        """The statistic of a partition."""
+        """Return the statistic of a partition."""
         ...
 
 
-Found = Mapping[Need, Aggregate]
-
-
-class StepSettings(Protocol):
-    """A step as a file declares it."""
-
-    def bound(self, columns: Columns, where: str) -> Self:
-        """The step with its columns spelt out; InputError where they do not fit."""
-        ...
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:
-        """The statistics it wants of the training rows; none for a step that learns nothing."""
-        ...
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Fitted, ...]:
-        """The step with what it learnt, in one part or several that follow each other."""
-        ...
-
-
-class Unlearned:
-    """Settings of a step that takes nothing from the rows: what the file says is the fitted step too."""
-
-    __slots__ = ()
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Self, ...]:  # noqa: ARG002
-        """Itself."""
-        return (self,)
+Statistics = Mapping[StatRequest, Aggregate]
 
 
 @runtime_checkable
 class FittedStep(Protocol):
-    """A step that changes, adds or takes away columns, row by row."""
+    """Part that changes, adds or drops columns, row by row."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Columns that it reads."""
         ...
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The columns that it makes or replaces; all of them see the columns as they were before the step."""
+        """Return the new columns; every expression sees the columns from before the step."""
         ...
 
     def after(self, columns: Columns) -> Columns:
-        """The columns after it; those that are missing there are dropped from the frame."""
+        """Return the columns after the step; missing ones are dropped from the frame."""
         ...
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same for the rows of a request."""
+    def numpy_operation(self, slots: Slots) -> Operation:
+        """Return the same step for the rows of a request."""
         ...
 
 
 @runtime_checkable
 class WideStep(FittedStep, Protocol):
-    """A step of which one expression makes many columns, as the words of a text."""
+    """Part of which one expression writes many columns, as the terms of a text."""
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """The columns that it makes."""
+        """Columns that it writes."""
         ...
 
 
-def written(part: FittedStep) -> set[str]:
-    """The columns that a step makes or replaces."""
+def written_columns(part: FittedStep) -> set[str]:
+    """Return the columns that a part adds or replaces."""
     if isinstance(part, WideStep):
         return set(part.writes)
     return {expression.meta.output_name() for expression in part.expressions()}
 
 
 @runtime_checkable
-class Removal(Protocol):
-    """A step that takes away rows by a condition on each row alone."""
+class RowFilter(Protocol):
+    """Part that drops rows by a condition on each row."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Columns that it reads."""
         ...
 
     @property
     def quarantined(self) -> bool:
-        """Whether the rows are kept apart with the reason, or only counted."""
+        """Whether dropped rows are saved with the reason, or only counted."""
         ...
 
     def keep(self) -> pl.Expr:
-        """True for the rows that stay; a null counts as false."""
+        """Return the condition for rows that stay; null counts as false."""
         ...
 
     def reason(self) -> pl.Expr | str:
-        """Why a row goes; shown in the quarantine."""
+        """Return why a row was dropped; shown in the quarantine."""
         ...
 
 
 @runtime_checkable
 class Marker(Protocol):
-    """A step that takes away rows which only the whole table can name, as duplicates.
+    """Part that drops rows which only the full table can name, as duplicates.
 
-    `mark` gives the marks of a partition (one or two arrays with an item per row), and they are kept on disk;
-    `doomed` reads the marks of all partitions, in order, and gives the positions of rows to drop in each.
+    `mark` returns a few arrays per partition, which are stored on disk;
+    `rows_to_drop` reads the marks of all partitions in order.
     """
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that it reads; empty: all of them."""
+        """Columns that it reads; empty: all of them."""
         ...
 
     def mark(self, frame: pl.DataFrame) -> tuple[np.ndarray, ...]:
-        """What tells the rows of a partition from others, small for every row."""
+        """Return the keys of a partition's rows, small for every row."""
         ...
 
-    def doomed(self, marks: Sequence[tuple[np.ndarray, ...]], memory_bytes: float) -> tuple[np.ndarray, ...]:
-        """The positions to drop in every partition, ascending; the arrays in `marks` may be memory maps."""
+    def rows_to_drop(
+        self, marks: Sequence[tuple[np.ndarray, ...]], memory_bytes: float
+    ) -> tuple[np.ndarray, ...]:
+        """Return the positions to drop per partition, ascending; marks may be memory maps."""
         ...
 
 
-Fitted = FittedStep | Removal | Marker
+Fitted = FittedStep | RowFilter | Marker
 
 
-class Writer(Protocol):
-    """How the rows of one partition and split become a shard; the last step may bring its own."""
+class StepSettings:
+    """Step as the workload file declares it; the defaults need no statistics."""
+
+    __slots__ = ()
+    PARTS: ClassVar[tuple[type[Any], ...]] = ()  # classes of fitted parts, for loading transforms
+    IN_PLACE: ClassVar[bool] = False  # its columns keep their names, so that passes can be shared
+    USES_FOLDS: ClassVar[bool] = False  # its parts read FOLD
+    USES_JIT: ClassVar[bool] = False  # its loops are compiled on first use, which takes memory
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step with its column names resolved; raise InputError if they do not fit."""
+        raise NotImplementedError
+
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
+        """Return the statistics to gather from the training rows."""
+        return ()
+
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Fitted, ...]:
+        """Return the fitted parts, in the order in which they run."""
+        raise NotImplementedError
+
+    def resolve_paths(self, base: Path) -> Self:  # noqa: ARG002
+        """Return the step with paths that are relative to `base` made absolute."""
+        return self
+
+    def file_contents(self) -> bytes:
+        """Return the contents of files that it reads, for the version of the dataset."""
+        return b""
+
+
+class StatelessStep(StepSettings):
+    """Step without statistics, whose settings are also its fitted part."""
+
+    __slots__ = ()
+
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Self, ...]:  # type: ignore[override]  # noqa: ARG002
+        """Return the step itself."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStep(StepSettings):
+    """Step over a list of columns of certain kinds."""
+
+    KINDS: ClassVar[tuple[Kind, ...]] = ("number",)
+    REQUEST: ClassVar[Callable[..., StatRequest] | None] = None  # statistic to gather per column
+    columns: ColumnNames
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step with its patterns expanded."""
+        self.check(where)
+        return replace(self, columns=columns.select(self.columns, self.kinds(), where))
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """Return the kinds of column that it accepts."""
+        return self.KINDS
+
+    def check(self, where: str) -> None:
+        """Raise InputError for settings that contradict each other."""
+
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
+        """Return the statistic of every column."""
+        if self.REQUEST is None:
+            return ()
+        return tuple(self.REQUEST(column=name) for name in self.columns)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        return self.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatColumns:
+    """Fitted part that replaces columns in place by floats."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        return self.columns
+
+    def after(self, columns: Columns) -> Columns:
+        """Return the columns, those of the part as floats."""
+        return columns.with_columns(dict.fromkeys(self.columns, "Float64"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPart:
+    """Fitted part that reads one column."""
+
+    column: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        return (self.column,)
+
+
+class ShardWriter(Protocol):
+    """Writer of the rows of one partition and split; the last step may bring its own."""
 
     kind: Literal["table", "tokens", "images"]
     suffix: str
 
     def write(self, frame: pl.DataFrame, path: str) -> int:
-        """Writes the shard; gives how many samples (rows, sequences) it holds."""
+        """Write the shard and return the number of samples (rows, sequences) in it."""
         ...

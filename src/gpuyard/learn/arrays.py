@@ -1,4 +1,4 @@
-"""The arrays that trainers take and give."""
+"""Array types shared by trainers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Hits", "Rows"]
-
-Array: TypeAlias = npt.NDArray[Any]  # of whatever numbers the data have
+Array: TypeAlias = npt.NDArray[Any]
 Hits: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.intp]  # numbers of rows
+Rows: TypeAlias = npt.NDArray[np.intp]  # row indices

@@ -1,4 +1,4 @@
-"""The bundle of a trained model: what it exports, the transform in front of it, and where it came from."""
+"""The bundle of a trained model: exported files, transform, metrics and lineage."""
 
 from __future__ import annotations
 
@@ -10,72 +10,111 @@ import shutil
 from pathlib import Path
 
 from gpuyard import __version__
-from gpuyard.datasets import Column
-from gpuyard.document import plain
-from gpuyard.errors import RefusedError, refusal
+from gpuyard.datasets.columns import Column
+from gpuyard.datasets.transform import FittedTransform
+from gpuyard.document.encode import plain
+from gpuyard.errors import ExternalError, external_error_from
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
-from gpuyard.learn.trainer import Exported, Fitted, Table
-from gpuyard.learn.training_data import Loaded
-from gpuyard.registry import TRANSFORM, Bundle, Lineage, Metric, Pair, Tensor, write_bundle
+from gpuyard.learn.trainer import Exported, FittedModel, TabularData
+from gpuyard.learn.training_data import LoadedDataset
+from gpuyard.registry.bundle import (
+    TRANSFORM,
+    Metric,
+    ModelBundle,
+    ModelLineage,
+    Tag,
+    Tensor,
+    write_bundle,
+)
 
-__all__ = ["write_model"]
+# Packages whose version can change the numbers of a trained model.
+PACKAGES = (
+    "numpy",
+    "lightgbm",
+    "scikit-learn",
+    "jax",
+    "jaxlib",
+    "torch",
+    "torch_xla",
+    "transformers",
+    "onnx",
+)
 
-# What can change a trained model's numbers, where it is installed.
-PACKAGES = ("numpy", "lightgbm", "jax", "jaxlib", "torch", "torch_xla", "transformers", "onnx")
 
-
-def write_model(fitted: Fitted, task: TrainTask, loaded: Loaded) -> Path | None:
-    """Writes the bundle beside and renames it, so that a reader finds a whole one or none; gives its folder.
-
-    None when there is nothing to export: the user's own command left no model.
-    """
-    folder, beside = Path(task.out) / "bundle", Path(task.out) / ".bundle"
+def write_model(fitted: FittedModel, task: TrainTask, loaded: LoadedDataset) -> Path | None:
+    """Write the bundle atomically and return its folder; None if there is no model to export."""
+    folder = Path(task.out) / "bundle"
+    unfinished = Path(task.out) / ".bundle"  # renamed when it is complete
     try:
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        exported = fitted.export(beside)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        exported = fitted.export(unfinished)
         if exported is None:
-            shutil.rmtree(beside)
+            shutil.rmtree(unfinished)
             return None
-        if loaded.transform is not None:
-            loaded.transform.save(beside / TRANSFORM)
-        write_bundle(beside, _described(fitted, exported, task, loaded))
+        transform = _transform_before(exported, loaded)
+        if transform is not None:
+            transform.save(unfinished / TRANSFORM)
+        write_bundle(unfinished, _describe(fitted, exported, task, loaded))
         shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
+        unfinished.rename(folder)
     except Exception as error:
-        shutil.rmtree(beside, ignore_errors=True)
-        found = refusal(error, str(folder), "then resume the run")
-        if found is None:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        external = external_error_from(error, str(folder), "then resume the run")
+        if external is None:
             raise
-        raise RefusedError(str(folder), f"cannot be written: {found.problem.what}", found.problem.fix) from error
+        raise ExternalError(
+            str(folder), f"cannot be written: {external.problem.what}", external.problem.fix
+        ) from error
     return folder
 
 
-def _described(fitted: Fitted, exported: Exported, task: TrainTask, loaded: Loaded) -> Bundle:
-    """The model.json of a trained model."""
-    summary, transform, train = fitted.summary, loaded.transform, loaded.training.train
+def _transform_before(exported: Exported, loaded: LoadedDataset) -> FittedTransform | None:
+    """Return the transform if its features are what the model takes.
+
+    Images, tokens and programs that build other inputs are served with the model's own inputs.
+    """
+    transform = loaded.transform
+    if transform is None or not transform.outputs or len(exported.inputs) != 1:
+        return None
+    (tensor,) = exported.inputs
+    fits = tensor.dtype == "float32" and tensor.shape[1:] == (len(transform.outputs),)
+    return transform if fits else None
+
+
+def _describe(
+    fitted: FittedModel, exported: Exported, task: TrainTask, loaded: LoadedDataset
+) -> ModelBundle:
+    summary = fitted.summary
+    transform, before = loaded.transform, _transform_before(exported, loaded)
+    train = loaded.training.train
     inputs = exported.inputs
-    if transform is not None:
-        inputs = tuple(Tensor(name=column.name, dtype=_numpy_name(column)) for column in transform.inputs)
+    if before is not None:
+        inputs = tuple(
+            Tensor(name=column.name, dtype=_numpy_name(column)) for column in before.inputs
+        )
     losses = (("loss", summary.loss), ("validation_loss", summary.validation_loss))
-    return Bundle(
+    return ModelBundle(
         kind=exported.kind,
         trainer=trainer_of(task.train),
         framework=exported.framework,
         inputs=inputs,
         outputs=exported.outputs,
         classes=exported.classes,
-        features=train.names if isinstance(train, Table) else (),
+        features=train.names if isinstance(train, TabularData) else (),
         parameters_count=int(summary.parameters_count),
-        sample_bytes=int(train.x[:1].nbytes) if isinstance(train, Table) else 0,
+        sample_bytes=int(train.x[:1].nbytes) if isinstance(train, TabularData) else 0,
         metrics=tuple(
-            Metric(name=name, value=value) for name, value in losses if value is not None and math.isfinite(value)
+            Metric(name=name, value=value)
+            for name, value in losses
+            if value is not None and math.isfinite(value)
         ),
-        lineage=Lineage(
+        lineage=ModelLineage(
             data=loaded.version,
             transform="" if transform is None else transform.version,
             code=f"gpuyard {__version__}",
+            label=loaded.label,
             parameters=parameters_of(task.train),
             environment=_environment(),
         ),
@@ -83,32 +122,31 @@ def _described(fitted: Fitted, exported: Exported, task: TrainTask, loaded: Load
 
 
 def _numpy_name(column: Column) -> str:
-    """The column's type as NumPy names it."""
     return {"number": column.dtype.lower(), "bool": "bool"}.get(column.kind, "str")
 
 
-def parameters_of(spec: TrainSpec) -> tuple[Pair, ...]:
-    """What the trainer was given, flat: `trees.rounds` and its value."""
-    pairs: list[Pair] = []
+def parameters_of(spec: TrainSpec) -> tuple[Tag, ...]:
+    """Return the trainer's settings as flat tags such as `trees.rounds`."""
+    tags: list[Tag] = []
 
     def walk(prefix: str, value: object) -> None:
-        """Adds the pairs below a value."""
         if isinstance(value, dict):
             for name, item in value.items():
                 walk(f"{prefix}.{name}" if prefix else str(name), item)
         else:
-            pairs.append(Pair(name=prefix, value=value if isinstance(value, str) else json.dumps(value)))
+            tags.append(
+                Tag(name=prefix, value=value if isinstance(value, str) else json.dumps(value))
+            )
 
     walk("", plain(spec))
-    return tuple(pairs)
+    return tuple(tags)
 
 
-def _environment() -> tuple[Pair, ...]:
-    """Versions of Python and of the packages that are installed."""
-    found = [Pair(name="python", value=platform.python_version())]
+def _environment() -> tuple[Tag, ...]:
+    tags = [Tag(name="python", value=platform.python_version())]
     for package in PACKAGES:
         try:
-            found.append(Pair(name=package, value=importlib.metadata.version(package)))
+            tags.append(Tag(name=package, value=importlib.metadata.version(package)))
         except importlib.metadata.PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(tags)

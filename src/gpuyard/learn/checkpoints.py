@@ -1,6 +1,6 @@
-"""Checkpoints that survive a kill at any moment: written beside, sealed with checksums, renamed; the last few kept.
+"""Checkpoints that survive a kill at any moment: written aside, checksummed, then renamed.
 
-checkpoints/120/...            what the trainer wrote
+checkpoints/120/...            files of the trainer
 checkpoints/120/seal.json      the step, and the SHA-256 of every file; written last
 """
 
@@ -16,10 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.errors import RefusedError, refusal
+from gpuyard.errors import ExternalError, external_error_from
 from gpuyard.learn.metrics_log import MetricsLog
-
-__all__ = ["Checkpoints"]
 
 T = typing.TypeVar("T")
 SEAL = "seal.json"
@@ -28,20 +26,22 @@ UNSEALED = ".unsealed-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """The folder of one task's checkpoints; on a shared file system every process sees the same."""
+    """The checkpoints of one task; every process sees them on a shared file system."""
 
     folder: Path
-    keep: int = 3
+    keep: int = 3  # the newest ones are retained
     log: MetricsLog | None = None
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a checkpoint, sealed or damaged, oldest first."""
+        """Return the steps that have a checkpoint, valid or damaged, oldest first."""
         if not self.folder.is_dir():
             return ()
-        return tuple(sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit()))
+        return tuple(
+            sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        )
 
     def save(self, step: int, write: Callable[[Path], None]) -> None:
-        """Makes the checkpoint of a step from what `write` puts into a folder; an older one is never harmed."""
+        """Save the checkpoint of a step from the files that `write` puts into a folder."""
         unsealed = self.unsealed(step)
         try:
             self.begin(step)
@@ -49,41 +49,43 @@ class Checkpoints:
             self.seal(step)
         except Exception as error:
             shutil.rmtree(unsealed, ignore_errors=True)
-            found = refusal(error, str(unsealed), "then resume the run")
-            if found is None:
+            external = external_error_from(error, str(unsealed), "then resume the run")
+            if external is None:
                 raise
-            what = f"the checkpoint cannot be written: {found.problem.what}"
-            fix = f"{self._good()}; {found.problem.fix}"
-            raise RefusedError(str(self.folder / str(step)), what, fix) from error
+            what = f"the checkpoint cannot be written: {external.problem.what}"
+            fix = f"{self._last_saved()}; {external.problem.fix}"
+            raise ExternalError(str(self.folder / str(step)), what, fix) from error
 
     def unsealed(self, step: int) -> Path:
-        """The folder of a checkpoint that is being written."""
+        """Return the folder of a checkpoint that is being written."""
         return self.folder / f"{UNSEALED}{step}"
 
     def begin(self, step: int) -> Path:
-        """An empty folder for the parts of a checkpoint."""
+        """Create an empty folder for the files of a checkpoint."""
         unsealed = self.unsealed(step)
         shutil.rmtree(unsealed, ignore_errors=True)
         unsealed.mkdir(parents=True)
         return unsealed
 
     def seal(self, step: int) -> None:
-        """Makes the parts of a step a checkpoint, and removes the oldest ones."""
+        """Turn the files of a step into a checkpoint, and delete the oldest ones."""
         unsealed, sealed = self.unsealed(step), self.folder / str(step)
         files = sorted(path for path in unsealed.rglob("*") if path.is_file())
         sums = {str(path.relative_to(unsealed)): _digest(path) for path in files}
-        (unsealed / SEAL).write_text(json.dumps({"step": step, "sha256": sums}, indent=1) + "\n", encoding="utf-8")
+        (unsealed / SEAL).write_text(
+            json.dumps({"step": step, "sha256": sums}, indent=1) + "\n", encoding="utf-8"
+        )
         for path in (*files, unsealed / SEAL, unsealed):
             _sync(path)
-        shutil.rmtree(sealed, ignore_errors=True)  # a step done again after a resume
+        shutil.rmtree(sealed, ignore_errors=True)  # a step repeated after a resume
         os.replace(unsealed, sealed)
         _sync(self.folder)
         for old in self.steps()[: -self.keep]:
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
 
     def newest(self) -> Path | None:
-        """The newest checkpoint whose files are as they were sealed; damaged ones are put aside and noted."""
-        self._sweep()
+        """Return the newest checkpoint with matching checksums; damaged ones are logged."""
+        self._remove_unfinished()
         for step in reversed(self.steps()):
             folder = self.folder / str(step)
             damage = _damage(folder)
@@ -94,7 +96,7 @@ class Checkpoints:
         return None
 
     def restore(self, read: Callable[[Path], T]) -> tuple[int, T] | None:
-        """The step of the newest good checkpoint and what `read` makes of it, or None when there is none."""
+        """Return the step and `read` result of the newest valid checkpoint, or None."""
         folder = self.newest()
         if folder is None:
             return None
@@ -103,39 +105,38 @@ class Checkpoints:
             self.log.event("resumed", step)
         return step, read(folder)
 
-    def _good(self) -> str:
-        """What is still there, in words."""
+    def _last_saved(self) -> str:
         steps = self.steps()
-        return f"the checkpoint of step {steps[-1]} is kept" if steps else "no checkpoint was made before"
+        if steps:
+            return f"the checkpoint of step {steps[-1]} is intact"
+        return "no checkpoint was saved before"
 
-    def _sweep(self) -> None:
-        """Removes what a killed process left half written."""
+    def _remove_unfinished(self) -> None:
         if self.folder.is_dir():
             for path in self.folder.glob(f"{UNSEALED}*"):
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def _digest(path: Path) -> str:
-    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:
-    """Has the disk hold a file or a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        with contextlib.suppress(PermissionError):  # some network file systems cannot sync a folder
+        with contextlib.suppress(
+            PermissionError
+        ):  # some network file systems cannot fsync a folder
             os.fsync(handle)
     finally:
         os.close(handle)
 
 
 def _damage(folder: Path) -> str:
-    """What is wrong with a checkpoint, in words; nothing when it is whole."""
     try:
         sums = json.loads((folder / SEAL).read_text(encoding="utf-8"))["sha256"]
         wrong = [name for name, digest in sums.items() if _digest(folder / name) != digest]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        return f"no readable seal or file: {error}"
-    return f"{wrong[0]} is not as it was written" if wrong else ""
+        return f"{SEAL} or a file cannot be read: {error}"
+    return f"checksum mismatch: {wrong[0]}" if wrong else ""

@@ -1,4 +1,4 @@
-"""Which of how many processes this one is, from the environment that every engine sets."""
+"""Rank and world size of this process, from the environment variables that launchers set."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from gpuyard.errors import InputError
 
-__all__ = ["Ranks", "ranks_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """One process among `world`, and where they meet."""
+    """One process among `world`, and the rendezvous address."""
 
     rank: int = 0
     world: int = 1
@@ -25,20 +23,24 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """True of the process that writes."""
+        """True on rank 0, the process that writes files."""
         return self.rank == 0
 
 
 def ranks_of(environment: Mapping[str, str] = os.environ) -> Ranks:
-    """The ranks that RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT say."""
+    """Read RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK and MASTER_ADDR/_PORT."""
     numbers: dict[str, int] = {}
     for name, default in _DEFAULTS.items():
         text = environment.get(name, str(default))
         if not text.isascii() or not text.isdigit():
-            raise InputError.one(name, f'"{text}" is not a whole number', "let the launcher set it, or unset it")
+            raise InputError.one(
+                name, f'"{text}" is not an integer', "let the launcher set it, or unset it"
+            )
         numbers[name] = int(text)
     if not numbers["RANK"] < numbers["WORLD_SIZE"]:
-        raise InputError.one("RANK", f"{numbers['RANK']} is not below WORLD_SIZE", "number the processes from 0")
+        raise InputError.one(
+            "RANK", f"{numbers['RANK']} is not below WORLD_SIZE", "number the processes from 0"
+        )
     return Ranks(
         rank=numbers["RANK"],
         world=numbers["WORLD_SIZE"],

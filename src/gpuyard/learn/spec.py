@@ -1,4 +1,4 @@
-"""What to train: the `train` section of a pipeline, one record for every trainer, exactly one of which is set."""
+"""The `train` section: one record per trainer, exactly one of which is set."""
 
 from __future__ import annotations
 
@@ -6,160 +6,240 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gpuyard.catalog import Transformer
-from gpuyard.document import AtLeast, Doc
-from gpuyard.errors import InputError, one_of
+from gpuyard.catalog.models import Transformer
+from gpuyard.datasets.data_kind import DataKind
+from gpuyard.document.field_types import AtLeast, Doc
+from gpuyard.errors import InputError, choices_text
 from gpuyard.units import RATIO
-
-__all__ = [
-    "Command", "Device", "Gradient", "Lora", "Mlp", "Network", "Parallel", "Precision", "Schedule", "TorchMlp",
-    "TorchNetwork", "TrainSpec", "Trees", "Variable", "trainer_of",
-]  # fmt: skip
 
 Precision = Literal["float32", "bfloat16"]
 Schedule = Literal["constant", "linear", "cosine"]
 Parallel = Literal["ddp", "fsdp"]
 Device = Literal["auto", "cpu", "cuda", "xla"]
+Family = Literal[
+    "linear",
+    "ridge",
+    "lasso",
+    "elastic_net",
+    "random_forest",
+    "extra_trees",
+    "svm",
+    "neighbours",
+    "naive_bayes",
+]
 Positive = Annotated[int, AtLeast(1)]
 NotNegative = Annotated[float, AtLeast(0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trees:
-    """Gradient-boosted trees (LightGBM): classes, values or rankings, by the data's problem."""
+class TreesSpec:
+    """Gradient-boosted trees (LightGBM) for classification, regression or ranking."""
 
-    rounds: Annotated[int, AtLeast(1), Doc("trees of each class; fewer with early_stopping")] = 100
-    leaves: Annotated[int, AtLeast(2), Doc("leaves of one tree")] = 31
-    depth: Annotated[int | None, AtLeast(1), Doc("levels of one tree; default: no limit but leaves")] = None
+    rounds: Annotated[int, AtLeast(1), Doc("trees per class; fewer with early_stopping")] = 100
+    leaves: Annotated[int, AtLeast(2), Doc("leaves per tree")] = 31
+    depth: Annotated[
+        int | None, AtLeast(1), Doc("maximum depth of a tree; default: limited by leaves only")
+    ] = None
     learning_rate: NotNegative = 0.1
-    min_rows: Annotated[int, AtLeast(1), Doc("rows in a leaf, at least")] = 20
+    min_rows: Annotated[int, AtLeast(1), Doc("minimum rows per leaf")] = 20
     l1: NotNegative = 0.0
     l2: NotNegative = 0.0
-    rows_ratio: Annotated[float, RATIO, Doc("share of the rows that each tree sees")] = 1.0
-    columns_ratio: Annotated[float, RATIO, Doc("share of the columns that each tree sees")] = 1.0
-    early_stopping: Annotated[int | None, AtLeast(1), Doc("rounds without gain on the validation rows")] = None
-    ranking: Annotated[bool, Doc("learn an order inside groups of rows (LambdaRank); the data must have groups")] = (
-        False
-    )
+    rows_ratio: Annotated[float, RATIO, Doc("share of the rows sampled per tree")] = 1.0
+    columns_ratio: Annotated[float, RATIO, Doc("share of the columns sampled per tree")] = 1.0
+    early_stopping: Annotated[
+        int | None,
+        AtLeast(1),
+        Doc("stop after N rounds without improvement on the validation rows"),
+    ] = None
+    ranking: Annotated[
+        bool, Doc("learn to rank within groups of rows (LambdaRank); the data must have groups")
+    ] = False
     threads: Annotated[int, AtLeast(0), Doc("0: all cores")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gradient:
-    """What every network's training has: how long, in which batches, by which optimiser (AdamW)."""
+class SklearnSpec:
+    """A scikit-learn model on tables without missing values."""
 
-    epochs: Annotated[int, AtLeast(1), Doc("passes over the training rows; not used when steps is set")] = 1
-    steps: Annotated[int | None, AtLeast(1), Doc("optimiser steps, instead of epochs")] = None
-    batch: Annotated[int, AtLeast(1), Doc("rows or sequences of one optimiser step, over all processes")] = 32
-    accumulate: Annotated[int, AtLeast(1), Doc("parts that a batch is cut into, to save memory")] = 1
+    family: Annotated[
+        Family,
+        Doc("for classes, the linear ones are logistic regressions with the same penalty"),
+    ] = "ridge"
+    alpha: Annotated[
+        float, AtLeast(0), Doc("ridge, lasso, elastic_net: strength of the penalty")
+    ] = 1.0
+    l1_ratio: Annotated[float, RATIO, Doc("elastic_net: share of the L1 penalty")] = 0.5
+    trees: Annotated[int, AtLeast(1), Doc("random_forest, extra_trees: number of trees")] = 100
+    depth: Annotated[int | None, AtLeast(1), Doc("forests: maximum depth; default: no limit")] = (
+        None
+    )
+    min_rows: Annotated[int, AtLeast(1), Doc("forests: minimum rows per leaf")] = 1
+    c: Annotated[float, AtLeast(1e-9), Doc("svm: inverse strength of the penalty")] = 1.0
+    neighbours: Annotated[int, AtLeast(1), Doc("neighbours: rows that vote")] = 5
+    threads: Annotated[int, AtLeast(0), Doc("forests; 0: one")] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientTrainingSpec:
+    """Settings shared by all networks: duration, batches, AdamW and the learning-rate schedule."""
+
+    epochs: Annotated[
+        int, AtLeast(1), Doc("passes over the training rows; ignored when steps is set")
+    ] = 1
+    steps: Annotated[int | None, AtLeast(1), Doc("optimizer steps, instead of epochs")] = None
+    batch: Annotated[
+        int, AtLeast(1), Doc("rows or sequences per optimizer step, over all processes")
+    ] = 32
+    accumulate: Annotated[
+        int, AtLeast(1), Doc("gradient accumulation: micro-batches per batch, to save memory")
+    ] = 1
     learning_rate: NotNegative = 1e-3
     weight_decay: NotNegative = 0.0
     beta1: NotNegative = 0.9
     beta2: NotNegative = 0.999
-    clip: Annotated[float | None, AtLeast(0), Doc("largest norm of the gradient; default: no limit")] = None
-    warmup: Annotated[int, AtLeast(0), Doc("steps over which the learning rate rises from zero")] = 0
-    schedule: Annotated[Schedule, Doc("how the learning rate goes on from there, to zero at the end")] = "constant"
-    precision: Annotated[Precision, Doc("of the matrix products; weights and optimiser stay float32")] = "float32"
+    clip: Annotated[float | None, AtLeast(0), Doc("maximum gradient norm; default: no limit")] = (
+        None
+    )
+    warmup: Annotated[
+        int, AtLeast(0), Doc("steps over which the learning rate rises linearly from zero")
+    ] = 0
+    schedule: Annotated[
+        Schedule, Doc("learning-rate schedule after warm-up; linear and cosine end at zero")
+    ] = "constant"
+    precision: Annotated[
+        Precision, Doc("dtype of the matmuls; weights and optimizer state stay float32")
+    ] = "float32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mlp(Gradient):
-    """A multi-layer perceptron on tabular rows: classes or values, by the data's problem."""
+class MlpSpec(GradientTrainingSpec):
+    """A multi-layer perceptron on tabular data, for classification or regression."""
 
-    hidden: Annotated[int, AtLeast(1), Doc("units of a hidden layer")] = 64
-    layers: Annotated[int, AtLeast(0), Doc("hidden layers")] = 2
-    epochs: Annotated[int, AtLeast(1), Doc("passes over the training rows; not used when steps is set")] = 20
-    early_stopping: Annotated[int | None, AtLeast(1), Doc("epochs without gain on the validation rows")] = None
+    hidden: Annotated[int, AtLeast(1), Doc("units per hidden layer")] = 64
+    layers: Annotated[int, AtLeast(0), Doc("number of hidden layers")] = 2
+    epochs: Annotated[
+        int, AtLeast(1), Doc("passes over the training rows; ignored when steps is set")
+    ] = 20
+    early_stopping: Annotated[
+        int | None,
+        AtLeast(1),
+        Doc("stop after N epochs without improvement on the validation rows"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchMlp(Mlp):
+class TorchMlpSpec(MlpSpec):
     """The same perceptron in PyTorch."""
 
-    parallel: Annotated[Parallel, Doc("ddp: every process has the weights; fsdp: they are spread")] = "ddp"
-    device: Annotated[Device, Doc("auto: CUDA when present, else the CPU; xla: PyTorch/XLA")] = "auto"
+    parallel: Annotated[
+        Parallel, Doc("ddp: weights replicated per process; fsdp: weights sharded")
+    ] = "ddp"
+    device: Annotated[Device, Doc("auto: CUDA if available, else CPU; xla: PyTorch/XLA")] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network(Gradient):
-    """A decoder-only transformer on packed tokens: RMSNorm, rotary positions, grouped queries, SwiGLU."""
+class TransformerSpec(GradientTrainingSpec):
+    """A decoder-only transformer on packed tokens: RMSNorm, RoPE, GQA, SwiGLU."""
 
     shape: Transformer
     learning_rate: NotNegative = 3e-4
     weight_decay: NotNegative = 0.1
     beta2: NotNegative = 0.95
-    clip: Annotated[float | None, AtLeast(0), Doc("largest norm of the gradient")] = 1.0
-    schedule: Annotated[Schedule, Doc("how the learning rate goes on after the warm-up")] = "cosine"
-    batch: Annotated[int, AtLeast(1), Doc("sequences of one optimiser step, over all processes")] = 8
-    recompute: Annotated[bool, Doc("do not keep a layer's activations; compute them again going back")] = False
-    rope_theta: Annotated[float, AtLeast(1), Doc("base of the rotary frequencies")] = 10000.0
+    clip: Annotated[float | None, AtLeast(0), Doc("maximum gradient norm")] = 1.0
+    schedule: Annotated[Schedule, Doc("learning-rate schedule after warm-up")] = "cosine"
+    batch: Annotated[int, AtLeast(1), Doc("sequences per optimizer step, over all processes")] = 8
+    recompute: Annotated[
+        bool, Doc("activation checkpointing: recompute activations in the backward pass")
+    ] = False
+    rope_theta: Annotated[float, AtLeast(1), Doc("base of the RoPE frequencies")] = 10000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchNetwork(Network):
+class TorchTransformerSpec(TransformerSpec):
     """The same transformer in PyTorch."""
 
-    parallel: Annotated[Parallel, Doc("ddp: every process has the weights; fsdp: they are spread")] = "ddp"
-    device: Annotated[Device, Doc("auto: CUDA when present, else the CPU; xla: PyTorch/XLA")] = "auto"
+    parallel: Annotated[
+        Parallel, Doc("ddp: weights replicated per process; fsdp: weights sharded")
+    ] = "ddp"
+    device: Annotated[Device, Doc("auto: CUDA if available, else CPU; xla: PyTorch/XLA")] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lora(Gradient):
-    """Low-rank adapters (LoRA, arXiv 2106.09685) on a causal language model from local Hugging Face weights."""
+class LoraSpec(GradientTrainingSpec):
+    """Low-rank adapters (LoRA, arXiv 2106.09685) on a causal language model from local weights."""
 
-    base: Annotated[str, Doc("folder with config.json and the weights")]
+    base: Annotated[str, Doc("folder with config.json and weights, in Hugging Face's layout")]
     rank: Positive = 8
-    alpha: Annotated[float, AtLeast(0), Doc("the adapters' output is scaled by alpha / rank")] = 16.0
-    targets: Annotated[tuple[str, ...], Doc("linear layers that get adapters, by the last part of their name")] = (
+    alpha: Annotated[float, AtLeast(0), Doc("adapter output is scaled by alpha / rank")] = 16.0
+    targets: Annotated[
+        tuple[str, ...], Doc("linear layers to adapt, by the last part of their name")
+    ] = (
         "q_proj",
         "v_proj",
     )
     learning_rate: NotNegative = 2e-4
-    batch: Annotated[int, AtLeast(1), Doc("sequences of one optimiser step, over all processes")] = 8
-    device: Annotated[Device, Doc("auto: CUDA when present, else the CPU")] = "auto"
+    batch: Annotated[int, AtLeast(1), Doc("sequences per optimizer step, over all processes")] = 8
+    device: Annotated[Device, Doc("auto: CUDA if available, else CPU")] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """One environment variable."""
+class EnvVarSpec:
+    """An environment variable."""
 
     name: str
     value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """The user's own program, of any framework; how it meets gpuyard is in the guide `train`."""
+class CommandSpec:
+    """The user's own program, in any framework; the guide `train` explains the contract."""
 
     run: Annotated[tuple[str, ...], Doc("program and arguments")]
-    env: Annotated[tuple[Variable, ...], Doc("further environment variables")] = ()
+    env: Annotated[tuple[EnvVarSpec, ...], Doc("additional environment variables")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainSpec:
-    """The `train` section: one trainer with its settings, and what all of them share."""
+    """The `train` section: one trainer with its settings, and the settings all trainers share."""
 
     seed: Annotated[int, AtLeast(0)] = 0
-    validation_ratio: Annotated[float, RATIO, Doc("share of the training rows kept for validation")] = 0.0
-    checkpoint_every: Annotated[int, AtLeast(1), Doc("steps (rounds of trees) between checkpoints")] = 100
-    log_every: Annotated[int, AtLeast(1), Doc("steps (rounds of trees) between lines of metrics")] = 10
-    trees: Trees | None = None
-    jax_mlp: Mlp | None = None
-    jax_transformer: Network | None = None
-    torch_mlp: TorchMlp | None = None
-    torch_transformer: TorchNetwork | None = None
-    lora: Lora | None = None
-    command: Command | None = None
+    validation_ratio: Annotated[
+        float, RATIO, Doc("share of the training rows held out for validation")
+    ] = 0.0
+    checkpoint_every: Annotated[
+        int, AtLeast(1), Doc("steps (boosting rounds) between checkpoints")
+    ] = 100
+    log_every: Annotated[
+        int, AtLeast(1), Doc("steps (boosting rounds) between lines of metrics")
+    ] = 10
+    trees: TreesSpec | None = None
+    sklearn: SklearnSpec | None = None
+    jax_mlp: MlpSpec | None = None
+    jax_transformer: TransformerSpec | None = None
+    torch_mlp: TorchMlpSpec | None = None
+    torch_transformer: TorchTransformerSpec | None = None
+    lora: LoraSpec | None = None
+    command: CommandSpec | None = None
 
 
 SHARED = frozenset({"seed", "validation_ratio", "checkpoint_every", "log_every"})
-NAMES = tuple(field.name for field in dataclasses.fields(TrainSpec) if field.name not in SHARED)
+LANGUAGE_TRAINERS = ("jax_transformer", "torch_transformer", "lora")
+TRAINER_NAMES = tuple(
+    field.name for field in dataclasses.fields(TrainSpec) if field.name not in SHARED
+)
+
+
+def trainer_kinds(trainer: str) -> tuple[DataKind, ...]:
+    """Return the kinds of prepared data that a trainer learns from."""
+    if trainer == "command":
+        return ("table", "tokens", "images")
+    return ("tokens",) if trainer in LANGUAGE_TRAINERS else ("table",)
 
 
 def trainer_of(spec: TrainSpec, where: str = "train") -> str:
-    """The name of the trainer that the spec sets; InputError when none or several are set."""
-    names = [name for name in NAMES if getattr(spec, name) is not None]
+    """Return the name of the spec's trainer; raise InputError unless exactly one is set."""
+    names = [name for name in TRAINER_NAMES if getattr(spec, name) is not None]
     if len(names) == 1:
         return names[0]
-    what = f"{one_of(names)} are both set" if names else "no trainer is set"
-    raise InputError.one(where, what, f"set one of {', '.join(NAMES)}")
+    what = f"{choices_text(names)} are both set" if names else "no trainer is set"
+    raise InputError.one(where, what, f"set one of {', '.join(TRAINER_NAMES)}")

@@ -1,4 +1,4 @@
-"""Prepared data as trainers take it: a table or tokens, with rows kept for validation."""
+"""Load prepared data as tables or tokens for trainers, and split off validation rows."""
 
 from __future__ import annotations
 
@@ -9,44 +9,64 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets import Arrays, FittedTransform, Fold, Manifest, Prepared, folds, load_prepared
+from gpuyard.datasets.folds import Fold, folds
+from gpuyard.datasets.manifest import DatasetManifest
+from gpuyard.datasets.prepared import Arrays, PreparedDataset, load_prepared
+from gpuyard.datasets.spec import DataSpec
+from gpuyard.datasets.transform import FittedTransform
+from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
+from gpuyard.learn.arrays import Array
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import FoldOf, TrainTask
-from gpuyard.learn.trainer import Table, Tokens, Training
+from gpuyard.learn.trainer import TabularData, TokenData, TrainingInputs
 
-__all__ = ["Loaded", "load_training", "table_from", "with_validation"]
+VALIDATION = "validation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """The data of a training, its version, and the transform that made its columns."""
+class LoadedDataset:
+    """The data of a training run, its version, and the transform that produced its columns."""
 
-    training: Training
+    training: TrainingInputs
     version: str = ""
     transform: FittedTransform | None = None
+    label: str = ""
 
 
-def load_training(task: TrainTask) -> Loaded:
-    """The task's rows from its prepared folder; the user's own command reads them itself."""
+def load_training(task: TrainTask) -> LoadedDataset:
+    """Load the task's rows; the user's own command reads them itself."""
     if not task.data and trainer_of(task.train) == "command":
-        nothing = Table(x=np.zeros((0, 0), dtype=np.float32), y=None, names=(), problem="regression")
-        return Loaded(training=Training(train=nothing), version="", transform=None)
+        nothing = TabularData(
+            x=np.zeros((0, 0), dtype=np.float32), y=None, names=(), problem="regression"
+        )
+        return LoadedDataset(training=TrainingInputs(train=nothing), version="", transform=None)
     prepared = load_prepared(Path(task.data))
     manifest, transform = prepared.manifest, prepared.transform
-    train: Table | Tokens
+    train: TabularData | TokenData
     if trainer_of(task.train) == "command":
-        train = Table(
-            x=np.zeros((0, len(manifest.features)), dtype=np.float32), y=None, names=manifest.features,
-            problem=manifest.problem or "regression", classes=manifest.classes,
-        )  # fmt: skip
-        training = Training(train=train, folder=prepared.folder)
-        return Loaded(training=training, version=manifest.version, transform=transform)
+        prepared.check()
+        train = TabularData(
+            x=np.zeros((0, len(manifest.features)), dtype=np.float32),
+            y=None,
+            names=manifest.features,
+            problem=manifest.problem or "regression",
+            classes=manifest.classes,
+        )
+        training = TrainingInputs(train=train, folder=prepared.folder)
+        return LoadedDataset(
+            training=training,
+            version=manifest.version,
+            transform=transform,
+            label=manifest.label or "",
+        )
     if manifest.kind == "tokens":
         if task.fold is not None:
-            raise InputError.one("evaluate: folds", "packed tokens have no folds", "use a hold-out split")
+            raise InputError.one(
+                "evaluate: folds", "packed tokens have no folds", "use a hold-out split"
+            )
         shards = prepared.tokens(task.split)
-        train = Tokens(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+        train = TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
     elif manifest.kind == "table":
         arrays = prepared.arrays(task.split)
         if task.fold is not None:
@@ -54,42 +74,91 @@ def load_training(task: TrainTask) -> Loaded:
             arrays, transform = fold.train, fold.transform
         train = table_from(arrays, manifest)
     else:
-        raise InputError.one(task.data, f"no trainer here learns from {manifest.kind}", "use train: command")
-    training = with_validation(Training(train=train, folder=prepared.folder), task.train)
-    return Loaded(training=training, version=manifest.version, transform=transform)
+        raise InputError.one(
+            task.data, f"no trainer supports {manifest.kind}", "use train: command"
+        )
+    declared = validation_data(prepared) if task.fold is None else None
+    spec = task.train
+    if task.fold is not None:
+        spec = with_declared_validation(spec, manifest)
+    inputs = TrainingInputs(train=train, validation=declared, folder=prepared.folder)
+    training = with_validation(inputs, spec)
+    return LoadedDataset(
+        training=training,
+        version=manifest.version,
+        transform=transform,
+        label=manifest.label or "",
+    )
 
 
-def table_from(arrays: Arrays, manifest: Manifest) -> Table:
-    """Prepared arrays as trainers take them."""
-    return Table(
+def table_from(arrays: Arrays, manifest: DatasetManifest) -> TabularData:
+    """Convert prepared arrays to a table."""
+    return TabularData(
         x=arrays.x,
         y=arrays.y,
         names=arrays.names,
         problem=manifest.problem or "regression",
         classes=manifest.classes,
         groups=arrays.groups,
+        times=arrays.times,
+        by_time=data_spec(manifest).split.time is not None,
     )
 
 
-def _fold(prepared: Prepared, wanted: FoldOf) -> Fold:
-    """One fold of the data."""
-    for fold in folds(prepared, count=wanted.count, kind=wanted.kind, seed=wanted.seed):
-        if fold.number == wanted.number:
+def data_spec(manifest: DatasetManifest) -> DataSpec:
+    """Return the settings that the data was prepared with."""
+    return load_json(manifest.lineage.spec.text, DataSpec)
+
+
+def validation_data(prepared: PreparedDataset) -> TabularData | TokenData | None:
+    """Return the rows of the validation split; None if the data declares none."""
+    split = prepared.manifest.split(VALIDATION)
+    if split is None or not split.rows:
+        return None
+    if prepared.manifest.kind == "tokens":
+        shards = prepared.tokens(VALIDATION)
+        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+    return table_from(prepared.arrays(VALIDATION), prepared.manifest)
+
+
+def with_declared_validation(spec: TrainSpec, manifest: DatasetManifest) -> TrainSpec:
+    """Return the section for one fold: early stopping needs rows of the fold's own training rows.
+
+    The validation split itself was scaled by statistics that the fold's test rows are part of.
+    """
+    split = data_spec(manifest).split
+    stops = [spec.trees, spec.jax_mlp, spec.torch_mlp]
+    early = any(item is not None and item.early_stopping is not None for item in stops)
+    if not early or spec.validation_ratio or not split.validation_ratio:
+        return spec
+    share = split.validation_ratio / (1 - split.test_ratio)
+    return dataclasses.replace(spec, validation_ratio=share)
+
+
+def _fold(prepared: PreparedDataset, request: FoldOf) -> Fold:
+    for fold in folds(prepared, count=request.count, kind=request.kind, seed=request.seed):
+        if fold.number == request.number:
             return fold
-    raise InputError.one("fold", f"there is no fold {wanted.number} of {wanted.count}", "number the folds from 0")
+    raise InputError.one(
+        "fold", f"there is no fold {request.number} of {request.count}", "number the folds from 0"
+    )
 
 
-def with_validation(data: Training, spec: TrainSpec) -> Training:
-    """The data with `validation_ratio` of the training rows kept apart: whole groups, and some of every class."""
+def with_validation(data: TrainingInputs, spec: TrainSpec) -> TrainingInputs:
+    """Split off `validation_ratio` of the training rows: the latest, whole groups, or by class."""
     ratio, train = spec.validation_ratio, data.train
     if ratio <= 0 or data.validation is not None:
         return data
     if ratio >= 1:
-        raise InputError.one("train: validation", f"{ratio:g} leaves no row to train on", "write a share below 1")
-    if isinstance(train, Table):
-        kept = _kept(train, ratio, spec.seed)
+        raise InputError.one(
+            "train: validation", f"{ratio:g} leaves no training rows", "use a ratio below 1"
+        )
+    if isinstance(train, TabularData):
+        held_out = _held_out(train, ratio, spec.seed)
         return dataclasses.replace(
-            data, train=train.take(np.flatnonzero(~kept)), validation=train.take(np.flatnonzero(kept))
+            data,
+            train=train.take(np.flatnonzero(~held_out)),
+            validation=train.take(np.flatnonzero(held_out)),
         )
     order = _generator(spec.seed).permutation(len(train))
     cut = max(1, round(ratio * len(order)))
@@ -98,20 +167,34 @@ def with_validation(data: Training, spec: TrainSpec) -> Training:
     )
 
 
-def _kept(table: Table, ratio: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Which rows are kept for validation."""
-    generator, kept = _generator(seed), np.zeros(len(table.x), dtype=np.bool_)
+def _held_out(table: TabularData, ratio: float, seed: int) -> npt.NDArray[np.bool_]:
+    generator = _generator(seed)
+    held_out = np.zeros(len(table.x), dtype=np.bool_)
+    if table.by_time:
+        if table.times is None:
+            raise InputError.one(
+                "train: validation",
+                "the time of the rows is not in the prepared data, and random rows would show the"
+                " future",
+                "declare split: {validation: 10%} in data, or keep the time column",
+            )
+        times = table.times.astype(np.int64 if table.times.dtype.kind == "M" else np.float64)
+        times = np.where(np.isnan(times), -np.inf, times)  # rows without a time are the earliest
+        held_out[np.argsort(times, kind="stable")[len(times) - round(ratio * len(times)) :]] = True
+        return held_out
     if table.groups is not None:
         groups = np.unique(table.groups)
         chosen = generator.permutation(groups)[: max(1, round(ratio * len(groups)))]
         return np.isin(table.groups, chosen)
-    strata = table.y if table.problem == "classification" and table.y is not None else np.zeros(len(table.x))
+    strata: Array = np.zeros(len(table.x))
+    if table.problem == "classification" and table.y is not None:
+        strata = table.y
     for value in np.unique(strata):
         rows = np.flatnonzero(strata == value)
-        kept[generator.permutation(rows)[: round(ratio * len(rows))]] = True
-    return kept
+        held_out[generator.permutation(rows)[: round(ratio * len(rows))]] = True
+    return held_out
 
 
 def _generator(seed: int) -> np.random.Generator:
-    """Random numbers of their own for the validation rows."""
-    return np.random.Generator(np.random.Philox(key=[seed, 0x76616C]))  # "val"
+    # A separate stream ("val"), so that validation rows do not depend on other random draws.
+    return np.random.Generator(np.random.Philox(key=[seed, 0x76616C]))

@@ -1,10 +1,10 @@
-"""The bundle: the folder of one model as training exports it and serving loads it, whole or not at all.
+"""The bundle: the folder of one model that training exports and serving loads, verified by hash.
 
-model.json        what it is, where it came from, and the SHA-256 of every other file but the card
-model.onnx        everything but language models: input "x" float32 [n, f], outputs by name
-transform.json    optional: the fitted transform that stands in front of "x"
-weights/          language models: config.json, model.safetensors, tokenizer.json as Hugging Face lays them out
-card.md           the model card, for people; not hashed, so that people may write in it
+model.json        what it is, its lineage, and the SHA-256 of every other file but the card
+model.onnx        all but language models: input "x" float32 [n, f], outputs by name
+transform.json    optional: the fitted transform applied before "x"
+weights/          language models: config.json, model.safetensors, tokenizer.json (Hugging Face)
+card.md           the model card, for people; not hashed, so that people may edit it
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeAlias
 
-from gpuyard.document import AtLeast, Doc, dump_json, load_json
-from gpuyard.errors import InputError, Problem, RefusedError
-from gpuyard.home import write_whole
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import AtLeast, Doc
+from gpuyard.errors import ExternalError, InputError, Problem
+from gpuyard.home import write_atomic
 
-__all__ = [
-    "CARD", "DESCRIPTION", "ONNX", "TRANSFORM", "WEIGHTS", "Bundle", "BundleFile", "Kind", "Lineage", "Metric", "Pair",
-    "Tensor", "digest_of", "read_bundle", "write_bundle",
-]  # fmt: skip
-
-DESCRIPTION, ONNX, TRANSFORM, WEIGHTS, CARD = "model.json", "model.onnx", "transform.json", "weights", "card.md"
+DESCRIPTION = "model.json"
+ONNX = "model.onnx"
+TRANSFORM = "transform.json"
+WEIGHTS = "weights"
+CARD = "card.md"
 CHUNK_BYTES = 1 << 20
 Kind: TypeAlias = Literal["classification", "regression", "ranking", "language"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A named array that goes in or comes out; -1 in the shape is the number of rows."""
+    """A named input or output array; -1 in the shape is the number of rows."""
 
     name: str
     dtype: Annotated[str, Doc("as NumPy names it: float32, int64, str")]
@@ -42,7 +42,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A measured number and its name, with the ends of its confidence interval where they are known."""
+    """A named metric value, with its confidence interval where it is known."""
 
     name: str
     value: float
@@ -51,7 +51,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Tag:
     """A name and its value as text."""
 
     name: str
@@ -59,15 +59,21 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """What a model was made from: enough to make it again."""
+class ModelLineage:
+    """What a model was trained from: enough to train it again."""
 
     data: Annotated[str, Doc("version of the prepared data: the hash in its manifest")] = ""
     transform: Annotated[str, Doc("version of the fitted transform")] = ""
-    code: Annotated[str, Doc("version of gpuyard, and of the user's own code where it was run")] = ""
-    parameters: Annotated[tuple[Pair, ...], Doc("what the trainer was given")] = ()
-    environment: Annotated[tuple[Pair, ...], Doc("versions of Python and of the packages that matter")] = ()
-    run: Annotated[str, Doc("the run in the ledger that made it")] = ""
+    code: Annotated[str, Doc("version of gpuyard, and of the user's own code where it was run")] = (
+        ""
+    )
+    parameters: Annotated[tuple[Tag, ...], Doc("settings of the trainer")] = ()
+    environment: Annotated[
+        tuple[Tag, ...], Doc("versions of Python and of the packages that matter")
+    ] = ()
+    run: Annotated[str, Doc("the run in the ledger that trained it")] = ""
+    label: Annotated[str, Doc("the column that it predicts")] = ""
+    evaluated: Annotated[str, Doc("the rows and folds that its metrics were measured on")] = ""
     parent: Annotated[str, Doc("NAME/VERSION that it was fine-tuned or imported from")] = ""
 
 
@@ -81,8 +87,8 @@ class BundleFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """What model.json says."""
+class ModelBundle:
+    """The contents of model.json."""
 
     kind: Kind
     trainer: Annotated[str, Doc("the key under train: trees, jax_mlp, torch_transformer, …")]
@@ -91,38 +97,42 @@ class Bundle:
     outputs: tuple[Tensor, ...]
     classes: Annotated[tuple[str, ...], Doc("labels in the order of the probabilities")] = ()
     features: Annotated[tuple[str, ...], Doc("names of the columns of x, after the transform")] = ()
-    parameters_count: Annotated[int, AtLeast(0), Doc("trained numbers: weights, or leaves of trees")] = 0
+    parameters_count: Annotated[
+        int, AtLeast(0), Doc("trained parameters: weights, or leaves of trees")
+    ] = 0
     sample_bytes: Annotated[int, AtLeast(0), Doc("one row as the model takes it")] = 0
     metrics: tuple[Metric, ...] = ()
-    lineage: Lineage = Lineage()
+    lineage: ModelLineage = ModelLineage()
     files: Annotated[tuple[BundleFile, ...], Doc("filled in by write_bundle")] = ()
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
+        """Total size of all files."""
         return sum(file.size_bytes for file in self.files)
 
 
-def write_bundle(folder: Path, bundle: Bundle) -> Bundle:
-    """Hashes the files that stand in `folder` and writes model.json, last; gives the bundle with its files."""
-    whole = dataclasses.replace(bundle, files=tuple(_hashed(folder)))
-    problems = list(_problems(folder, whole))
+def write_bundle(folder: Path, bundle: ModelBundle) -> ModelBundle:
+    """Hash the files in `folder`, write model.json last, and return the bundle with its files."""
+    complete = dataclasses.replace(bundle, files=tuple(_hashed(folder)))
+    problems = list(_problems(folder, complete))
     if problems:
         raise InputError(problems)
-    write_whole(folder / DESCRIPTION, dump_json(whole))
-    return whole
+    write_atomic(folder / DESCRIPTION, dump_json(complete))
+    return complete
 
 
-def read_bundle(folder: Path, *, verify: bool = True) -> Bundle:
-    """The bundle in `folder`; InputError if it is none, or (with `verify`) if a file is not as it was written."""
-    place = folder / DESCRIPTION
+def read_bundle(folder: Path, *, verify: bool = True) -> ModelBundle:
+    """Return the bundle in `folder`; raise InputError if it is none or (with `verify`) damaged."""
+    path = folder / DESCRIPTION
     try:
-        text = place.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError.one(str(folder), f"is not a model: it has no {DESCRIPTION}", "name a bundle folder") from None
+        raise InputError.one(
+            str(folder), f"is not a model: it has no {DESCRIPTION}", "choose a bundle folder"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise RefusedError(str(place), f"cannot be read: {error}", "check the file") from error
-    bundle = load_json(text, Bundle, str(place))
+        raise ExternalError(str(path), f"cannot be read: {error}", "check the file") from error
+    bundle = load_json(text, ModelBundle, str(path))
     problems = list(_problems(folder, bundle))
     if not problems:
         problems = list(_changed(folder, bundle) if verify else _missing(folder, bundle))
@@ -132,30 +142,30 @@ def read_bundle(folder: Path, *, verify: bool = True) -> Bundle:
 
 
 def digest_of(folder: Path) -> str:
-    """The SHA-256 of model.json, which holds those of the other files: equal when the whole bundle is."""
+    """Return the SHA-256 of model.json, which contains the hashes of all other files."""
     return hashlib.sha256((folder / DESCRIPTION).read_bytes()).hexdigest()
 
 
 def _hashed(folder: Path) -> Iterator[BundleFile]:
-    """Every file but the description and the card, by path."""
     for path in _files(folder):
         size_bytes, sha256 = _sha256(path)
-        yield BundleFile(path=path.relative_to(folder).as_posix(), size_bytes=size_bytes, sha256=sha256)
+        yield BundleFile(
+            path=path.relative_to(folder).as_posix(), size_bytes=size_bytes, sha256=sha256
+        )
 
 
 def _files(folder: Path) -> list[Path]:
-    """The hashed files that stand in the folder; unfinished atomic writes are not among them."""
-    kept = (
+    files = (
         path
         for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).as_posix() not in (DESCRIPTION, CARD)
-        and not path.name.startswith((f".{DESCRIPTION}.", f".{CARD}."))
-    )  # fmt: skip
-    return sorted(kept)
+        if path.is_file()
+        and path.relative_to(folder).as_posix() not in (DESCRIPTION, CARD)
+        and not path.name.startswith((f".{DESCRIPTION}.", f".{CARD}."))  # unfinished atomic writes
+    )
+    return sorted(files)
 
 
 def _sha256(path: Path) -> tuple[int, str]:
-    """Size and hash of a file."""
     hashed, size_bytes = hashlib.sha256(), 0
     try:
         with path.open("rb") as file:
@@ -163,23 +173,30 @@ def _sha256(path: Path) -> tuple[int, str]:
                 hashed.update(chunk)
                 size_bytes += len(chunk)
     except OSError as error:
-        raise RefusedError(str(path), f"cannot be read: {error.strerror}", "check the disk") from error
+        raise ExternalError(
+            str(path), f"cannot be read: {error.strerror}", "check the disk"
+        ) from error
     return size_bytes, hashed.hexdigest()
 
 
-def _problems(folder: Path, bundle: Bundle) -> Iterator[Problem]:
-    """What contradicts itself in the description."""
+def _problems(folder: Path, bundle: ModelBundle) -> Iterator[Problem]:
     where = str(folder / DESCRIPTION)
     paths = [file.path for file in bundle.files]
     for path in paths:
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts or (folder / path).is_symlink():
-            yield Problem(where=where, what=f'file "{path}" leads out of the bundle', fix="write the bundle again")
+            yield Problem(
+                where=where,
+                what=f'file "{path}" is outside the bundle',
+                fix="write the bundle again",
+            )
     needed = f"{WEIGHTS}/config.json" if bundle.kind == "language" else ONNX
     if needed not in paths:
-        yield Problem(where=where, what=f"a {bundle.kind} model has no {needed}", fix=f"export {needed} first")
+        yield Problem(
+            where=where, what=f"a {bundle.kind} model has no {needed}", fix=f"export {needed} first"
+        )
     if bundle.kind == "classification" and len(bundle.classes) < 2:
-        yield Problem(where=where, what="fewer than two classes", fix="give the labels as classes")
+        yield Problem(where=where, what="fewer than two classes", fix="set classes to the labels")
     for field, names in (
         ("inputs", [tensor.name for tensor in bundle.inputs]),
         ("outputs", [tensor.name for tensor in bundle.outputs]),
@@ -187,30 +204,37 @@ def _problems(folder: Path, bundle: Bundle) -> Iterator[Problem]:
         ("metrics", [metric.name for metric in bundle.metrics]),
         ("files", paths),
     ):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            yield Problem(where=where, what=f"{field}: {', '.join(twice)} twice", fix="give each its own name")
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            what = f"{field}: duplicate name {', '.join(duplicates)}"
+            yield Problem(where=where, what=what, fix="use unique names")
     for metric in bundle.metrics:
         if not math.isfinite(metric.value):
-            yield Problem(where=where, what=f"metric {metric.name} is not a finite number", fix="leave it out")
+            yield Problem(
+                where=where, what=f"metric {metric.name} is not a finite number", fix="leave it out"
+            )
 
 
-def _missing(folder: Path, bundle: Bundle) -> Iterator[Problem]:
-    """Files that are not there."""
+def _missing(folder: Path, bundle: ModelBundle) -> Iterator[Problem]:
     for file in bundle.files:
         if not (folder / file.path).is_file():
-            yield Problem(where=str(folder / file.path), what="is missing", fix="register or export the model again")
+            yield Problem(
+                where=str(folder / file.path),
+                what="is missing",
+                fix="register or export the model again",
+            )
 
 
-def _changed(folder: Path, bundle: Bundle) -> Iterator[Problem]:
-    """Files that are missing, changed, or were never part of the bundle."""
-    standing = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+def _changed(folder: Path, bundle: ModelBundle) -> Iterator[Problem]:
+    present = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     fix = "register or export the model again"
     for file in bundle.files:
-        path = standing.pop(file.path, None)
+        path = present.pop(file.path, None)
         if path is None:
             yield Problem(where=str(folder / file.path), what="is missing", fix=fix)
         elif _sha256(path) != (file.size_bytes, file.sha256):
-            yield Problem(where=str(path), what="is not as it was written: its SHA-256 differs", fix=fix)
-    for path in standing.values():
+            yield Problem(
+                where=str(path), what="has changed since it was written: SHA-256 mismatch", fix=fix
+            )
+    for path in present.values():
         yield Problem(where=str(path), what="is not part of the bundle", fix="remove it")

@@ -1,4 +1,4 @@
-"""The files of versions: copied beside, then renamed; whatever a kill leaves over is found and removed."""
+"""Folders of model versions: copied next to the versions, renamed into place, leftovers removed."""
 
 from __future__ import annotations
 
@@ -10,56 +10,55 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuyard.errors import RefusedError
-
-__all__ = ["abandoned", "copied", "put_away", "sync_tree"]
+from gpuyard.errors import ExternalError
+from gpuyard.units import DAY_S
 
 INCOMING = ".incoming"  # in home.models: copies that are not yet, or no longer, versions
-STALE_S = 86_400.0  # a copy of another host that is older than this is nobody's
+STALE_S = DAY_S  # a copy made by another host is abandoned when it is older than this
 
 
 @contextlib.contextmanager
 def copied(source: Path, models: Path) -> Iterator[Path]:
-    """A copy of the folder beside the versions; removed at the end unless it was renamed into its place."""
-    place = models / INCOMING / _own_name()
+    """Yield a copy of the folder; it is removed at the end unless it was renamed into place."""
+    copy = models / INCOMING / _unique_name()
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, place, symlinks=False)
-        sync_tree(place)
-        yield place
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, copy, symlinks=False)
+        sync_tree(copy)
+        yield copy
     except (OSError, shutil.Error) as error:
-        raise RefusedError(
-            str(models), f"cannot be written: {error}", "free disk space, or name another --home"
+        raise ExternalError(
+            str(models), f"cannot be written: {error}", "free disk space, or choose another --home"
         ) from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(copy, ignore_errors=True)
 
 
-def put_away(folder: Path, models: Path) -> None:
-    """Takes a folder out of sight in one step, then removes it; a kill in between leaves it to `abandoned`."""
-    place = models / INCOMING / _own_name()
-    place.parent.mkdir(parents=True, exist_ok=True)
+def remove_folder(folder: Path, models: Path) -> None:
+    """Delete a folder atomically: rename it first, so that `abandoned` finds it after a kill."""
+    moved = models / INCOMING / _unique_name()
+    moved.parent.mkdir(parents=True, exist_ok=True)
     try:
-        os.rename(folder, place)
+        os.rename(folder, moved)
     except FileNotFoundError:
         return
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(moved, ignore_errors=True)
 
 
 def abandoned(models: Path, now_s: float) -> Iterator[Path]:
-    """Copies whose process has gone."""
-    here = socket.gethostname()
+    """Yield copies whose process is gone."""
+    this_host = socket.gethostname()
     for path in sorted((models / INCOMING).glob("*")):
-        host, _, rest = path.name.rpartition("~")[0].rpartition("~")
-        if host == here and rest.isdigit():
-            if not _lives(int(rest)):
+        host, _, pid = path.name.rpartition("~")[0].rpartition("~")
+        if host == this_host and pid.isdigit():
+            if not _is_running(int(pid)):
                 yield path
         elif now_s - path.stat().st_mtime > STALE_S:
             yield path
 
 
 def sync_tree(folder: Path) -> None:
-    """Brings every file and folder below onto the disk, so that a power cut after the commit loses nothing."""
+    """Fsync every file and folder, so that a power cut after the commit loses nothing."""
     for path in (*folder.rglob("*"), folder):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -68,13 +67,11 @@ def sync_tree(folder: Path) -> None:
             os.close(handle)
 
 
-def _own_name() -> str:
-    """A name that tells whose it is: host, process, and something unique."""
+def _unique_name() -> str:
     return f"{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex}"
 
 
-def _lives(pid: int) -> bool:
-    """True of a process of this host that runs."""
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The mirror: versions, lineage, files and aliases on an MLflow tracking server, and back."""
+"""Mirror model versions to an MLflow tracking server, and import them back."""
 
 from __future__ import annotations
 
@@ -9,87 +9,99 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gpuyard.document import Plain
-from gpuyard.errors import InputError, RefusedError
-from gpuyard.registry.bundle import CARD, DESCRIPTION, ONNX, Bundle, read_bundle
-from gpuyard.registry.mlflow_client import MlflowClient, MlflowError
-from gpuyard.registry.names import LATEST, Reference, read_reference
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import ExternalError, InputError
+from gpuyard.http import HttpError
+from gpuyard.registry.bundle import CARD, DESCRIPTION, ONNX, ModelBundle, read_bundle
+from gpuyard.registry.mlflow_client import MlflowClient, error_code
+from gpuyard.registry.names import CHAMPION, LATEST, Reference, read_reference
 from gpuyard.registry.registry import ModelVersion, Registry
-
-__all__ = ["Mirrored", "import_version", "mirror_version"]
 
 EXPERIMENT = "gpuyard"
 FOLDER = "model"  # of a run's artifacts
 MLMODEL = "MLmodel"  # MLflow's own description, so that its tools can load the model
-DIGEST, NUMBER = "gpuyard.digest", "gpuyard.version"
-MOST_PARAMS, MOST_VALUE = 100, 6000  # of one log-batch call, and characters of a value (MLflow's own limits)
-MOST_TAG = 5000
+DIGEST = "gpuyard.digest"
+NUMBER = "gpuyard.version"
+ALREADY_EXISTS = "RESOURCE_ALREADY_EXISTS"
+# MLflow's limits: parameters per log-batch call, characters of a parameter and of a tag.
+MAX_PARAMS = 100
+MAX_PARAM_LENGTH = 6000
+MAX_TAG_LENGTH = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """A version and the one that it is on the server."""
+    """A version and its number on the server."""
 
     reference: str
     server_version: int
     run_id: str
-    fresh: bool  # uploaded now; False: it was there already
+    fresh: bool  # uploaded now; False: it already existed
     aliases: tuple[str, ...]
 
 
 def mirror_version(client: MlflowClient, version: ModelVersion) -> Mirrored:
-    """Puts a version on the server, once: again only its aliases are set. An interrupted upload is gone on with."""
-    _model(client, version.name)
-    found = _standing(client, version)
-    fresh = found is None
-    if found is None:
-        run_id, location = _run(client, version)
+    """Upload a version once and set its aliases; an interrupted upload is resumed."""
+    _create_model(client, version.name)
+    existing = _existing_version(client, version)
+    fresh = existing is None
+    if existing is None:
+        run_id, location = _create_or_resume_run(client, version)
         _upload(client, version, run_id, location)
-        found = _version(client, version, run_id, location)
-    number, run_id = found
+        existing = _create_version(client, version, run_id, location)
+    number, run_id = existing
     for alias in version.aliases:
-        client.post("mlflow/registered-models/alias", {"name": version.name, "alias": alias, "version": str(number)})
+        client.post(
+            "mlflow/registered-models/alias",
+            {"name": version.name, "alias": alias, "version": str(number)},
+        )
     return Mirrored(
-        reference=version.reference, server_version=number, run_id=run_id, fresh=fresh, aliases=version.aliases
+        reference=version.reference,
+        server_version=number,
+        run_id=run_id,
+        fresh=fresh,
+        aliases=version.aliases,
     )
 
 
-def import_version(client: MlflowClient, registry: Registry, reference: str, name: str = "") -> ModelVersion:
-    """Registers a model of the server that is a bundle: its files are downloaded and their hashes checked."""
-    wanted = read_reference(reference)
-    found = _wanted(client, wanted)
-    source, number = str(found["source"]), str(found["version"])
+def import_version(
+    client: MlflowClient, registry: Registry, reference: str, name: str = ""
+) -> ModelVersion:
+    """Register a bundle from the server, after downloading its files and checking their hashes."""
+    parsed = read_reference(reference)
+    remote = _find_version(client, parsed)
+    source, number = str(remote["source"]), str(remote["version"])
     with tempfile.TemporaryDirectory(prefix="gpuyard-import-") as folder:
-        place = Path(folder) / "bundle"
+        bundle_folder = Path(folder) / "bundle"
         paths = [path for path in client.files(source) if path != MLMODEL]
         if DESCRIPTION not in paths:
             raise InputError.one(
-                f"{client.uri}: {wanted.name}/{number}",
-                f"has no {DESCRIPTION}: gpuyard did not export it",
-                "import a model that `gpuyard models mirror` put there",
+                f"{client.uri}: {parsed.name}/{number}",
+                f"has no {DESCRIPTION}: it was not exported by gpuyard",
+                "import a model that was uploaded by `gpuyard models mirror`",
             )
         for path in paths:
             parts = PurePosixPath(path)
             if parts.is_absolute() or ".." in parts.parts:
-                raise RefusedError(client.uri, f'file "{path}" leads out of the bundle', "do not trust this server")
-            client.download(f"{source.rstrip('/')}/{path}", place / path)
-        bundle = read_bundle(place)
-        parent = f"{client.uri} {wanted.name}/{number}"
+                raise ExternalError(
+                    client.uri, f'file "{path}" is outside the bundle', "do not trust this server"
+                )
+            client.download(f"{source.rstrip('/')}/{path}", bundle_folder / path)
+        bundle = read_bundle(bundle_folder)
+        parent = f"{client.uri} {parsed.name}/{number}"
         lineage = dataclasses.replace(bundle.lineage, parent=parent)
-        return registry.register(name or wanted.name, place, lineage=lineage)
+        return registry.register(name or parsed.name, bundle_folder, lineage=lineage)
 
 
-def _model(client: MlflowClient, name: str) -> None:
-    """Makes the registered model where it is not there."""
+def _create_model(client: MlflowClient, name: str) -> None:
     try:
         client.post("mlflow/registered-models/create", {"name": name})
-    except MlflowError as error:
-        if error.code != "RESOURCE_ALREADY_EXISTS":
+    except HttpError as error:
+        if error_code(error) != ALREADY_EXISTS:
             raise
 
 
-def _standing(client: MlflowClient, version: ModelVersion) -> tuple[int, str] | None:
-    """The number and run of the version on the server, if it is there."""
+def _existing_version(client: MlflowClient, version: ModelVersion) -> tuple[int, str] | None:
     query = {"filter": f"name='{version.name}'", "max_results": "200"}
     for item in client.search("mlflow/model-versions/search", "model_versions", query):
         if _tags(item).get(DIGEST) == version.digest:
@@ -98,123 +110,156 @@ def _standing(client: MlflowClient, version: ModelVersion) -> tuple[int, str] | 
 
 
 def _tags(item: dict[str, Plain]) -> dict[str, str]:
-    """The tags of a version."""
     tags = item.get("tags") or []
     assert isinstance(tags, list)
     return {str(tag["key"]): str(tag.get("value", "")) for tag in tags if isinstance(tag, dict)}
 
 
-def _run(client: MlflowClient, version: ModelVersion) -> tuple[str, str]:
-    """The run of the version and where its files go: one that was interrupted, or a new one."""
+def _create_or_resume_run(client: MlflowClient, version: ModelVersion) -> tuple[str, str]:
     experiment = _experiment(client)
     query = {"experiment_id": experiment, "filter": f"tags.`{DIGEST}` = '{version.digest}'"}
-    started: Sequence[dict[str, Plain]] = list(client.search("mlflow/runs/search", "runs", query, post=True))
-    if started:
-        run = started[0]
+    interrupted: Sequence[dict[str, Plain]] = list(
+        client.search("mlflow/runs/search", "runs", query, post=True)
+    )
+    if interrupted:
+        run = interrupted[0]
     else:
         body: dict[str, Plain] = {
-            "experiment_id": experiment, "run_name": version.reference, "start_time": round(version.created_s * 1000),
-            "tags": [{"key": key, "value": value[:MOST_TAG]} for key, value in _facts(version)],
-        }  # fmt: skip
-        made = client.post("mlflow/runs/create", body)["run"]
-        assert isinstance(made, dict)
-        run = made
+            "experiment_id": experiment,
+            "run_name": version.reference,
+            "start_time": round(version.created_s * 1000),
+            "tags": [
+                {"key": key, "value": value[:MAX_TAG_LENGTH]} for key, value in _tag_pairs(version)
+            ],
+        }
+        created = client.post("mlflow/runs/create", body)["run"]
+        assert isinstance(created, dict)
+        run = created
     info = run["info"]
     assert isinstance(info, dict)
     return str(info["run_id"]), f"{str(info['artifact_uri']).rstrip('/')}/{FOLDER}"
 
 
 def _experiment(client: MlflowClient) -> str:
-    """The experiment that all mirrored runs belong to."""
     try:
         return str(client.post("mlflow/experiments/create", {"name": EXPERIMENT})["experiment_id"])
-    except MlflowError as error:
-        if error.code != "RESOURCE_ALREADY_EXISTS":
+    except HttpError as error:
+        if error_code(error) != ALREADY_EXISTS:
             raise
-    found = client.get("mlflow/experiments/get-by-name", experiment_name=EXPERIMENT)["experiment"]
-    assert isinstance(found, dict)
-    return str(found["experiment_id"])
+    experiment = client.get("mlflow/experiments/get-by-name", experiment_name=EXPERIMENT)[
+        "experiment"
+    ]
+    assert isinstance(experiment, dict)
+    return str(experiment["experiment_id"])
 
 
-def _facts(version: ModelVersion) -> list[tuple[str, str]]:
-    """Lineage as tags."""
+def _tag_pairs(version: ModelVersion) -> list[tuple[str, str]]:
     lineage = version.lineage
     pairs = [
-        (DIGEST, version.digest), (NUMBER, str(version.version)), ("gpuyard.model", version.name),
-        ("gpuyard.kind", version.bundle.kind), ("gpuyard.trainer", version.bundle.trainer),
-        ("gpuyard.data", lineage.data), ("gpuyard.transform", lineage.transform), ("gpuyard.code", lineage.code),
-        ("gpuyard.run", lineage.run), ("gpuyard.parent", lineage.parent),
-        *((f"environment.{pair.name}", pair.value) for pair in lineage.environment),
-    ]  # fmt: skip
+        (DIGEST, version.digest),
+        (NUMBER, str(version.version)),
+        ("gpuyard.model", version.name),
+        ("gpuyard.kind", version.bundle.kind),
+        ("gpuyard.trainer", version.bundle.trainer),
+        ("gpuyard.data", lineage.data),
+        ("gpuyard.transform", lineage.transform),
+        ("gpuyard.code", lineage.code),
+        ("gpuyard.run", lineage.run),
+        ("gpuyard.parent", lineage.parent),
+        *((f"environment.{tag.name}", tag.value) for tag in lineage.environment),
+    ]
     return [(key, value) for key, value in pairs if value]
 
 
 def _upload(client: MlflowClient, version: ModelVersion, run_id: str, location: str) -> None:
-    """Parameters, metrics and files; then the run is told to be finished."""
     parameters: list[Plain] = [
-        {"key": pair.name, "value": pair.value[:MOST_VALUE]} for pair in version.lineage.parameters
+        {"key": tag.name, "value": tag.value[:MAX_PARAM_LENGTH]}
+        for tag in version.lineage.parameters
     ]
     at_ms = round(version.created_s * 1000)
     metrics: list[Plain] = [
-        {"key": metric.name, "value": metric.value, "timestamp": at_ms, "step": 0} for metric in version.metrics
+        {"key": metric.name, "value": metric.value, "timestamp": at_ms, "step": 0}
+        for metric in version.metrics
     ]
     client.post("mlflow/runs/log-batch", {"run_id": run_id, "metrics": metrics})
-    for start in range(0, len(parameters), MOST_PARAMS):
-        client.post("mlflow/runs/log-batch", {"run_id": run_id, "params": parameters[start : start + MOST_PARAMS]})
+    for start in range(0, len(parameters), MAX_PARAMS):
+        client.post(
+            "mlflow/runs/log-batch",
+            {"run_id": run_id, "params": parameters[start : start + MAX_PARAMS]},
+        )
     for file in version.bundle.files:
         client.upload(f"{location}/{file.path}", version.path / file.path)
     for name in (CARD, DESCRIPTION):
         if (version.path / name).is_file():
             client.upload(f"{location}/{name}", version.path / name)
     with tempfile.TemporaryDirectory(prefix="gpuyard-mirror-") as folder:
-        described = Path(folder) / MLMODEL
-        described.write_text(_mlmodel(version.bundle, run_id), encoding="utf-8")
-        client.upload(f"{location}/{MLMODEL}", described)
-    client.post("mlflow/runs/update", {"run_id": run_id, "status": "FINISHED", "end_time": round(time.time() * 1000)})
+        description = Path(folder) / MLMODEL
+        description.write_text(_mlmodel(version.bundle, run_id), encoding="utf-8")
+        client.upload(f"{location}/{MLMODEL}", description)
+    client.post(
+        "mlflow/runs/update",
+        {"run_id": run_id, "status": "FINISHED", "end_time": round(time.time() * 1000)},
+    )
 
 
-def _mlmodel(bundle: Bundle, run_id: str) -> str:
-    """MLflow's description of the files: its ONNX flavour, for what has one."""
+def _mlmodel(bundle: ModelBundle, run_id: str) -> str:
+    # MLflow's ONNX flavour, where the bundle has an ONNX file.
     lines = [f"artifact_path: {FOLDER}", f"run_id: {run_id}", "flavors:"]
     if any(file.path == ONNX for file in bundle.files):
         lines += [
-            "  onnx:", f"    data: {ONNX}", "    onnx_version: '1'", "    providers: [CPUExecutionProvider]",
-            "  python_function:", "    loader_module: mlflow.onnx", f"    data: {ONNX}",
-        ]  # fmt: skip
+            "  onnx:",
+            f"    data: {ONNX}",
+            "    onnx_version: '1'",
+            "    providers: [CPUExecutionProvider]",
+            "  python_function:",
+            "    loader_module: mlflow.onnx",
+            f"    data: {ONNX}",
+        ]
     else:
         lines[-1] = "flavors: {}"
     return "\n".join(lines) + "\n"
 
 
-def _version(client: MlflowClient, version: ModelVersion, run_id: str, location: str) -> tuple[int, str]:
-    """Makes the version of the registered model."""
-    tags: list[Plain] = [{"key": key, "value": value[:MOST_TAG]} for key, value in _facts(version)]
+def _create_version(
+    client: MlflowClient, version: ModelVersion, run_id: str, location: str
+) -> tuple[int, str]:
+    tags: list[Plain] = [
+        {"key": key, "value": value[:MAX_TAG_LENGTH]} for key, value in _tag_pairs(version)
+    ]
     body: dict[str, Plain] = {
-        "name": version.name, "source": location, "run_id": run_id, "tags": tags,
+        "name": version.name,
+        "source": location,
+        "run_id": run_id,
+        "tags": tags,
         "description": f"{version.reference} of gpuyard; see {CARD} among its artifacts",
-    }  # fmt: skip
-    made = client.post("mlflow/model-versions/create", body)["model_version"]
-    assert isinstance(made, dict)
-    return int(str(made["version"])), run_id
+    }
+    created = client.post("mlflow/model-versions/create", body)["model_version"]
+    assert isinstance(created, dict)
+    return int(str(created["version"])), run_id
 
 
-def _wanted(client: MlflowClient, wanted: Reference) -> dict[str, Plain]:
-    """The version of the server that is asked for; without number or alias, its champion, else the newest."""
-    if wanted.version is not None:
-        found = client.get("mlflow/model-versions/get", name=wanted.name, version=str(wanted.version))["model_version"]
-        assert isinstance(found, dict)
-        return found
-    if wanted.alias != LATEST:
+def _find_version(client: MlflowClient, reference: Reference) -> dict[str, Plain]:
+    if reference.version is not None:
+        remote = client.get(
+            "mlflow/model-versions/get", name=reference.name, version=str(reference.version)
+        )["model_version"]
+        assert isinstance(remote, dict)
+        return remote
+    if reference.alias != LATEST:
         try:
-            alias = wanted.alias or "champion"
-            found = client.get("mlflow/registered-models/alias", name=wanted.name, alias=alias)["model_version"]
-            assert isinstance(found, dict)
-            return found
-        except MlflowError:
-            if wanted.alias:
+            alias = reference.alias or CHAMPION
+            remote = client.get("mlflow/registered-models/alias", name=reference.name, alias=alias)[
+                "model_version"
+            ]
+            assert isinstance(remote, dict)
+            return remote
+        except HttpError:
+            if reference.alias:
                 raise
-    query = {"filter": f"name='{wanted.name}'", "max_results": "200"}
-    every = list(client.search("mlflow/model-versions/search", "model_versions", query))
-    if not every:
-        raise InputError.one(f"{client.uri}: {wanted.name}", "no such model", "see the server's page of models")
-    return max(every, key=lambda item: int(str(item["version"])))
+    query = {"filter": f"name='{reference.name}'", "max_results": "200"}
+    versions = list(client.search("mlflow/model-versions/search", "model_versions", query))
+    if not versions:
+        raise InputError.one(
+            f"{client.uri}: {reference.name}", "no such model", "see the models page of the server"
+        )
+    return max(versions, key=lambda item: int(str(item["version"])))

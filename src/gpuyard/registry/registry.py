@@ -1,4 +1,4 @@
-"""Versions of models in the ledger: registered whole, found by number or alias, hashes verified on load."""
+"""The model registry: atomic registration, lookup by number or alias, hashes verified on load."""
 
 from __future__ import annotations
 
@@ -12,26 +12,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from gpuyard.document import dump_json, load_json
-from gpuyard.errors import InputError, nearest
-from gpuyard.home import Home, write_whole
-from gpuyard.registry.bundle import CARD, Bundle, Lineage, Metric, digest_of, read_bundle
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.errors import ExternalError, InputError, closest_match
+from gpuyard.home import Home, write_atomic
+from gpuyard.registry.bundle import CARD, Metric, ModelBundle, ModelLineage, digest_of, read_bundle
 from gpuyard.registry.card import card_text
-from gpuyard.registry.folders import abandoned, copied, put_away, sync_tree
-from gpuyard.registry.names import CHAMPION, LATEST, Reference, check_alias, check_name, read_reference
-
-__all__ = ["AliasChange", "ModelVersion", "Registry"]
+from gpuyard.registry.folders import abandoned, copied, remove_folder, sync_tree
+from gpuyard.registry.names import (
+    CHAMPION,
+    LATEST,
+    MAX_VERSION,
+    Reference,
+    check_alias,
+    check_name,
+    read_reference,
+)
 
 TABLES = (
     """
     CREATE TABLE model_versions (
         name TEXT NOT NULL, version INTEGER NOT NULL, created_s REAL NOT NULL, digest TEXT NOT NULL,
-        metrics TEXT NOT NULL, lineage TEXT NOT NULL, bundle TEXT NOT NULL, PRIMARY KEY (name, version)
+        metrics TEXT NOT NULL, lineage TEXT NOT NULL, bundle TEXT NOT NULL,
+        PRIMARY KEY (name, version)
     );
     CREATE UNIQUE INDEX model_digests ON model_versions (name, digest);
     CREATE TABLE model_numbers (name TEXT PRIMARY KEY, last INTEGER NOT NULL);
     CREATE TABLE model_aliases (
-        name TEXT NOT NULL, alias TEXT NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (name, alias),
+        name TEXT NOT NULL, alias TEXT NOT NULL, version INTEGER NOT NULL,
+        PRIMARY KEY (name, alias),
         FOREIGN KEY (name, version) REFERENCES model_versions (name, version)
     );
     CREATE TABLE model_alias_changes (
@@ -43,7 +51,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVersion:
-    """One registered model: its bundle, what was measured on it, and the names that point to it."""
+    """A registered model: its bundle, metrics, lineage and aliases."""
 
     name: str
     version: int
@@ -52,12 +60,12 @@ class ModelVersion:
     folder: str
     aliases: tuple[str, ...] = ()
     metrics: tuple[Metric, ...] = ()
-    lineage: Lineage
-    bundle: Bundle
+    lineage: ModelLineage
+    bundle: ModelBundle
 
     @property
     def path(self) -> Path:
-        """The folder of its bundle."""
+        """Folder of the bundle."""
         return Path(self.folder)
 
     @property
@@ -68,7 +76,7 @@ class ModelVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliasChange:
-    """An alias was pointed at a version, or (None) taken away."""
+    """An alias set to a version, or removed (None)."""
 
     alias: str
     version: int | None
@@ -76,9 +84,7 @@ class AliasChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """Metrics as one JSON text."""
-
+class _StoredMetrics:
     metrics: tuple[Metric, ...]
 
 
@@ -89,195 +95,252 @@ class Registry:
     home: Home
 
     def register(
-        self, name: str, bundle_folder: Path, metrics: Sequence[Metric] = (), lineage: Lineage | None = None
+        self,
+        name: str,
+        bundle_folder: Path,
+        metrics: Sequence[Metric] = (),
+        lineage: ModelLineage | None = None,
     ) -> ModelVersion:
-        """Copies the bundle and makes it the next version; the same bytes again give the version that stands.
+        """Copy the bundle as the next version, or return the existing version of the same bytes.
 
-        The copy is renamed into its place inside the transaction that inserts its row, so a kill at any moment
-        leaves either the whole version or none: a folder without a row is never read, and is reused or collected.
+        The copy is renamed into place inside the transaction that inserts its row, so that a kill
+        at any moment leaves a complete version or none: a folder without a row is never read.
         """
         check_name(name)
         bundle = read_bundle(bundle_folder)
-        given = {metric.name for metric in metrics}
-        measured = (*metrics, *(metric for metric in bundle.metrics if metric.name not in given))
-        made_from = lineage or bundle.lineage
+        given_names = {metric.name for metric in metrics}
+        all_metrics = (
+            *metrics,
+            *(metric for metric in bundle.metrics if metric.name not in given_names),
+        )
+        lineage = lineage or bundle.lineage
         with copied(bundle_folder, self.home.models) as copy:
             digest = digest_of(copy)
             if read_bundle(copy) != bundle:
-                raise InputError.one(str(bundle_folder), "changed while it was copied", "register it again")
+                raise InputError.one(
+                    str(bundle_folder), "changed while it was copied", "register it again"
+                )
             with self._connect() as connection:
                 row = connection.execute(
-                    "SELECT version FROM model_versions WHERE name = ? AND digest = ?", (name, digest)
+                    "SELECT version FROM model_versions WHERE name = ? AND digest = ?",
+                    (name, digest),
                 ).fetchone()
-                version = (
-                    int(row["version"]) if row else self._insert(connection, name, copy, bundle, measured, made_from)
-                )
+                if row:
+                    version = int(row["version"])
+                else:
+                    version = self._insert(connection, name, copy, bundle, all_metrics, lineage)
         return self.get(f"{name}/{version}", verify=False)
 
     def _insert(
-        self, connection: sqlite3.Connection, name: str, copy: Path, bundle: Bundle,
-        metrics: tuple[Metric, ...], lineage: Lineage,
-    ) -> int:  # fmt: skip
-        """Takes the next number, puts the copy in its place and inserts its row; gives the number."""
-        row = connection.execute("SELECT last FROM model_numbers WHERE name = ?", (name,)).fetchone()
-        version, now_s = (int(row["last"]) if row else 0) + 1, time.time()
-        place = self._folder(name, version)
-        if place.exists():  # renamed by a process that was killed before it could commit
-            put_away(place, self.home.models)
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        copy: Path,
+        bundle: ModelBundle,
+        metrics: tuple[Metric, ...],
+        lineage: ModelLineage,
+    ) -> int:
+        row = connection.execute(
+            "SELECT last FROM model_numbers WHERE name = ?", (name,)
+        ).fetchone()
+        version = (int(row["last"]) if row else 0) + 1
+        now_s = time.time()
+        folder = self._folder(name, version)
+        if folder.exists():  # renamed by a process that was killed before its commit
+            remove_folder(folder, self.home.models)
         if not (copy / CARD).exists():
-            write_whole(copy / CARD, card_text(name, version, now_s, bundle, metrics, lineage))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(copy, place)
-        sync_tree(place.parent)
+            write_atomic(copy / CARD, card_text(name, version, now_s, bundle, metrics, lineage))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(copy, folder)
+        sync_tree(folder.parent)
         connection.execute("INSERT OR REPLACE INTO model_numbers VALUES (?, ?)", (name, version))
-        texts = (dump_json(_Measured(metrics=metrics)), dump_json(lineage), dump_json(bundle))
+        texts = (dump_json(_StoredMetrics(metrics=metrics)), dump_json(lineage), dump_json(bundle))
         connection.execute(
-            "INSERT INTO model_versions VALUES (?, ?, ?, ?, ?, ?, ?)", (name, version, now_s, digest_of(place), *texts)
+            "INSERT INTO model_versions VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (name, version, now_s, digest_of(folder), *texts),
         )
         return version
 
     def names(self) -> tuple[str, ...]:
-        """Every model that has a version."""
+        """Return the name of every model that has a version."""
         with self._reading() as connection:
-            rows = connection.execute("SELECT DISTINCT name FROM model_versions ORDER BY name").fetchall()
+            rows = connection.execute(
+                "SELECT DISTINCT name FROM model_versions ORDER BY name"
+            ).fetchall()
         return tuple(row["name"] for row in rows)
 
     def versions(self, name: str) -> tuple[ModelVersion, ...]:
-        """Every version of a model, oldest first; files are not hashed."""
+        """Return the versions of a model, oldest first, without verifying files."""
         check_name(name)
         with self._reading() as connection:
             rows = connection.execute(
                 "SELECT * FROM model_versions WHERE name = ? ORDER BY version", (name,)
             ).fetchall()
-            found = tuple(self._version(connection, row) for row in rows)
-        if not found:
+            versions = tuple(self._version(connection, row) for row in rows)
+        if not versions:
             self._no_such(name)
-        return found
+        return versions
 
     def get(self, reference: str, *, verify: bool = True) -> ModelVersion:
-        """The version that `NAME`, `NAME@ALIAS` or `NAME/NUMBER` names; with `verify`, every file's hash is checked."""
-        wanted = read_reference(reference)
+        """Return the referenced version; with `verify`, check the hash of every file."""
+        parsed = read_reference(reference)
         with self._reading() as connection:
-            row = self._row(connection, wanted)
-            found = self._version(connection, row) if row else None
-        if found is None:
-            self._no_such(wanted.name, wanted)
+            row = self._row(connection, parsed)
+            version = self._version(connection, row) if row else None
+        if version is None:
+            self._no_such(parsed.name, parsed)
         if verify:
-            read_bundle(found.path)
-            if digest_of(found.path) != found.digest:
+            read_bundle(version.path)
+            if digest_of(version.path) != version.digest:
                 raise InputError.one(
-                    found.reference, "its model.json is not the one that was registered", "delete it and register again"
+                    version.reference,
+                    "model.json has changed since it was registered",
+                    "delete the version and register it again",
                 )
-        return found
+        return version
 
     def alias(self, name: str, alias: str, version: int) -> ModelVersion:
-        """Points the alias at the version, in one step for every reader; gives the version."""
+        """Point the alias at the version atomically, and return the version."""
         check_alias(alias)
-        wanted = Reference(name=check_name(name), version=version)
+        target = read_reference(f"{name}/{version}")
         with self._connect() as connection:
-            row = self._row(connection, wanted)
+            row = self._row(connection, target)
             if row:
-                connection.execute("INSERT OR REPLACE INTO model_aliases VALUES (?, ?, ?)", (name, alias, version))
                 connection.execute(
-                    "INSERT INTO model_alias_changes VALUES (?, ?, ?, ?)", (name, alias, version, time.time())
+                    "INSERT OR REPLACE INTO model_aliases VALUES (?, ?, ?)", (name, alias, version)
+                )
+                connection.execute(
+                    "INSERT INTO model_alias_changes VALUES (?, ?, ?, ?)",
+                    (name, alias, version, time.time()),
                 )
         if not row:
-            self._no_such(name, wanted)
-        return self.get(str(wanted), verify=False)
+            self._no_such(name, target)
+        return self.get(str(target), verify=False)
 
     def unalias(self, name: str, alias: str) -> None:
-        """Takes the alias away."""
+        """Remove the alias."""
         with self._connect() as connection:
-            gone = connection.execute("DELETE FROM model_aliases WHERE name = ? AND alias = ?", (name, alias)).rowcount
-            if gone:
-                connection.execute("INSERT INTO model_alias_changes VALUES (?, ?, NULL, ?)", (name, alias, time.time()))
-        if not gone:
+            removed_count = connection.execute(
+                "DELETE FROM model_aliases WHERE name = ? AND alias = ?", (name, alias)
+            ).rowcount
+            if removed_count:
+                connection.execute(
+                    "INSERT INTO model_alias_changes VALUES (?, ?, NULL, ?)",
+                    (name, alias, time.time()),
+                )
+        if not removed_count:
             self._no_such(name, Reference(name=name, alias=alias))
 
     def changes(self, name: str) -> tuple[AliasChange, ...]:
-        """Where the aliases of a model have pointed, oldest first."""
+        """Return the alias history of a model, oldest first."""
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT alias, version, at_s FROM model_alias_changes WHERE name = ? ORDER BY rowid", (name,)
+                "SELECT alias, version, at_s FROM model_alias_changes"
+                " WHERE name = ? ORDER BY rowid",
+                (name,),
             ).fetchall()
-        return tuple(AliasChange(alias=row["alias"], version=row["version"], at_s=row["at_s"]) for row in rows)
+        return tuple(
+            AliasChange(alias=row["alias"], version=row["version"], at_s=row["at_s"])
+            for row in rows
+        )
 
     def delete(self, name: str, version: int) -> None:
-        """Removes a version that no alias points to; its number is not given again."""
-        found = self.get(f"{check_name(name)}/{version}", verify=False)
+        """Delete a version that no alias points to; its number is never reused."""
+        model_version = self.get(f"{check_name(name)}/{version}", verify=False)
         with self._connect() as connection:
-            held = connection.execute(
+            aliased = connection.execute(
                 "SELECT alias FROM model_aliases WHERE name = ? AND version = ?", (name, version)
             ).fetchall()
-            if held:
-                names = ", ".join(row["alias"] for row in held)
-                raise InputError.one(found.reference, f"is {names}", "point the alias at another version first")
-            connection.execute("DELETE FROM model_versions WHERE name = ? AND version = ?", (name, version))
-        put_away(found.path, self.home.models)
+            if aliased:
+                names = ", ".join(row["alias"] for row in aliased)
+                raise InputError.one(
+                    model_version.reference,
+                    f"has the alias {names}",
+                    "point the alias at another version first",
+                )
+            connection.execute(
+                "DELETE FROM model_versions WHERE name = ? AND version = ?", (name, version)
+            )
+        remove_folder(model_version.path, self.home.models)
 
     def collect(self) -> tuple[str, ...]:
-        """Removes folders that no row names and copies that a killed process left; gives their paths."""
-        models, gone = self.home.models, list(abandoned(self.home.models, time.time()))
-        with self._connect() as connection:  # no one can register while the lock is held
+        """Delete folders without a row and copies left by killed processes; return their paths."""
+        models, removed = self.home.models, list(abandoned(self.home.models, time.time()))
+        with self._connect() as connection:  # nobody can register while the lock is held
             rows = connection.execute("SELECT name, version FROM model_versions").fetchall()
-            standing = {self._folder(row["name"], row["version"]) for row in rows}
+            registered = {self._folder(row["name"], row["version"]) for row in rows}
             for path in sorted(models.glob("*/*")):
-                if path.parent.name[:1] != "." and path.name.isdigit() and path not in standing:
-                    put_away(path, models)
-                    gone.append(path)
-        for path in gone:
+                if path.parent.name[:1] != "." and path.name.isdigit() and path not in registered:
+                    remove_folder(path, models)
+                    removed.append(path)
+        for path in removed:
             shutil.rmtree(path, ignore_errors=True)
-        return tuple(str(path) for path in gone)
+        return tuple(str(path) for path in removed)
 
     def _connect(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The ledger with the registry's tables."""
         return self.home.connect("registry", TABLES)
 
     def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The ledger as it is now, to read."""
         return self.home.reading("registry", TABLES)
 
     def _folder(self, name: str, version: int) -> Path:
-        """Where a version's files stand."""
         return self.home.models / name / str(version)
 
-    def _row(self, connection: sqlite3.Connection, wanted: Reference) -> sqlite3.Row | None:
-        """The row that a reference names."""
-        select, found = "SELECT v.* FROM model_versions v", None
-        if wanted.version is not None:
-            found = connection.execute(f"{select} WHERE name = ? AND version = ?", (wanted.name, wanted.version))
-        elif wanted.alias != LATEST:
-            found = connection.execute(
-                f"{select} JOIN model_aliases USING (name, version) WHERE name = ? AND alias = ?",
-                (wanted.name, wanted.alias or CHAMPION),
+    def _row(self, connection: sqlite3.Connection, reference: Reference) -> sqlite3.Row | None:
+        select = "SELECT v.* FROM model_versions v"
+        cursor = None
+        if reference.version is not None:
+            if reference.version > MAX_VERSION:
+                return None
+            cursor = connection.execute(
+                f"{select} WHERE name = ? AND version = ?", (reference.name, reference.version)
             )
-        row: sqlite3.Row | None = found.fetchone() if found else None
-        if row is None and wanted.version is None and wanted.alias in ("", LATEST):
-            newest = connection.execute(f"{select} WHERE name = ? ORDER BY version DESC LIMIT 1", (wanted.name,))
+        elif reference.alias != LATEST:
+            cursor = connection.execute(
+                f"{select} JOIN model_aliases USING (name, version) WHERE name = ? AND alias = ?",
+                (reference.name, reference.alias or CHAMPION),
+            )
+        row: sqlite3.Row | None = cursor.fetchone() if cursor else None
+        if row is None and reference.version is None and reference.alias in ("", LATEST):
+            newest = connection.execute(
+                f"{select} WHERE name = ? ORDER BY version DESC LIMIT 1", (reference.name,)
+            )
             row = newest.fetchone()
         return row
 
     def _version(self, connection: sqlite3.Connection, row: sqlite3.Row) -> ModelVersion:
-        """The value of a row."""
-        name, version = str(row["name"]), int(row["version"])
+        name, version = str(row["name"]), row["version"]
+        if not isinstance(version, int):  # SQLite keeps any value in any column
+            raise ExternalError(
+                f"{self.home.ledger}: {name}",
+                f'"{str(version)[:40]}" is no version number: the ledger is damaged',
+                "restore it from a backup, or use another --home",
+            )
         aliases = connection.execute(
-            "SELECT alias FROM model_aliases WHERE name = ? AND version = ? ORDER BY alias", (name, version)
+            "SELECT alias FROM model_aliases WHERE name = ? AND version = ? ORDER BY alias",
+            (name, version),
         ).fetchall()
         folder = self._folder(name, version)
         return ModelVersion(
-            name=name, version=version, created_s=row["created_s"], digest=row["digest"], folder=str(folder),
+            name=name,
+            version=version,
+            created_s=row["created_s"],
+            digest=row["digest"],
+            folder=str(folder),
             aliases=tuple(alias["alias"] for alias in aliases),
-            metrics=load_json(row["metrics"], _Measured).metrics, lineage=load_json(row["lineage"], Lineage),
-            bundle=load_json(row["bundle"], Bundle),
-        )  # fmt: skip
+            metrics=load_json(row["metrics"], _StoredMetrics).metrics,
+            lineage=load_json(row["lineage"], ModelLineage),
+            bundle=load_json(row["bundle"], ModelBundle),
+        )
 
-    def _no_such(self, name: str, wanted: Reference | None = None) -> NoReturn:
-        """Says what there is instead."""
+    def _no_such(self, name: str, reference: Reference | None = None) -> NoReturn:
         known = self.names()
         if name not in known:
-            meant = nearest(name, known)
-            fix = f'did you mean "{meant}"?' if meant else "`gpuyard models` lists them"
+            meant = closest_match(name, known)
+            fix = f'did you mean "{meant}"?' if meant else "list them with `gpuyard models`"
             raise InputError.one(f'model "{name}"', f"is not registered in {self.home.path}", fix)
-        there = [f"{name}/{item.version}" for item in self.versions(name)]
+        versions = [f"{name}/{item.version}" for item in self.versions(name)]
         aliases = [f"{name}@{alias}" for item in self.versions(name) for alias in item.aliases]
-        raise InputError.one(f'model "{wanted}"', "is not registered", f"use {', '.join((*there, *aliases))}")
+        raise InputError.one(
+            f'model "{reference}"', "is not registered", f"use {', '.join((*versions, *aliases))}"
+        )

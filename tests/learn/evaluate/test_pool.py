@@ -1,4 +1,4 @@
-"""Work in processes, and processes that are killed."""
+"""Jobs in worker processes, and workers that are killed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import ExternalError
 from gpuyard.learn.evaluate import pool as module
-from gpuyard.learn.evaluate.pool import Pool, open_pool
+from gpuyard.learn.evaluate.pool import WorkerPool, open_pool
 
 
 def _killed(job: int) -> int:
@@ -19,12 +19,15 @@ def _killed(job: int) -> int:
     return job
 
 
-def test_a_killed_worker_is_told() -> None:
-    with open_pool(2, preload=(), patience_s=0.0) as pool, pytest.raises(RefusedError, match="was killed"):
+def test_killed_worker_raises_external_error() -> None:
+    with (
+        open_pool(2, preload=(), patience_s=0.0) as pool,
+        pytest.raises(ExternalError, match="was killed"),
+    ):
         pool.run(_killed, range(8))
 
 
-def test_workers_that_cannot_be_started_any_more_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_fork_server_raises_external_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone:
         """An executor whose server of processes was killed."""
 
@@ -32,6 +35,6 @@ def test_workers_that_cannot_be_started_any_more_are_told(monkeypatch: pytest.Mo
             raise EOFError("unexpected EOF")
 
     monkeypatch.setattr(module, "_executor", lambda *_: Gone())
-    pool = Pool(workers=2, preload=(), patience_s=0.0)
-    with pytest.raises(RefusedError, match="was killed"):
+    pool = WorkerPool(workers=2, preload=(), patience_s=0.0)
+    with pytest.raises(ExternalError, match="was killed"):
         pool.run(_killed, range(4))

@@ -1,4 +1,4 @@
-"""The user's own command: its environment, its metrics, its model, its end."""
+"""The user's own command: environment, metrics, exported model and exit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.errors import RefusedError
-from gpuyard.learn import TrainSpec, TrainTask, fit, read_metrics, write_task
-from gpuyard.learn.metrics_log import StepMetrics
+from gpuyard.errors import ExternalError
+from gpuyard.learn.fit import fit
+from gpuyard.learn.metrics_log import StepMetrics, read_metrics
 from gpuyard.learn.ranks import Ranks
-from gpuyard.learn.spec import Command, Variable
+from gpuyard.learn.spec import CommandSpec, EnvVarSpec, TrainSpec
+from gpuyard.learn.task import TrainTask, write_task
 from gpuyard.learn.trainer import StoppedError, TrainerError
 from gpuyard.learn.trainers.command.program import _lines, metrics_of
 from gpuyard.learn.trainers.command.trainer import summary_of
-from gpuyard.registry import read_bundle
+from gpuyard.registry.bundle import read_bundle
 
 PROGRAM = """
 import json, os, pathlib, sys, time
@@ -62,34 +63,48 @@ for step in range(1, 100000):
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     polars = pytest.importorskip("polars")
-    from gpuyard.datasets import DataSpec, prepare
+    from gpuyard.datasets.prepare import prepare
+    from gpuyard.datasets.spec import DataSpec
 
     folder = tmp_path_factory.mktemp("data")
-    polars.DataFrame({"a": [0.0, 1.0] * 10, "b": [1.0, 2.0] * 10, "y": ["u", "v"] * 10}).write_csv(folder / "rows.csv")
+    polars.DataFrame({"a": [0.0, 1.0] * 10, "b": [1.0, 2.0] * 10, "y": ["u", "v"] * 10}).write_csv(
+        folder / "rows.csv"
+    )
     prepare(DataSpec(source="rows.csv", label="y"), base=folder, out=folder / "prepared")
     return folder / "prepared"
 
 
 def task_of(data: Path, out: Path, program: str, *arguments: str) -> TrainTask:
     (out / "program.py").write_text(program)
-    command = Command(
-        run=(sys.executable, str(out / "program.py"), *arguments), env=(Variable(name="GREETING", value="hello"),)
+    command = CommandSpec(
+        run=(sys.executable, str(out / "program.py"), *arguments),
+        env=(EnvVarSpec(name="GREETING", value="hello"),),
     )
-    return TrainTask(train=TrainSpec(seed=5, command=command), data=str(data), out=str(out / "task"))
+    return TrainTask(
+        train=TrainSpec(seed=5, command=command), data=str(data), out=str(out / "task")
+    )
 
 
 def alive(text: str) -> bool:
-    """Whether a process has the text in its command line."""
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    lines = [
+        path.read_bytes()
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if os.access(path, os.R_OK)
+    ]
     return any(text.encode() in line for line in lines)
 
 
-def test_metrics_come_from_its_output_and_its_file(
+def test_metrics_are_read_from_output_and_file(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     task = task_of(data, tmp_path, PROGRAM)
     result = fit(task, Ranks(rank=1, world=2))
-    assert (result.steps, result.step_s, result.samples_per_s, result.model_flop_per_step) == (4, 0.5, 8.0, 50.0)
+    assert (result.steps, result.step_s, result.samples_per_s, result.model_flop_per_step) == (
+        4,
+        0.5,
+        8.0,
+        50.0,
+    )
     assert result.loss == 0.25
     assert result.memory_bytes > 0
     assert result.bundle is None
@@ -97,38 +112,42 @@ def test_metrics_come_from_its_output_and_its_file(
     assert not (tmp_path / "task" / "metrics.jsonl").exists()  # the first process writes it
 
 
-def test_lines_of_two_places_are_told_in_the_order_of_their_steps() -> None:
-    seen = [StepMetrics(step=step, time_s=float(step), loss=1 / step) for step in (1, 2, 4, 3)]
-    found = summary_of(seen)
-    assert (found.steps, found.step_s, found.loss) == (4, 1.0, 0.25)
+def test_summary_sorts_metrics_by_step() -> None:
+    history = [StepMetrics(step=step, time_s=float(step), loss=1 / step) for step in (1, 2, 4, 3)]
+    summary = summary_of(history)
+    assert (summary.steps, summary.step_s, summary.loss) == (4, 1.0, 0.25)
 
 
-def test_a_program_that_fails_goes_on_from_its_own_checkpoint(data: Path, tmp_path: Path) -> None:
+def test_failed_program_resumes_from_its_own_checkpoint(data: Path, tmp_path: Path) -> None:
     ranks = Ranks(rank=1, world=2)
-    with pytest.raises(TrainerError, match=r"(?s)ended with 1.*out of luck"):
+    with pytest.raises(TrainerError, match=r"(?s)exited with 1.*out of luck"):
         fit(task_of(data, tmp_path, PROGRAM, "fail"), ranks)
     assert fit(task_of(data, tmp_path, PROGRAM), ranks).steps == 4
 
 
-def test_what_it_exports_becomes_the_bundle(data: Path, tmp_path: Path) -> None:
+def test_exported_model_becomes_the_bundle(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     result = fit(task_of(data, tmp_path, MODEL))
     bundle = read_bundle(tmp_path / "task" / "bundle")
     assert result.bundle == str(tmp_path / "task" / "bundle")
     assert (bundle.trainer, bundle.classes) == ("command", ("u", "v"))
-    assert [(tensor.name, tensor.shape) for tensor in bundle.outputs] == [("probabilities", (-1, 2))]
+    assert [(tensor.name, tensor.shape) for tensor in bundle.outputs] == [
+        ("probabilities", (-1, 2))
+    ]
 
 
-def test_asked_to_leave_it_passes_the_signal_on(data: Path, tmp_path: Path) -> None:
+def test_stop_request_terminates_the_program(data: Path, tmp_path: Path) -> None:
     task = task_of(data, tmp_path, ENDLESS)
     with pytest.raises(StoppedError):
         fit(task, stop=lambda: len(read_metrics(tmp_path / "task" / "metrics.jsonl")) > 3)
     assert not alive(str(tmp_path / "program.py"))
 
 
-def test_nothing_is_left_when_the_worker_is_killed(data: Path, tmp_path: Path) -> None:
+def test_program_is_killed_with_its_worker(data: Path, tmp_path: Path) -> None:
     folder = write_task(task_of(data, tmp_path, ENDLESS))
-    worker = subprocess.Popen([sys.executable, "-m", "gpuyard.learn.worker", str(folder)], stdout=subprocess.DEVNULL)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "gpuyard.learn.worker", str(folder)], stdout=subprocess.DEVNULL
+    )
     try:
         while len(read_metrics(folder / "metrics.jsonl")) < 3:
             assert worker.poll() is None
@@ -144,23 +163,28 @@ def test_nothing_is_left_when_the_worker_is_killed(data: Path, tmp_path: Path) -
     pytest.fail("the program outlived its worker")
 
 
-def test_what_a_program_prints_may_be_closed_while_it_is_read(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "print('late')"], stdout=subprocess.PIPE, text=True) as process:
+def test_output_may_be_closed_while_it_is_read(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('late')"], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         process.stdout.close()  # as a stop does while lines are still to come
         assert list(_lines(process, tmp_path / "metrics.jsonl")) == [None]
 
 
-def test_a_program_that_is_not_there(data: Path, tmp_path: Path) -> None:
-    spec = TrainSpec(command=Command(run=("no-such-program-anywhere",)))
-    with pytest.raises(RefusedError, match="no such program"):
+def test_missing_program_raises_external_error(data: Path, tmp_path: Path) -> None:
+    spec = TrainSpec(command=CommandSpec(run=("no-such-program-anywhere",)))
+    with pytest.raises(ExternalError, match="no such program"):
         fit(TrainTask(train=spec, data=str(data), out=str(tmp_path)))
 
 
 @pytest.mark.parametrize(
     ("line", "metrics"),
     [
-        ('{"step": 3, "loss": 1, "top1": 0.5}', StepMetrics(step=3, loss=1.0, others=(("top1", 0.5),))),
+        (
+            '{"step": 3, "loss": 1, "top1": 0.5}',
+            StepMetrics(step=3, loss=1.0, others=(("top1", 0.5),)),
+        ),
         ('{"step": 3, "loss": "low", "fine": true}', StepMetrics(step=3)),
         ('{"step": 3, "loss": NaN, "step_s": 1e999}', StepMetrics(step=3)),
         ('{"step": 1.5}', None),
@@ -171,5 +195,5 @@ def test_a_program_that_is_not_there(data: Path, tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_lines_of_metrics(line: str, metrics: StepMetrics | None) -> None:
+def test_metrics_lines_are_parsed(line: str, metrics: StepMetrics | None) -> None:
     assert metrics_of(line) == metrics

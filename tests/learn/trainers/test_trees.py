@@ -1,4 +1,4 @@
-"""What is particular to trees: gaps, thresholds, rankings, histogram additions."""
+"""Trees: missing values, thresholds, ranking, histogram additions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
-from gpuyard.learn import Table, TrainSpec, fit_data
-from gpuyard.learn.spec import Trees
+from gpuyard.learn.fit import fit_data
+from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.trainer import TabularData
 
 pytestmark = pytest.mark.usefixtures("lightgbm")
 
@@ -25,21 +26,25 @@ def lightgbm(need: Callable[[str], None]) -> None:
 
 
 def small(**more: object) -> TrainSpec:
-    return TrainSpec(trees=Trees(rounds=20, leaves=7, min_rows=5, threads=1, **more))  # type: ignore[arg-type]
+    return TrainSpec(trees=TreesSpec(rounds=20, leaves=7, min_rows=5, threads=1, **more))  # type: ignore[arg-type]
 
 
-def through_onnx(table: Table, spec: TrainSpec, folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def through_onnx(
+    table: TabularData, spec: TrainSpec, folder: Path, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     import onnxruntime
 
     fitted = fit_data(spec, table)
     fitted.export(folder)
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
+    )
     return fitted.predict(rows), session.run(None, {"x": rows})[0]
 
 
 @settings(max_examples=200)
 @given(st.floats(allow_nan=False), st.floats(width=32, allow_nan=False))
-def test_thresholds_say_the_same_of_every_float32(threshold: float, x: float) -> None:
+def test_float32_thresholds_split_like_float64_thresholds(threshold: float, x: float) -> None:
     from gpuyard.learn.trainers.trees.onnx_trees import ZERO, threshold32
 
     seen = 0.0 if abs(x) <= ZERO else x  # as LightGBM takes it
@@ -47,12 +52,14 @@ def test_thresholds_say_the_same_of_every_float32(threshold: float, x: float) ->
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-def test_rows_on_a_threshold_and_rows_with_gaps_go_the_same_way(binary: Table, gaps: bool, tmp_path: Path) -> None:
+def test_onnx_sends_threshold_and_missing_values_to_the_same_leaves(
+    binary: TabularData, gaps: bool, tmp_path: Path
+) -> None:
     from gpuyard.learn.trainers.trees.structure import nodes_of
 
     x = binary.x.copy()
     x[::9, 1] = 0.0
-    if gaps:  # columns that had gaps in training treat them otherwise than columns that had none
+    if gaps:  # columns with missing values in training treat them differently
         x[::7, 0] = np.nan
         x[::5, 2] = np.nan
     table = dataclasses.replace(binary, x=x)
@@ -62,12 +69,14 @@ def test_rows_on_a_threshold_and_rows_with_gaps_go_the_same_way(binary: Table, g
     on = np.repeat(x[1:2], len(splits), axis=0)
     for row, node in enumerate(splits):
         on[row, node.feature] = np.clip(node.value, -1e30, 1e30)
-    rows = np.concatenate([x, on, np.full((1, 4), np.nan, dtype=np.float32), np.zeros((1, 4), dtype=np.float32)])
+    rows = np.concatenate(
+        [x, on, np.full((1, 4), np.nan, dtype=np.float32), np.zeros((1, 4), dtype=np.float32)]
+    )
     here, there = through_onnx(table, small(), tmp_path, rows)
     np.testing.assert_allclose(there, here, atol=1e-6)
 
 
-def test_rankings_put_the_better_rows_first(three: Table, tmp_path: Path) -> None:
+def test_ranking_orders_rows_by_relevance(three: TabularData, tmp_path: Path) -> None:
     groups = np.random.default_rng(1).permutation(np.repeat(np.arange(16), 10))
     table = dataclasses.replace(three, groups=groups, classes=(), problem="regression")
     here, there = through_onnx(table, small(ranking=True), tmp_path, table.x)
@@ -85,9 +94,9 @@ def test_rankings_put_the_better_rows_first(three: Table, tmp_path: Path) -> Non
         fit_data(small(ranking=True), three)
 
 
-def test_histogram_additions_of_a_stump(binary: Table) -> None:
+def test_histogram_additions_of_a_stump(binary: TabularData) -> None:
     table = dataclasses.replace(binary, x=np.sign(binary.x))
-    fitted = fit_data(TrainSpec(trees=Trees(rounds=1, leaves=2, min_rows=1, threads=1)), table)
+    fitted = fit_data(TrainSpec(trees=TreesSpec(rounds=1, leaves=2, min_rows=1, threads=1)), table)
     counts = [leaf["leaf_count"] for leaf in _leaves(fitted.booster.dump_model())]  # type: ignore[attr-defined]
     assert sum(counts) == 160
     assert fitted.summary.model_flop_per_step == 2 * 4 * (160 + min(counts))
@@ -99,6 +108,6 @@ def _leaves(dump: dict) -> list[dict]:  # type: ignore[type-arg]
     return [tree["left_child"], tree["right_child"]]
 
 
-def test_early_stopping_needs_validation_rows(binary: Table) -> None:
+def test_early_stopping_without_validation_rows_raises_input_error(binary: TabularData) -> None:
     with pytest.raises(InputError, match="no validation rows"):
         fit_data(small(early_stopping=3), binary)

@@ -1,52 +1,63 @@
-"""From a table to its profile: two to four streamed passes over all rows, the rest over a sample of them."""
+"""Profile a table: two to four streamed passes over all rows, the rest over a sample."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
+from gpuyard.datasets.columns import unknown_column
 from gpuyard.datasets.profile.checks import check
-from gpuyard.datasets.profile.measures import Column, Profile
-from gpuyard.datasets.profile.shape import correlations, shaped
-from gpuyard.datasets.profile.ties import tie_with
-from gpuyard.datasets.profile.whole import Source, count_rows, duplicates, equal_pairs, measure_columns, sample
-from gpuyard.errors import InputError, nearest, one_of
+from gpuyard.datasets.profile.full_scan import (
+    TableSource,
+    count_duplicates,
+    count_rows,
+    equal_pairs,
+    measure_columns,
+    sample,
+)
+from gpuyard.datasets.profile.label_association import association_with_label
+from gpuyard.datasets.profile.measures import ColumnProfile, DatasetProfile
+from gpuyard.datasets.profile.shape import correlations, with_distribution
+from gpuyard.errors import InputError
 
-__all__ = ["SAMPLE_ROWS", "profile"]
-
-SAMPLE_ROWS = 500_000  # a quantile's rank is then right to 0.2 % in 99 of 100 cases (Dvoretzky, Kiefer, Wolfowitz)
-PASSES = ("counting rows", "measuring columns", "looking for duplicate rows", "sampling rows")
+# At this size a quantile's rank is within 0.2 % in 99 of 100 cases (Dvoretzky-Kiefer-Wolfowitz).
+SAMPLE_ROWS = 500_000
+PASSES = ("counting rows", "measuring columns", "counting duplicate rows", "sampling rows")
 
 Progress = Callable[[int, int, str], None]
 
 
-def _silent(done: int, total: int, what: str) -> None:
-    """Tells nobody."""
+def _ignore_progress(done: int, total: int, what: str) -> None:
+    pass
 
 
-def _later(progress: Progress, total: int, done: int, what: str) -> None:
-    """Tells what is done after the passes over all rows."""
-    progress(len(PASSES) + done, total, what)
-
-
-def _described(
-    columns: tuple[Column, ...], sampled: pl.DataFrame, label: str | None, tell: Callable[[int, str], None]
-) -> list[Column]:
-    """The columns with what the sampled rows tell of their shape and of the label."""
-    found = []
+def _describe(
+    columns: tuple[ColumnProfile, ...],
+    sampled: pl.DataFrame,
+    label: str | None,
+    report: Callable[[int, str], None],
+) -> tuple[ColumnProfile, ...]:
+    """Return the columns with their distribution and their association with the label."""
+    described = []
     for number, column in enumerate(columns):
-        tell(number, f"shape of {column.name}")
-        found.append(column if column.kind == "other" else shaped(column, sampled[column.name]))
-    truth = next((column for column in found if column.name == label), None)
-    for number, column in enumerate(found):
-        if truth is not None and column.name != label and "other" not in (column.kind, truth.kind):
-            tell(len(found) + number, f"{column.name} and the label")
-            found[number] = replace(column, tie=tie_with(column, sampled[column.name], truth, sampled[truth.name]))
-    return found
+        report(number, f"distribution of {column.name}")
+        if column.kind != "other":
+            column = with_distribution(column, sampled[column.name])
+        described.append(column)
+    target = next((column for column in described if column.name == label), None)
+    if target is None or target.kind == "other":
+        return tuple(described)
+    for number, column in enumerate(described):
+        if column.name != label and column.kind != "other":
+            report(len(described) + number, f"association of {column.name} with the label")
+            association = association_with_label(
+                column, sampled[column.name], target, sampled[target.name]
+            )
+            described[number] = replace(column, association=association)
+    return tuple(described)
 
 
 def profile(
@@ -56,39 +67,43 @@ def profile(
     *,
     unreadable_count: int = 0,
     sample_rows: int = SAMPLE_ROWS,
-    progress: Progress = _silent,
-) -> Profile:
-    """The profile of a table of any size; `progress` hears steps done, steps in all, and what is being done."""
-    source = Source(name=name, frame=frame)
+    on_progress: Progress = _ignore_progress,
+) -> DatasetProfile:
+    """Profile a table of any size; `on_progress` receives steps done, total steps and the step."""
+    source = TableSource(name=name, frame=frame)
     names = tuple(source.schema())
     if label is not None and label not in names:
-        meant = nearest(label, names)
-        fix = f'did you mean "{meant}"?' if meant else f"use {one_of(names)}"
-        raise InputError.one("--label", f'no column named "{label}"', fix)
+        raise InputError([unknown_column("--label", label, names)])
     total = len(PASSES) + 2 * len(names) + 1
-    progress(0, total, PASSES[0])
+
+    def report(done: int, what: str) -> None:
+        on_progress(len(PASSES) + done, total, what)
+
+    on_progress(0, total, PASSES[0])
     rows = count_rows(source)
-    progress(1, total, PASSES[1])
-    columns = measure_columns(source, rows)
-    progress(2, total, PASSES[2])
-    repeated, exact = duplicates(source, rows)
-    progress(3, total, PASSES[3])
-    sampled = sample(source, rows, columns, sample_rows)
-    with np.errstate(all="ignore"):  # numbers near the end of the scale overflow; what is not finite is left out
-        found = _described(columns, sampled, label, functools.partial(_later, progress, total))
-        progress(total - 1, total, "comparing columns")
-        matrix = correlations(tuple(found), sampled, label)
-    done = Profile(
+    on_progress(1, total, PASSES[1])
+    measured = measure_columns(source, rows)
+    on_progress(2, total, PASSES[2])
+    duplicates, exact = count_duplicates(source, rows)
+    on_progress(3, total, PASSES[3])
+    sampled = sample(source, rows, measured, sample_rows)
+    with np.errstate(
+        all="ignore"
+    ):  # extreme numbers overflow; results that are not finite are omitted
+        columns = _describe(measured, sampled, label, report)
+        on_progress(total - 1, total, "comparing columns")
+        matrix = correlations(columns, sampled, label)
+    result = DatasetProfile(
         source=name,
         rows_count=rows,
         sampled_count=len(sampled) if sampled.width else rows,
-        duplicates_count=repeated,
+        duplicates_count=duplicates,
         duplicates_exact=exact,
         label=label,
-        columns=tuple(found),
+        columns=columns,
         correlations=matrix,
-        same=equal_pairs(source, found, sampled),
+        same=equal_pairs(source, columns, sampled),
         unreadable_count=unreadable_count,
     )
-    progress(total, total, "done")
-    return replace(done, suspicions=check(done))
+    on_progress(total, total, "done")
+    return replace(result, findings=check(result))

@@ -1,4 +1,4 @@
-"""The columns that are allowed, pinned in a file; a source with others is refused with the difference."""
+"""Schema contract: the columns that a source must have, pinned in a file."""
 
 from __future__ import annotations
 
@@ -7,61 +7,58 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuyard.datasets.columns import Column
-from gpuyard.datasets.source.parts import differences
-from gpuyard.document import dump_json, load_json, read_text
+from gpuyard.datasets.columns import Column, schema_columns
+from gpuyard.datasets.source.partitions import schema_problems
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.read import read_text
 from gpuyard.errors import InputError
-from gpuyard.home import write_whole
+from gpuyard.home import write_atomic
 
-__all__ = ["Contract", "dtype_of", "hold_to", "read_contract"]
-
-_SIMPLE: dict[str, pl.DataType] = {
+_TYPES: dict[str, pl.DataType] = {
     str(dtype): dtype
     for dtype in (
-        pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64(), pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64(),
-        pl.Float32(), pl.Float64(), pl.Boolean(), pl.String(), pl.Date(), pl.Datetime("us"), pl.Datetime("ms"),
-        pl.Datetime("ns"), pl.Datetime("us", "UTC"), pl.Time(), pl.Binary(), pl.Null(),
+        pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64(),
+        pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64(),
+        pl.Float32(), pl.Float64(), pl.Boolean(), pl.String(), pl.Binary(), pl.Null(),
+        pl.Date(), pl.Time(), pl.Datetime("us"), pl.Datetime("ms"), pl.Datetime("ns"),
+        pl.Datetime("us", "UTC"),
     )
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """The columns of a source."""
+    """Columns of a source."""
 
     columns: tuple[Column, ...]
 
 
-def dtype_of(text: str) -> pl.DataType | None:
-    """The Polars type of that name; None for nested ones."""
-    return _SIMPLE.get(text)
-
-
 def read_contract(path: Path) -> pl.Schema | None:
-    """The types that a contract pins, for formats that do not tell them; None if it is not there yet."""
+    """Return the types that a contract pins, nested ones excepted; None if it does not exist."""
     if not path.is_file():
         return None
     contract = load_json(read_text(path), Contract, str(path))
-    types = {column.name: dtype_of(column.dtype) for column in contract.columns}
+    types = {column.name: _TYPES.get(column.dtype) for column in contract.columns}
     return pl.Schema({name: dtype for name, dtype in types.items() if dtype is not None})
 
 
-def hold_to(path: Path, schema: pl.Schema) -> None:
-    """Refuses columns other than the contract's; writes the contract if there is none."""
-    got = Contract(columns=tuple(Column(name=name, dtype=str(dtype)) for name, dtype in schema.items()))
+def enforce_contract(path: Path, schema: pl.Schema) -> None:
+    """Raise InputError for columns that differ from the contract; write it if there is none."""
+    actual = Contract(columns=schema_columns(schema))
     if not path.is_file():
-        write_whole(path, dump_json(got))
+        write_atomic(path, dump_json(actual))
         return
-    expected = load_json(read_text(path), Contract, str(path))
-    if expected == got:
+    contract = load_json(read_text(path), Contract, str(path))
+    if contract == actual:
         return
-    known = {column.name: dtype_of(column.dtype) or pl.Object() for column in expected.columns}
-    now = {name: (known[name] if str(dtype) == _text(expected, name) else dtype) for name, dtype in schema.items()}
-    problems = differences(str(path), expected=pl.Schema(known), got=pl.Schema(now))
+    types = {column.name: column.dtype for column in contract.columns}
+    expected = {name: _TYPES.get(dtype) or pl.Object() for name, dtype in types.items()}
+    # a nested type has no entry in _TYPES: compare it by its text
+    current = {
+        name: expected[name] if str(dtype) == types.get(name) else dtype
+        for name, dtype in schema.items()
+    }
+    fix = "fix the source, or delete the contract to write a new one"
+    problems = schema_problems(str(path), pl.Schema(expected), pl.Schema(current), fix)
     if problems:
         raise InputError(problems)
-
-
-def _text(contract: Contract, name: str) -> str:
-    """A column's type as the contract writes it."""
-    return next((column.dtype for column in contract.columns if column.name == name), "")

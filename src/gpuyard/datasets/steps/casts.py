@@ -1,234 +1,238 @@
-"""Columns of another type: numbers, truth values, texts and times, with a quarantine for what does not fit."""
+"""Type casts of columns, and parsing of dates; values that do not fit are quarantined or null."""
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.batch import Batch, Slots
+from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.step import Fitted, Found, Need, Operation
-from gpuyard.datasets.times import micros_of
-from gpuyard.document import Doc
+from gpuyard.datasets.step import ColumnStep, Fitted, Operation, Statistics
+from gpuyard.datasets.times import DAY_US, micros_of
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import InputError
 
-__all__ = ["Cast", "Converted", "Dates", "Fits"]
-
-_ANY: tuple[Kind, ...] = ("number", "bool", "text", "time")
+CastType = Literal["float", "int", "bool", "text", "date", "datetime"]
 _TYPES: dict[str, pl.DataType] = {
-    "float": pl.Float64(), "int": pl.Int64(), "bool": pl.Boolean(), "text": pl.String(), "date": pl.Date(),
+    "float": pl.Float64(),
+    "int": pl.Int64(),
+    "bool": pl.Boolean(),
+    "text": pl.String(),
+    "date": pl.Date(),
     "datetime": pl.Datetime("us"),
-}  # fmt: skip
-_TRUE, _FALSE = ("true", "1", "yes", "y", "t"), ("false", "0", "no", "n", "f")
-Target = Literal["float", "int", "bool", "text", "date", "datetime"]
+}
+_TRUE = ("true", "1", "yes", "y", "t")
+_FALSE = ("false", "0", "no", "n", "f")
+_NAN = float("nan")
 
 
-def _converted(name: str, kind: Kind, to: str, form: str) -> pl.Expr:
-    """A column in its new type, null where a value does not fit."""
+def _cast_expr(name: str, kind: Kind, to: str, form: str) -> pl.Expr:
+    """Return a column in its new type, null where a value does not fit."""
     column = pl.col(name)
     if kind != "text":
-        micros = column.cast(pl.Datetime("us")) if kind == "time" and to == "datetime" else column
-        return micros.cast(_TYPES[to], strict=False)
+        source = column.cast(pl.Datetime("us")) if kind == "time" and to == "datetime" else column
+        return source.cast(_TYPES[to], strict=False)
+    stripped = column.str.strip_chars()
     if to in ("date", "datetime"):
-        stamp = column.str.strip_chars()
-        if form:
-            parsed = stamp.str.to_datetime(form, time_unit="us", strict=False, ambiguous="null")
-        else:
-            zone = stamp.str.replace(r"(Z|[+-]\d\d:?\d\d)$", "").str.replace("T", " ")
-            short = pl.when(zone.str.len_chars() == 10).then(zone + " 00:00:00").otherwise(zone)
-            parsed = short.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False) - _offset(stamp)
-        return parsed.cast(_TYPES[to])
+        return _parsed_time(stripped, form).cast(_TYPES[to])
     if to == "bool":
-        word = column.str.strip_chars().str.to_lowercase()
+        word = stripped.str.to_lowercase()
         return pl.when(word.is_in(_TRUE)).then(True).when(word.is_in(_FALSE)).then(False)
-    new = column.str.strip_chars().cast(_TYPES[to], strict=False)
+    new = stripped.cast(_TYPES[to], strict=False)
     return pl.when(new.is_finite()).then(new) if to == "float" else new
 
 
-def _offset(stamp: pl.Expr) -> pl.Expr:
-    """How far the zone of a time of ISO 8601 is ahead of UTC."""
-    found = stamp.str.extract_groups(r"T?.*\d\d:\d\d.*([+-])(\d\d):?(\d\d)$").struct
-    minutes = found.field("2").cast(pl.Int64) * 60 + found.field("3").cast(pl.Int64)
-    signed = pl.when(found.field("1") == "-").then(-minutes).otherwise(minutes)
+def _parsed_time(text: pl.Expr, form: str) -> pl.Expr:
+    if form:
+        return text.str.to_datetime(form, time_unit="us", strict=False, ambiguous="null")
+    local = text.str.replace(r"(Z|[+-]\d\d:?\d\d)$", "").str.replace("T", " ")
+    full = pl.when(local.str.len_chars() == 10).then(local + " 00:00:00").otherwise(local)
+    parsed = full.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    return parsed - _utc_offset(text)
+
+
+def _utc_offset(text: pl.Expr) -> pl.Expr:
+    groups = text.str.extract_groups(r"T?.*\d\d:\d\d.*([+-])(\d\d):?(\d\d)$").struct
+    minutes = groups.field("2").cast(pl.Int64) * 60 + groups.field("3").cast(pl.Int64)
+    signed = pl.when(groups.field("1") == "-").then(-minutes).otherwise(minutes)
     return pl.duration(minutes=signed.fill_null(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fits:
-    """Takes away rows of which a value does not fit its new type."""
-
+class _CastPart:
     columns: tuple[str, ...]
     kinds: tuple[Kind, ...]
-    to: Target
+    to: CastType
     format: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns."""
         return self.columns
 
-    @property
-    def quarantined(self) -> bool:
-        """Always: nothing is lost."""
-        return True
-
-    def _bad(self) -> list[pl.Expr]:
-        """By column, whether a value is there but does not fit."""
+    def _casts(self) -> list[tuple[str, pl.Expr]]:
         return [
-            pl.col(name).is_not_null() & _converted(name, kind, self.to, self.format).is_null()
+            (name, _cast_expr(name, kind, self.to, self.format))
             for name, kind in zip(self.columns, self.kinds, strict=True)
         ]
-
-    def keep(self) -> pl.Expr:
-        """All fit."""
-        return pl.any_horizontal(self._bad()).not_()
-
-    def reason(self) -> pl.Expr:
-        """The first column that does not, and its value."""
-        said = pl.lit("")
-        for name, bad in reversed(list(zip(self.columns, self._bad(), strict=True))):
-            text = pl.format(f'{name}: "{{}}" is not {self.to}', pl.col(name).cast(pl.String).str.slice(0, 60))
-            said = pl.when(bad).then(text).otherwise(said)
-        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """Columns in their new type; what does not fit is null."""
-
-    columns: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    to: Target
-    format: str = ""
+class Fits(_CastPart):
+    """Filter of rows with a value that does not fit its new type."""
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.columns
+    def quarantined(self) -> bool:
+        """Always, so that no value is lost."""
+        return True
+
+    def _misfits(self) -> list[tuple[str, pl.Expr]]:
+        return [(name, pl.col(name).is_not_null() & cast.is_null()) for name, cast in self._casts()]
+
+    def keep(self) -> pl.Expr:
+        return pl.any_horizontal([misfit for _, misfit in self._misfits()]).not_()
+
+    def reason(self) -> pl.Expr:
+        """Return the first column that does not fit, and its value."""
+        reason = pl.lit("")
+        for name, misfit in reversed(self._misfits()):
+            value = pl.col(name).cast(pl.String).str.slice(0, 60)
+            text = pl.format(f'{name}: "{{}}" is not {self.to}', value)
+            reason = pl.when(misfit).then(text).otherwise(reason)
+        return reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCast(_CastPart):
+    """Columns in their new type, null where a value does not fit.
+
+    With `strict`, a request with such a value is wrong: training quarantined its rows.
+    """
+
+    strict: bool = False
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The columns."""
-        pairs = zip(self.columns, self.kinds, strict=True)
-        return tuple(_converted(name, kind, self.to, self.format).alias(name) for name, kind in pairs)
+        return tuple(cast.alias(name) for name, cast in self._casts())
 
     def after(self, columns: Columns) -> Columns:
-        """The same names, of the new type."""
-        return columns.changed(dict.fromkeys(self.columns, str(_TYPES[self.to])))
+        return columns.with_columns(dict.fromkeys(self.columns, str(_TYPES[self.to])))
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python: text by text, numbers in NumPy."""
-        steps = [
-            (slots.text(name) if kind == "text" else slots.number(name), kind, name)
+    def numpy_operation(self, slots: Slots) -> Operation:
+        casts = [
+            (name, slots.place(name, kind == "text"), kind, slots.place(name, self.to == "text"))
             for name, kind in zip(self.columns, self.kinds, strict=True)
         ]
-        targets = [slots.text(name) if self.to == "text" else slots.number(name) for _, _, name in steps]
 
-        def run(batch: Batch) -> None:
-            """Converts the rows."""
-            for (source, kind, _), target in zip(steps, targets, strict=True):
-                values: list[str | None] | np.ndarray
-                values = batch.texts[source] if isinstance(source, str) else batch.numbers[:, source]
+        def run(batch: RowBatch) -> None:
+            for name, source, kind, target in casts:
+                if isinstance(source, str):
+                    texts = batch.texts[source]
+                    if isinstance(target, str):
+                        batch.texts[target] = list(texts)
+                    else:
+                        numbers = np.array([self.number(text) for text in texts])
+                        if self.strict:
+                            self._check(name, texts, numbers)
+                        batch.numbers[:, target] = numbers
+                    continue
+                numbers = batch.numbers[:, source]
                 if isinstance(target, str):
-                    batch.texts[target] = [_text(value, kind) for value in values]
-                elif isinstance(source, str):
-                    batch.numbers[:, target] = [self.number(str(text) if text is not None else None) for text in values]
+                    batch.texts[target] = [_text(float(number), kind) for number in numbers]
                 else:
-                    batch.numbers[:, target] = _numbers(np.asarray(values, dtype=np.float64), self.to)
+                    batch.numbers[:, target] = _cast_numbers(numbers, self.to)
 
         return run
 
+    def _check(self, name: str, texts: Sequence[str | None], numbers: np.ndarray) -> None:
+        """Raise InputError with the first text that does not fit."""
+        for row in np.flatnonzero(np.isnan(numbers)).tolist():
+            text = texts[row]
+            if text is not None:
+                what = f'row {row}: "{text[:60]}" is not {self.to}'
+                fix = "send a value that fits, or null where it is unknown"
+                raise InputError.one(f"column {name}", what, fix)
+
     def number(self, text: str | None) -> float:
-        """A text in the new type as a number, NaN where it does not fit."""
+        """Return a text in the new type as a number, NaN where it does not fit."""
         if text is None:
-            return float("nan")
+            return _NAN
         text = text.strip()
         if self.to in ("date", "datetime"):
             micros = micros_of(text, self.format)
-            return micros - micros % 86_400_000_000 if self.to == "date" else micros
+            return micros - micros % DAY_US if self.to == "date" else micros
         if self.to == "bool":
             word = text.lower()
-            return 1.0 if word in _TRUE else 0.0 if word in _FALSE else float("nan")
+            return 1.0 if word in _TRUE else 0.0 if word in _FALSE else _NAN
         try:
             number = float(int(text)) if self.to == "int" else float(text)
         except ValueError:
-            return float("nan")
-        return float("nan") if "_" in text or np.isinf(number) else number
+            return _NAN
+        return _NAN if "_" in text or np.isinf(number) else number
 
 
-def _text(value: object, kind: Kind) -> str | None:
-    """A value as Polars writes it."""
-    if value is None or isinstance(value, str):
-        return value
-    number = float(str(value))
+def _text(number: float, kind: Kind) -> str | None:
     if np.isnan(number):
         return None
     if kind == "time":
-        stamp = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=number)
-        return stamp.isoformat(sep=" ", timespec="microseconds")
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=number)
+        return moment.isoformat(sep=" ", timespec="microseconds")
     if kind == "bool":
         return "true" if number else "false"
     return str(int(number)) if number.is_integer() else str(number)
 
 
-def _numbers(values: np.ndarray, to: str) -> np.ndarray:
-    """Numbers in the new type."""
+def _cast_numbers(values: np.ndarray, to: str) -> np.ndarray:
     if to == "bool":
         return np.where(np.isnan(values), values, (values != 0).astype(np.float64))
     if to == "int":
         return np.asarray(np.trunc(values))
-    return np.asarray(values - values % 86_400_000_000) if to == "date" else values
+    return np.asarray(values - values % DAY_US) if to == "date" else values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """Columns cast to another type; a row with a value that does not fit is quarantined, or the value is null."""
+class _CastStep(ColumnStep):
+    """Settings shared by `cast` and `dates`."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
-    to: Annotated[Target, Doc("the new type")]
-    bad: Annotated[Literal["quarantine", "null"], Doc("what happens to a value that does not fit")] = "quarantine"
+    PARTS = (FittedCast,)
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out."""
-        return replace(self, columns=columns.chosen(self.columns, _ANY, where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Fitted, ...]:  # noqa: ARG002
-        """The quarantine and the new columns."""
-        return _parts(self.columns, columns, self.to, "", self.bad)
+    def _parts(self, columns: Columns, to: CastType, form: str, bad: str) -> tuple[Fitted, ...]:
+        if not self.columns:
+            return ()
+        kinds = tuple(column.kind for name in self.columns if (column := columns.get(name)))
+        is_null = bad == "null"
+        cast = FittedCast(columns=self.columns, kinds=kinds, to=to, format=form, strict=not is_null)
+        if is_null:
+            return (cast,)
+        return Fits(columns=self.columns, kinds=kinds, to=to, format=form), cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dates:
-    """Texts read as times, ISO 8601 (to UTC) unless a format is given."""
+class Cast(_CastStep):
+    """Cast columns; a row with a value that does not fit is quarantined, or the value is null."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
-    format: Annotated[str, Doc("as strftime writes it: %d.%m.%Y %H:%M")] = ""
-    bad: Annotated[Literal["quarantine", "null"], Doc("what happens to a text that is no time")] = "quarantine"
+    KINDS: ClassVar[tuple[Kind, ...]] = ("number", "bool", "text", "time")
+    to: Annotated[CastType, Doc("the new type")]
+    bad: Annotated[Literal["quarantine", "null"], Doc("what to do with values that do not fit")] = (
+        "quarantine"
+    )
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out."""
-        return replace(self, columns=columns.chosen(self.columns, ("text", "time"), where))
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Fitted, ...]:  # noqa: ARG002
-        """The quarantine and the new columns."""
-        return _parts(self.columns, columns, "datetime", self.format, self.bad)
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Fitted, ...]:  # noqa: ARG002
+        return self._parts(columns, self.to, "", self.bad)
 
 
-def _parts(names: tuple[str, ...], columns: Columns, to: Target, form: str, bad: str) -> tuple[Fitted, ...]:
-    """The quarantine, if it is wanted, and the new columns."""
-    found = [column for name in names if (column := columns.get(name))]
-    kinds = tuple(column.kind for column in found)
-    if not names:
-        return ()
-    new = Converted(columns=names, kinds=kinds, to=to, format=form)
-    return (Fits(columns=names, kinds=kinds, to=to, format=form), new) if bad == "quarantine" else (new,)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dates(_CastStep):
+    """Parse texts as times: ISO 8601 (to UTC) unless a format is set."""
+
+    KINDS: ClassVar[tuple[Kind, ...]] = ("text", "time")
+    format: Annotated[str, Doc("a strptime format: %d.%m.%Y %H:%M")] = ""
+    bad: Annotated[
+        Literal["quarantine", "null"], Doc("what to do with texts that are not times")
+    ] = "quarantine"
+
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Fitted, ...]:  # noqa: ARG002
+        return self._parts(columns, "datetime", self.format, self.bad)

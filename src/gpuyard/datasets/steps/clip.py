@@ -1,101 +1,111 @@
-"""Outliers pulled in: to limits, to quantiles, or to the fences of the quartiles."""
+"""Clip outliers: to fixed limits, to quantiles, or to Tukey's fences."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Self, cast
+from dataclasses import dataclass
+from typing import Annotated, cast
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.aggregates import Quantiles, QuantilesNeed
-from gpuyard.datasets.batch import Batch, Slots
-from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import Found, Need, Operation
-from gpuyard.document import AtLeast, Doc
+from gpuyard.datasets.aggregates import QuantileSketch, QuantilesRequest
+from gpuyard.datasets.batch import RowBatch, Slots
+from gpuyard.datasets.columns import ColumnNames, Columns
+from gpuyard.datasets.step import ColumnStep, FloatColumns, Operation, Statistics, StatRequest
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError
 
-__all__ = ["Clip", "Clipped"]
-
-_MOST = 1.7976931348623157e308  # no limit on this side
+_NO_LIMIT = 1.7976931348623157e308  # the largest double: JSON has no infinity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clipped:
-    """Every column within its limits."""
+class FittedClip(FloatColumns):
+    """Limits of every column."""
 
-    columns: tuple[str, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.columns
-
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The clipped columns."""
-        rows = zip(self.columns, self.lower, self.upper, strict=True)
-        return tuple(pl.col(name).cast(pl.Float64).clip(lower, upper) for name, lower, upper in rows)
+        limits = zip(self.columns, self.lower, self.upper, strict=True)
+        return tuple(
+            pl.col(name).cast(pl.Float64).clip(lower, upper) for name, lower, upper in limits
+        )
 
-    def after(self, columns: Columns) -> Columns:
-        """The same names, as floats."""
-        return columns.changed(dict.fromkeys(self.columns, "Float64"))
+    def numpy_operation(self, slots: Slots) -> Operation:
+        at = slots.numbers(self.columns)
+        lower, upper = np.array(self.lower), np.array(self.upper)
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in NumPy."""
-        at, lower, upper = slots.numbers(self.columns), np.array(self.lower), np.array(self.upper)
-
-        def run(batch: Batch) -> None:
-            """Clips the rows; NaN stays."""
+        def run(batch: RowBatch) -> None:
             batch.numbers[:, at] = np.minimum(np.maximum(batch.numbers[:, at], lower), upper)
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
-    """Pulls values in to limits: given, at two quantiles, or a number of quartile distances beyond the quartiles."""
+class Clip(ColumnStep):
+    """Clip values to limits: fixed, at two quantiles, or a multiple of the IQR beyond them."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
-    lower: Annotated[float | None, Doc("no value below this")] = None
-    upper: Annotated[float | None, Doc("no value above this")] = None
-    quantile: Annotated[float | None, AtLeast(0.0), Doc("0.01: to the 1st and the 99th percentile")] = None
-    iqr: Annotated[float | None, AtLeast(0.0), Doc("1.5: to 1.5 quartile distances beyond the quartiles")] = None
+    PARTS = (FittedClip,)
+    REQUEST = QuantilesRequest
+    IN_PLACE = True
+    columns: ColumnNames = ("*",)
+    lower: Annotated[float | None, Doc("smallest value")] = None
+    upper: Annotated[float | None, Doc("largest value")] = None
+    quantile: Annotated[
+        float | None, AtLeast(0.0), Doc("0.01: to the 1st and the 99th percentile")
+    ] = None
+    iqr: Annotated[
+        float | None, AtLeast(0.0), Doc("1.5: to 1.5 interquartile ranges beyond the quartiles")
+    ] = None
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out; exactly one way to set the limits."""
-        ways = [self.lower is not None or self.upper is not None, self.quantile is not None, self.iqr is not None]
-        if sum(ways) != 1:
-            raise InputError.one(where, "needs one way to set the limits", "give lower/upper, quantile or iqr")
+    def check(self, where: str) -> None:
+        """Raise InputError unless the limits are set in exactly one way."""
+        methods = [
+            self.lower is not None or self.upper is not None,
+            self.quantile is not None,
+            self.iqr is not None,
+        ]
+        if sum(methods) != 1:
+            raise InputError.one(
+                where, "needs one way to set the limits", "set lower/upper, quantile or iqr"
+            )
         if self.quantile is not None and self.quantile >= 0.5:
-            raise InputError.one(where, f"quantile {self.quantile:g} is not below 0.5", "write 0.01")
+            raise InputError.one(
+                where, f"quantile {self.quantile:g} is not below 0.5", "write 0.01"
+            )
         if self.lower is not None and self.upper is not None and self.lower >= self.upper:
-            raise InputError.one(where, f"lower {self.lower:g} is not below upper {self.upper:g}", "swap them")
-        return replace(self, columns=columns.chosen(self.columns, ("number",), where))
+            raise InputError.one(
+                where, f"lower {self.lower:g} is not below upper {self.upper:g}", "swap them"
+            )
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """The order of the values, unless the limits are given."""
-        if self.lower is not None or self.upper is not None:
-            return ()
-        return tuple(QuantilesNeed(column=name) for name in self.columns)
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:
+        """Return the quantiles of every column, unless the limits are fixed."""
+        fixed = self.lower is not None or self.upper is not None
+        return () if fixed else ColumnStep.requests(self, columns)
 
-    def fitted(self, found: Found, columns: Columns) -> tuple[Clipped, ...]:
-        """The limits of every column."""
-        orders = [cast(Quantiles, found[need]) for need in self.needs(columns)]
-        if self.quantile is not None:
-            limits = [(one.at(self.quantile), one.at(1 - self.quantile)) for one in orders]
-        elif self.iqr is not None:
-            limits = [_fences(one, self.iqr) for one in orders]
-        else:
-            lower = -_MOST if self.lower is None else self.lower
-            limits = [(lower, _MOST if self.upper is None else self.upper)] * len(self.columns)
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[FittedClip, ...]:
         if not self.columns:
             return ()
-        return (Clipped(columns=self.columns, lower=tuple(x for x, _ in limits), upper=tuple(x for _, x in limits)),)
+        sketches = [cast(QuantileSketch, statistics[request]) for request in self.requests(columns)]
+        if self.quantile is not None:
+            limits = [
+                (sketch.at(self.quantile), sketch.at(1 - self.quantile)) for sketch in sketches
+            ]
+        elif self.iqr is not None:
+            limits = [_fences(sketch, self.iqr) for sketch in sketches]
+        else:
+            lower = -_NO_LIMIT if self.lower is None else self.lower
+            upper = _NO_LIMIT if self.upper is None else self.upper
+            limits = [(lower, upper)] * len(self.columns)
+        return (
+            FittedClip(
+                columns=self.columns,
+                lower=tuple(low for low, _ in limits),
+                upper=tuple(high for _, high in limits),
+            ),
+        )
 
 
-def _fences(order: Quantiles, times: float) -> tuple[float, float]:
-    """Tukey's fences."""
-    low, high = order.at(0.25), order.at(0.75)
+def _fences(sketch: QuantileSketch, times: float) -> tuple[float, float]:
+    low, high = sketch.at(0.25), sketch.at(0.75)
     return low - times * (high - low), high + times * (high - low)

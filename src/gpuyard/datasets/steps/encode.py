@@ -1,30 +1,32 @@
-"""Categories as numbers: one column each, an order, a bucket of a hash, the mean of the label."""
+"""Categorical encodings: one-hot, ordinal, hash buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Self, cast
+from dataclasses import dataclass
+from typing import Annotated, cast
 from zlib import crc32
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.aggregates import Counts, CountsNeed, as_text
-from gpuyard.datasets.batch import Batch, Slots
+from gpuyard.datasets.aggregates import Counts, CountsRequest, as_text
+from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.hashing import hashed
-from gpuyard.datasets.step import Found, Need, Operation
-from gpuyard.document import AtLeast, Doc
+from gpuyard.datasets.hashing import hash_buckets
+from gpuyard.datasets.step import ColumnPart, ColumnStep, Operation, Statistics, StatRequest
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError
 
-__all__ = ["Hash", "Hashed", "OneHot", "OneHotted", "Ordered", "Ordinal", "category_expr", "category_lists"]
+MAX_ONE_HOT = 10_000
+MAX_BUCKETS = 2**31
+_UNSEEN = -1.0  # ordinal of a category that the training rows do not have
 
-CATEGORIES: tuple[Kind, ...] = ("number", "bool", "text")
 
-
-def category_expr(name: str, texts: bool, keys: Sequence[str], values: Sequence[float], unseen: float) -> pl.Expr:
-    """A column's categories replaced by numbers; null stays null."""
+def category_expr(
+    name: str, texts: bool, keys: Sequence[str], values: Sequence[float], unseen: float
+) -> pl.Expr:
+    """Return a column with its categories replaced by numbers; null stays null."""
     column = pl.col(name) if texts else pl.col(name).cast(pl.Float64)
     old = list(keys) if texts else [float(key) for key in keys]
     if not old:
@@ -33,63 +35,64 @@ def category_expr(name: str, texts: bool, keys: Sequence[str], values: Sequence[
     return pl.when(column.is_not_null()).then(new)
 
 
-def category_lists(batch: Batch, place: str | int) -> list[str | None]:
-    """A column's categories as texts."""
+def category_lists(batch: RowBatch, place: str | int) -> list[str | None]:
+    """Return the categories of a column as texts."""
     if isinstance(place, str):
         return batch.texts[place]
     return [None if np.isnan(value) else as_text(float(value)) for value in batch.numbers[:, place]]
 
 
-def _place(slots: Slots, name: str, texts: bool) -> str | int:
-    """Where a column of categories stands."""
-    return slots.text(name) if texts else slots.number(name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryPart(ColumnPart):
+    """Fitted part that reads one column of categories."""
 
-
-def _texts(columns: Columns, name: str) -> bool:
-    """Whether a column holds texts."""
-    column = columns.get(name)
-    return column is not None and column.kind == "text"
+    texts: bool  # whether categories are texts or numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneHotted:
-    """One column of truth for each category; one that was never seen, and a null, is 0 everywhere."""
+class CategoryStep(ColumnStep):
+    """Step over columns of categories; a pattern selects text columns only."""
 
-    column: str
-    texts: bool
+    def kinds(self) -> tuple[Kind, ...]:
+        if any("*" in name for name in self.columns):
+            return ("text",)
+        return ("number", "bool", "text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedOneHot(CategoryPart):
+    """One boolean column per category; unseen categories and nulls are 0 everywhere."""
+
     categories: tuple[str, ...]
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
     def names(self) -> tuple[str, ...]:
-        """The new columns."""
         return tuple(f"{self.column}={category}" for category in self.categories)
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The new columns; categories become numbers once, which are compared faster than texts."""
+        """Return the new columns; categories are coded as integers once, to compare faster."""
         if self.texts:
-            code = pl.col(self.column).cast(pl.Enum(list(self.categories)), strict=False).to_physical()
+            categories = pl.Enum(list(self.categories))
+            code = pl.col(self.column).cast(categories, strict=False).to_physical()
         else:
-            places = [float(place) for place in range(len(self.categories))]
-            code = category_expr(self.column, False, self.categories, places, -1.0)
-        return tuple((code == place).fill_null(False).alias(name) for place, name in enumerate(self.names))
+            codes = [float(code) for code in range(len(self.categories))]
+            code = category_expr(self.column, False, self.categories, codes, _UNSEEN)
+        return tuple(
+            (code == number).fill_null(False).alias(name) for number, name in enumerate(self.names)
+        )
 
     def after(self, columns: Columns) -> Columns:
-        """The new columns in place of the old."""
-        return columns.changed(dict.fromkeys(self.names, "Boolean"), (self.column,))
+        return columns.with_columns(dict.fromkeys(self.names, "Boolean"), drop=(self.column,))
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python."""
-        place = _place(slots, self.column, self.texts)
-        at = {category: slots.number(name) for category, name in zip(self.categories, self.names, strict=True)}
+    def numpy_operation(self, slots: Slots) -> Operation:
+        place = slots.place(self.column, self.texts)
         every = slots.numbers(self.names)
+        at = {
+            category: slots.number(name)
+            for category, name in zip(self.categories, self.names, strict=True)
+        }
 
-        def run(batch: Batch) -> None:
-            """Sets the ones."""
+        def run(batch: RowBatch) -> None:
             batch.numbers[:, every] = 0.0
             for row, category in enumerate(category_lists(batch, place)):
                 if category in at:
@@ -99,141 +102,113 @@ class OneHotted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneHot:
-    """One column of truth (0 or 1) for each of the most frequent categories."""
+class OneHot(CategoryStep):
+    """One column (0 or 1) for each of the most frequent categories."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
-    most: Annotated[int, AtLeast(1), Doc("categories of a column, at most 10000")] = 100
-    least: Annotated[int, AtLeast(1), Doc("rows that a category must have")] = 1
+    PARTS = (FittedOneHot,)
+    REQUEST = CountsRequest
+    most: Annotated[int, AtLeast(1), Doc("maximum categories per column, at most 10000")] = 100
+    least: Annotated[int, AtLeast(1), Doc("minimum rows per category")] = 1
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out."""
-        if self.most > 10_000:
+    def check(self, where: str) -> None:
+        """Raise InputError for too many columns."""
+        if self.most > MAX_ONE_HOT:
             raise InputError.one(where, f"{self.most} columns are too many", "use hash or target")
-        kinds: tuple[Kind, ...] = ("text",) if any("*" in name for name in self.columns) else CATEGORIES
-        return replace(self, columns=columns.chosen(self.columns, kinds, where))
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """How often each category occurs."""
-        return tuple(CountsNeed(column=name) for name in self.columns)
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[OneHotted, ...]:
-        """The categories of every column, by their name."""
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[FittedOneHot, ...]:
         parts = []
         for name in self.columns:
-            counts = cast(Counts, found[CountsNeed(column=name)])
-            often = sorted(zip(counts.values, counts.counts, strict=True), key=lambda pair: (-pair[1], pair[0]))
-            kept = sorted(value for value, count in often[: self.most] if count >= self.least)
-            parts.append(OneHotted(column=name, texts=_texts(columns, name), categories=tuple(kept)))
+            counts = cast(Counts, statistics[CountsRequest(column=name)])
+            frequent = counts.by_frequency()[: self.most]
+            categories = sorted(value for value, count in frequent if count >= self.least)
+            parts.append(
+                FittedOneHot(column=name, texts=columns.is_text(name), categories=tuple(categories))
+            )
         return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
-    """Each category its place in an order; one that was never seen is -1, a null stays null."""
+class FittedOrdinal(CategoryPart):
+    """Index of each category in an order; unseen categories are -1, null stays null."""
 
-    column: str
-    texts: bool
     categories: tuple[str, ...]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The places."""
-        places = [float(place) for place in range(len(self.categories))]
-        return (category_expr(self.column, self.texts, self.categories, places, -1.0).alias(self.column),)
+        codes = [float(code) for code in range(len(self.categories))]
+        new = category_expr(self.column, self.texts, self.categories, codes, _UNSEEN)
+        return (new.alias(self.column),)
 
     def after(self, columns: Columns) -> Columns:
-        """The same name, as floats."""
-        return columns.changed({self.column: "Float64"})
+        return columns.with_columns({self.column: "Float64"})
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python."""
-        place, at = _place(slots, self.column, self.texts), slots.number(self.column)
-        places = {category: float(number) for number, category in enumerate(self.categories)}
+    def numpy_operation(self, slots: Slots) -> Operation:
+        place = slots.place(self.column, self.texts)
+        at = slots.number(self.column)
+        codes = {category: float(code) for code, category in enumerate(self.categories)}
 
-        def run(batch: Batch) -> None:
-            """Looks the rows up."""
+        def run(batch: RowBatch) -> None:
             batch.numbers[:, at] = [
-                np.nan if category is None else places.get(category, -1.0) for category in category_lists(batch, place)
+                np.nan if category is None else codes.get(category, _UNSEEN)
+                for category in category_lists(batch, place)
             ]
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordinal:
-    """Each category its place in an order: the one given, or that of the alphabet (of size for numbers)."""
+class Ordinal(CategoryStep):
+    """Index of each category in an order: given, or sorted."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
+    PARTS = (FittedOrdinal,)
+    REQUEST = CountsRequest
     order: Annotated[tuple[str, ...], Doc("the categories from first to last")] = ()
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out."""
-        kinds: tuple[Kind, ...] = ("text",) if any("*" in name for name in self.columns) else CATEGORIES
-        return replace(self, columns=columns.chosen(self.columns, kinds, where))
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:
+        """Return the category counts of every column, unless the order is given."""
+        return () if self.order else ColumnStep.requests(self, columns)
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """The categories, unless they are given."""
-        return () if self.order else tuple(CountsNeed(column=name) for name in self.columns)
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Ordered, ...]:
-        """The order of every column."""
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[FittedOrdinal, ...]:
         parts = []
         for name in self.columns:
-            texts, order = _texts(columns, name), self.order
+            texts, order = columns.is_text(name), self.order
             if not order:
-                values = cast(Counts, found[CountsNeed(column=name)]).values
+                values = cast(Counts, statistics[CountsRequest(column=name)]).values
                 order = tuple(sorted(values) if texts else sorted(values, key=float))
-            parts.append(Ordered(column=name, texts=texts, categories=order))
+            parts.append(FittedOrdinal(column=name, texts=texts, categories=order))
         return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hashed:
-    """Each text the bucket of its CRC-32; a null stays null."""
+class FittedHash(CategoryPart):
+    """Bucket of each text by its CRC-32; null stays null."""
 
-    column: str
-    texts: bool
     buckets: int
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
     def name(self) -> str:
-        """The new column."""
         return f"{self.column}_hash"
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The buckets."""
         column = pl.col(self.column)
         if not self.texts:
-            whole = column.cast(pl.Float64)
-            column = pl.when(whole == whole.floor()).then(whole.cast(pl.Int64, strict=False).cast(pl.String))
-        return (column.map_batches(self._series, return_dtype=pl.UInt32).alias(self.name),)
+            number = column.cast(pl.Float64)
+            integer = number.cast(pl.Int64, strict=False).cast(pl.String)
+            column = pl.when(number == number.floor()).then(integer)
+        return (column.map_batches(self._hash, return_dtype=pl.UInt32).alias(self.name),)
 
-    def _series(self, series: pl.Series) -> pl.Series:
-        """The buckets of a column."""
-        return hashed(series, self.buckets)
+    def _hash(self, series: pl.Series) -> pl.Series:
+        return hash_buckets(series, self.buckets)
 
     def after(self, columns: Columns) -> Columns:
-        """The new column in place of the old."""
-        return columns.changed({self.name: "UInt32"}, (self.column,))
+        return columns.with_columns({self.name: "UInt32"}, drop=(self.column,))
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python."""
-        place, at, buckets = _place(slots, self.column, self.texts), slots.number(self.name), self.buckets
+    def numpy_operation(self, slots: Slots) -> Operation:
+        place = slots.place(self.column, self.texts)
+        at = slots.number(self.name)
 
-        def run(batch: Batch) -> None:
-            """Hashes the rows."""
+        def run(batch: RowBatch) -> None:
             batch.numbers[:, at] = [
-                np.nan if text is None else float(crc32(text.encode()) % buckets)
+                np.nan if text is None else float(crc32(text.encode()) % self.buckets)
                 for text in category_lists(batch, place)
             ]
 
@@ -241,23 +216,21 @@ class Hashed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hash:
-    """Each category the number of a bucket: nothing to learn, any number of categories (of numbers: whole ones)."""
+class Hash(CategoryStep):
+    """Hash bucket of each category: no fit, any number of categories; numbers must be integers."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
-    buckets: Annotated[int, AtLeast(2), Doc("how many, at most 2^31")] = 1024
+    PARTS = (FittedHash,)
+    buckets: Annotated[int, AtLeast(2), Doc("number of buckets, at most 2^31")] = 1024
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out."""
-        if self.buckets > 2**31:
-            raise InputError.one(where, f"{self.buckets} buckets are too many", "write 2147483648 or fewer")
-        kinds: tuple[Kind, ...] = ("text",) if any("*" in name for name in self.columns) else CATEGORIES
-        return replace(self, columns=columns.chosen(self.columns, kinds, where))
+    def check(self, where: str) -> None:
+        """Raise InputError for too many buckets."""
+        if self.buckets > MAX_BUCKETS:
+            raise InputError.one(
+                where, f"{self.buckets} buckets are too many", f"write {MAX_BUCKETS} or fewer"
+            )
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[Hashed, ...]:  # noqa: ARG002
-        """One part a column."""
-        return tuple(Hashed(column=name, texts=_texts(columns, name), buckets=self.buckets) for name in self.columns)
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[FittedHash, ...]:  # noqa: ARG002
+        return tuple(
+            FittedHash(column=name, texts=columns.is_text(name), buckets=self.buckets)
+            for name in self.columns
+        )

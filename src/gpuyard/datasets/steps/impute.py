@@ -1,9 +1,9 @@
-"""Nulls replaced: by a constant, the mean, the median or the most frequent value, of a column or of a group."""
+"""Imputation of nulls: constant, mean, median or mode, of a column or by group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Self, TypeAlias, cast
 
 import numpy as np
@@ -11,103 +11,95 @@ import polars as pl
 
 from gpuyard.datasets.aggregates import (
     Counts,
-    CountsNeed,
+    CountsRequest,
     GroupMeans,
-    GroupMeansNeed,
+    GroupMeansRequest,
     Moments,
-    MomentsNeed,
-    Quantiles,
-    QuantilesNeed,
+    MomentsRequest,
+    QuantileSketch,
+    QuantilesRequest,
     as_text,
 )
-from gpuyard.datasets.batch import Batch, Slots
-from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.group_aggregates import GroupCounts, GroupCountsNeed, GroupQuantiles, GroupQuantilesNeed
-from gpuyard.datasets.step import Aggregate, Found, Need, Operation
-from gpuyard.document import Doc
-from gpuyard.errors import InputError, one_of
+from gpuyard.datasets.batch import RowBatch, Slots
+from gpuyard.datasets.columns import ColumnNames, Columns, Kind
+from gpuyard.datasets.group_aggregates import (
+    GroupCounts,
+    GroupCountsRequest,
+    GroupQuantiles,
+    GroupQuantilesRequest,
+)
+from gpuyard.datasets.step import (
+    Aggregate,
+    ColumnStep,
+    FloatColumns,
+    Operation,
+    Statistics,
+    StatRequest,
+)
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import InputError, choices_text
 
-__all__ = ["FillGroup", "FillGroupTexts", "FillNumbers", "FillTexts", "Impute"]
-
-_KINDS: tuple[Kind, ...] = ("number", "bool", "text")
-GROUPED = ("mean", "median", "mode")
-# What a value is learnt from: of the whole column, and of each group.
-NEEDS: dict[str, tuple[Callable[..., Need], Callable[..., Need]]] = {
-    "mean": (MomentsNeed, GroupMeansNeed),
-    "median": (QuantilesNeed, GroupQuantilesNeed),
-    "mode": (CountsNeed, GroupCountsNeed),
+# Requests of each statistic: of the column, and by group.
+REQUESTS: dict[str, tuple[Callable[..., StatRequest], Callable[..., StatRequest]]] = {
+    "mean": (MomentsRequest, GroupMeansRequest),
+    "median": (QuantilesRequest, GroupQuantilesRequest),
+    "mode": (CountsRequest, GroupCountsRequest),
 }
+STATISTICS = tuple(REQUESTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillNumbers:
-    """Nulls of columns of numbers replaced by a number each."""
+class FillNumbers(FloatColumns):
+    """Number that replaces the nulls of each column."""
 
-    columns: tuple[str, ...]
     values: tuple[float, ...]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.columns
-
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The filled columns."""
         rows = zip(self.columns, self.values, strict=True)
         return tuple(pl.col(name).cast(pl.Float64).fill_null(value) for name, value in rows)
 
-    def after(self, columns: Columns) -> Columns:
-        """The same names, as floats."""
-        return columns.changed(dict.fromkeys(self.columns, "Float64"))
+    def numpy_operation(self, slots: Slots) -> Operation:
+        at = slots.numbers(self.columns)
+        fills = np.array(self.values)
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in NumPy."""
-        at, values = slots.numbers(self.columns), np.array(self.values)
-
-        def run(batch: Batch) -> None:
-            """Fills the rows."""
-            part = batch.numbers[:, at]
-            batch.numbers[:, at] = np.where(np.isnan(part), values, part)
+        def run(batch: RowBatch) -> None:
+            numbers = batch.numbers[:, at]
+            batch.numbers[:, at] = np.where(np.isnan(numbers), fills, numbers)
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillTexts:
-    """Nulls of columns of texts replaced by a text each."""
+    """Text that replaces the nulls of each column."""
 
     columns: tuple[str, ...]
     values: tuple[str, ...]
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns."""
         return self.columns
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The filled columns."""
-        return tuple(pl.col(name).fill_null(value) for name, value in zip(self.columns, self.values, strict=True))
+        rows = zip(self.columns, self.values, strict=True)
+        return tuple(pl.col(name).fill_null(value) for name, value in rows)
 
     def after(self, columns: Columns) -> Columns:
-        """The same."""
         return columns
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python."""
-        pairs = [(slots.text(name), value) for name, value in zip(self.columns, self.values, strict=True)]
+    def numpy_operation(self, slots: Slots) -> Operation:
+        rows = zip(self.columns, self.values, strict=True)
+        fills = [(slots.text(name), value) for name, value in rows]
 
-        def run(batch: Batch) -> None:
-            """Fills the rows."""
-            for name, value in pairs:
+        def run(batch: RowBatch) -> None:
+            for name, value in fills:
                 batch.texts[name] = [value if text is None else text for text in batch.texts[name]]
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Grouped:
-    """A column, and the groups of another that it is filled by."""
-
+class _GroupFill:
     column: str
     by: str
     texts: bool  # whether groups are texts or numbers
@@ -115,195 +107,196 @@ class _Grouped:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The column and the groups."""
         return (self.column, self.by)
+
+    def _filled(
+        self, column: pl.Expr, values: Sequence[float | str], value: float | str
+    ) -> pl.Expr:
+        if not self.groups:
+            return column.fill_null(value)
+        keys = list(self.groups) if self.texts else [float(group) for group in self.groups]
+        group = pl.col(self.by) if self.texts else pl.col(self.by).cast(pl.Float64)
+        dtype = pl.String() if isinstance(value, str) else pl.Float64()
+        fill = group.replace_strict(keys, list(values), default=value, return_dtype=dtype)
+        return column.fill_null(fill).fill_null(value)
+
+    def _group_of(self, slots: Slots) -> Callable[[RowBatch, int], str | None]:
+        if self.texts:
+            name = slots.text(self.by)
+            return lambda batch, row: batch.texts[name][row]
+        at = slots.number(self.by)
+        return lambda batch, row: as_text(float(batch.numbers[row, at]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillGroup(_Grouped):
-    """Nulls of a column of numbers replaced by that of their group; a group that was never seen gets that of all."""
+class FillGroup(_GroupFill):
+    """Number that replaces nulls by group; unseen groups use the value of all rows."""
 
     values: tuple[float, ...]
     value: float
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The filled column."""
-        column = pl.col(self.column).cast(pl.Float64)
-        return (_by_group(column, self.by, self.texts, self.groups, self.values, self.value),)
+        return (self._filled(pl.col(self.column).cast(pl.Float64), self.values, self.value),)
 
     def after(self, columns: Columns) -> Columns:
-        """The same names, as floats."""
-        return columns.changed({self.column: "Float64"})
+        return columns.with_columns({self.column: "Float64"})
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python: only rows with a null are looked up."""
-        at, key = slots.number(self.column), _key(slots, self.by, self.texts)
-        values: dict[str | None, float] = dict(zip(self.groups, self.values, strict=True))
-        value = self.value
+    def numpy_operation(self, slots: Slots) -> Operation:
+        """Return the same in Python: only rows with a null are looked up."""
+        at, group_of = slots.number(self.column), self._group_of(slots)
+        fills: dict[str | None, float] = dict(zip(self.groups, self.values, strict=True))
 
-        def run(batch: Batch) -> None:
-            """Fills the rows."""
+        def run(batch: RowBatch) -> None:
             for row in np.flatnonzero(np.isnan(batch.numbers[:, at])).tolist():
-                batch.numbers[row, at] = values.get(key(batch, row), value)
+                batch.numbers[row, at] = fills.get(group_of(batch, row), self.value)
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillGroupTexts(_Grouped):
-    """Nulls of a column of texts replaced by that of their group; a group that was never seen gets that of all."""
+class FillGroupTexts(_GroupFill):
+    """Text that replaces nulls by group; unseen groups use the value of all rows."""
 
     values: tuple[str, ...]
     value: str
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The filled column."""
-        return (_by_group(pl.col(self.column), self.by, self.texts, self.groups, self.values, self.value),)
+        return (self._filled(pl.col(self.column), self.values, self.value),)
 
     def after(self, columns: Columns) -> Columns:
-        """The same."""
         return columns
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python."""
-        name, key = slots.text(self.column), _key(slots, self.by, self.texts)
-        values: dict[str | None, str] = dict(zip(self.groups, self.values, strict=True))
-        value = self.value
+    def numpy_operation(self, slots: Slots) -> Operation:
+        name, group_of = slots.text(self.column), self._group_of(slots)
+        fills: dict[str | None, str] = dict(zip(self.groups, self.values, strict=True))
 
-        def run(batch: Batch) -> None:
-            """Fills the rows."""
+        def run(batch: RowBatch) -> None:
             batch.texts[name] = [
-                values.get(key(batch, row), value) if text is None else text
+                fills.get(group_of(batch, row), self.value) if text is None else text
                 for row, text in enumerate(batch.texts[name])
             ]
 
         return run
 
 
-def _by_group(
-    column: pl.Expr, by: str, texts: bool, groups: Sequence[str], values: Sequence[float | str], value: float | str
-) -> pl.Expr:
-    """A column whose nulls are what their group has."""
-    if not groups:
-        return column.fill_null(value)
-    keys = list(groups) if texts else [float(group) for group in groups]
-    group = pl.col(by) if texts else pl.col(by).cast(pl.Float64)
-    dtype = pl.String() if isinstance(value, str) else pl.Float64()
-    fill = group.replace_strict(keys, list(values), default=value, return_dtype=dtype)
-    return column.fill_null(fill).fill_null(value)
-
-
-def _key(slots: Slots, by: str, texts: bool) -> Callable[[Batch, int], str | None]:
-    """The group of a row of a request, as a text; None where it has none."""
-    if texts:
-        name = slots.text(by)
-        return lambda batch, row: batch.texts[name][row]
-    at = slots.number(by)
-    return lambda batch, row: as_text(float(batch.numbers[row, at]))
-
-
 Fill: TypeAlias = FillNumbers | FillTexts | FillGroup | FillGroupTexts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impute:
-    """Replaces nulls; what it learns, it learns from the training rows."""
+class Impute(ColumnStep):
+    """Replace nulls; statistics come from the training rows."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")] = ("*",)
+    PARTS = (FillNumbers, FillTexts, FillGroup, FillGroupTexts)
+    IN_PLACE = True
+    columns: ColumnNames = ("*",)
     value: Annotated[str, Doc("mean, median, mode, or a constant")] = "median"
-    by: Annotated[str | None, Doc("a column: every group its own mean, median or mode")] = None
+    by: Annotated[str | None, Doc("a column: mean, median or mode per group")] = None
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out; a pattern takes the columns that the value suits."""
-        if meant := _misspelt(self.value):
-            raise InputError.one(f"{where}.value", f'"{self.value}" is no statistic', f'did you mean "{meant}"?')
-        numeric = self.value in ("mean", "median") or _number(self.value) is not None
-        kinds: tuple[Kind, ...] = ("number", "bool") if numeric else _KINDS if self.value == "mode" else ("text",)
+    def kinds(self) -> tuple[Kind, ...]:
+        if self.value == "mode":
+            return ("number", "bool", "text")
+        numeric = self.value in STATISTICS or _is_number(self.value)
+        return ("number", "bool") if numeric else ("text",)
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step with its patterns expanded; check the value and the group column."""
+        if match := _misspelt(self.value):
+            raise InputError.one(
+                f"{where}.value", f'"{self.value}" is not a statistic', f'did you mean "{match}"?'
+            )
         if self.by is not None:
-            columns.chosen((self.by,), ("number", "bool", "text"), where)
-            if self.value not in GROUPED:
-                what, fix = f'"{self.value}" is the same in every group', f"use value: {one_of(GROUPED)} with by:"
+            columns.select((self.by,), ("number", "bool", "text"), where)
+            if self.value not in STATISTICS:
+                what = f'"{self.value}" is the same in every group'
+                fix = f"use value: {choices_text(STATISTICS)} with by:"
                 raise InputError.one(where, what, fix)
-        return replace(self, columns=columns.chosen(self.columns, kinds, where))
+        return ColumnStep.bind(self, columns, where)
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """The statistic that the value names, of the column and of its groups."""
-        if self.value not in GROUPED:
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
+        if self.value not in STATISTICS:
             return ()
-        whole, grouped = NEEDS[self.value]
+        overall, grouped = REQUESTS[self.value]
         groups = (grouped(column=name, by=self.by) for name in self.columns if self.by)
-        return (*(whole(column=name) for name in self.columns), *groups)
+        return (*(overall(column=name) for name in self.columns), *groups)
 
-    def fitted(self, found: Found, columns: Columns) -> tuple[Fill, ...]:
-        """A value for every column, or for every group of one."""
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Fill, ...]:
         if self.by is not None:
-            return tuple(self._group(name, found, columns) for name in self.columns)
-        texts = tuple(name for name in self.columns if (column := columns.get(name)) and column.kind == "text")
+            by_text = columns.is_text(self.by)
+            return tuple(
+                self._group_fill(name, by_text, statistics, columns.is_text(name))
+                for name in self.columns
+            )
+        texts = tuple(name for name in self.columns if columns.is_text(name))
         numbers = tuple(name for name in self.columns if name not in texts)
         parts: list[Fill] = []
         if numbers:
-            parts.append(FillNumbers(columns=numbers, values=tuple(self._number(name, found) for name in numbers)))
+            values = tuple(self._number(name, statistics) for name in numbers)
+            parts.append(FillNumbers(columns=numbers, values=values))
         if texts:
-            words = tuple(_mode(found, name) if self.value == "mode" else self.value for name in texts)
+            mode = self.value == "mode"
+            words = tuple(_mode(statistics, name) if mode else self.value for name in texts)
             parts.append(FillTexts(columns=texts, values=words))
         return tuple(parts)
 
-    def _number(self, name: str, found: Found) -> float:
-        """What a column of numbers is filled with; 0 where it has no value at all."""
+    def _number(self, name: str, statistics: Statistics) -> float:
         if self.value == "mean":
-            return cast(Moments, found[MomentsNeed(column=name)]).mean
+            return cast(Moments, statistics[MomentsRequest(column=name)]).mean
         if self.value == "median":
-            return cast(Quantiles, found[QuantilesNeed(column=name)]).at(0.5)
+            return cast(QuantileSketch, statistics[QuantilesRequest(column=name)]).at(0.5)
         if self.value == "mode":
-            return float(_mode(found, name) or 0.0)
+            return float(_mode(statistics, name) or 0.0)  # 0 for a column without values
         return float(self.value)
 
-    def _group(self, name: str, found: Found, columns: Columns) -> FillGroup | FillGroupTexts:
-        """What the groups of one column are filled with."""
+    def _group_fill(
+        self, name: str, by_text: bool, statistics: Statistics, is_text: bool
+    ) -> FillGroup | FillGroupTexts:
         assert self.by is not None
-        column, by = columns.get(name), columns.get(self.by)
-        assert column is not None
-        assert by is not None
-        texts = by.kind == "text"
-        if column.kind == "text":
-            modes = cast(GroupCounts, found[GroupCountsNeed(column=name, by=self.by)]).modes()
+        statistic = statistics[REQUESTS[self.value][1](column=name, by=self.by)]
+        if is_text:
+            modes = cast(GroupCounts, statistic).modes()
             return FillGroupTexts(
-                column=name, by=self.by, texts=texts, groups=tuple(modes), values=tuple(modes.values()),
-                value=_mode(found, name),
-            )  # fmt: skip
-        values = _group_numbers(found[NEEDS[self.value][1](column=name, by=self.by)])
+                column=name,
+                by=self.by,
+                texts=by_text,
+                groups=tuple(modes),
+                values=tuple(modes.values()),
+                value=_mode(statistics, name),
+            )
+        values = _group_numbers(statistic)
         return FillGroup(
-            column=name, by=self.by, texts=texts, groups=tuple(values), values=tuple(values.values()),
-            value=self._number(name, found),
-        )  # fmt: skip
+            column=name,
+            by=self.by,
+            texts=by_text,
+            groups=tuple(values),
+            values=tuple(values.values()),
+            value=self._number(name, statistics),
+        )
 
 
 def _misspelt(value: str) -> str | None:
-    """The statistic that was meant by a text of the same letters, which would else be taken for a constant."""
-    meant = next((name for name in GROUPED if sorted(name) == sorted(value.casefold())), None)
-    return meant if meant != value else None
+    """Return the statistic with the same letters; the text would otherwise be a constant."""
+    match = next((name for name in STATISTICS if sorted(name) == sorted(value.casefold())), None)
+    return match if match != value else None
 
 
-def _group_numbers(found: Aggregate) -> Mapping[str, float]:
-    """The number of each group."""
-    if isinstance(found, GroupMeans):
-        return found.means()
-    if isinstance(found, GroupQuantiles):
-        return found.medians()
-    assert isinstance(found, GroupCounts)
-    return {group: float(value) for group, value in found.modes().items()}
+def _group_numbers(statistic: Aggregate) -> Mapping[str, float]:
+    if isinstance(statistic, GroupMeans):
+        return statistic.means()
+    if isinstance(statistic, GroupQuantiles):
+        return statistic.medians()
+    assert isinstance(statistic, GroupCounts)
+    return {group: float(value) for group, value in statistic.modes().items()}
 
 
-def _number(text: str) -> float | None:
-    """The number that a text is, or None."""
+def _is_number(text: str) -> bool:
     try:
-        return float(text)
+        float(text)
     except ValueError:
-        return None
+        return False
+    return True
 
 
-def _mode(found: Found, name: str) -> str:
-    """The most frequent value; of several the first in order."""
-    counts = cast(Counts, found[CountsNeed(column=name)])
-    pairs = zip(counts.values, counts.counts, strict=True)
-    return min(pairs, key=lambda pair: (-pair[1], pair[0]), default=("", 0))[0]
+def _mode(statistics: Statistics, name: str) -> str:
+    """Return the most frequent value; ties go to the first in order."""
+    frequencies = cast(Counts, statistics[CountsRequest(column=name)]).by_frequency()
+    return frequencies[0][0] if frequencies else ""

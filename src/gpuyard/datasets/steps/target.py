@@ -1,114 +1,123 @@
-"""Categories replaced by the mean of the label, out of fold on training rows so that no row sees its own label."""
+"""Target encoding: category means of the label, out of fold on training rows to avoid leakage."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Self, cast
 
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.aggregates import GroupMeans, GroupMeansNeed, Moments, MomentsNeed
-from gpuyard.datasets.batch import Batch, Slots
-from gpuyard.datasets.columns import Columns, Kind
-from gpuyard.datasets.step import FOLD, Found, Need, Operation
-from gpuyard.datasets.steps.encode import CATEGORIES, category_expr, category_lists
-from gpuyard.document import AtLeast, Doc
+from gpuyard.datasets.aggregates import GroupMeans, GroupMeansRequest, Moments, MomentsRequest
+from gpuyard.datasets.batch import RowBatch, Slots
+from gpuyard.datasets.columns import Columns
+from gpuyard.datasets.step import FOLD, Operation, Statistics, StatRequest
+from gpuyard.datasets.steps.encode import (
+    CategoryPart,
+    CategoryStep,
+    category_expr,
+    category_lists,
+)
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError
 
-__all__ = ["Target", "TargetMeans"]
+MAX_FOLDS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetMeans:
-    """Each category the smoothed mean of the label; one that was never seen, and a null, the mean of all."""
+class TargetMeans(CategoryPart):
+    """Smoothed label mean of each category; the overall mean for unseen ones and nulls."""
 
-    column: str
-    texts: bool
     categories: tuple[str, ...]
     means: tuple[float, ...]
-    out_of_fold: tuple[tuple[float, ...], ...]  # by fold, by category: the mean without that fold
+    out_of_fold: tuple[tuple[float, ...], ...]  # by fold and category: the mean without that fold
     mean: float
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
     def name(self) -> str:
-        """The new column."""
         return f"{self.column}_target"
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The means: of the other folds for a training row, of all for any other."""
-        new = self._expression(self.means)
+        """Return the means: of the other folds for a training row, of all folds otherwise."""
+        new = self._encoded(self.means)
         for fold, means in enumerate(self.out_of_fold):
-            new = pl.when(pl.col(FOLD) % len(self.out_of_fold) == fold).then(self._expression(means)).otherwise(new)
+            in_fold = pl.col(FOLD) % len(self.out_of_fold) == fold
+            new = pl.when(in_fold).then(self._encoded(means)).otherwise(new)
         return (new.alias(self.name),)
 
-    def _expression(self, means: tuple[float, ...]) -> pl.Expr:
-        """One lookup."""
-        return category_expr(self.column, self.texts, self.categories, means, self.mean).fill_null(self.mean)
+    def _encoded(self, means: tuple[float, ...]) -> pl.Expr:
+        new = category_expr(self.column, self.texts, self.categories, means, self.mean)
+        return new.fill_null(self.mean)
 
     def after(self, columns: Columns) -> Columns:
-        """The new column in place of the old."""
-        return columns.changed({self.name: "Float64"}, (self.column,))
+        return columns.with_columns({self.name: "Float64"}, drop=(self.column,))
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same in Python, with the means of all training rows."""
-        place = slots.text(self.column) if self.texts else slots.number(self.column)
-        at, mean, means = slots.number(self.name), self.mean, dict(zip(self.categories, self.means, strict=True))
+    def numpy_operation(self, slots: Slots) -> Operation:
+        place = slots.place(self.column, self.texts)
+        at = slots.number(self.name)
+        means = dict(zip(self.categories, self.means, strict=True))
 
-        def run(batch: Batch) -> None:
-            """Looks the rows up."""
-            batch.numbers[:, at] = [means.get(key or "", mean) for key in category_lists(batch, place)]
+        def run(batch: RowBatch) -> None:
+            batch.numbers[:, at] = [
+                means.get(key or "", self.mean) for key in category_lists(batch, place)
+            ]
 
         return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Each category the mean of the label, pulled to the mean of all by `smoothing` rows (Micci-Barreca 2001)."""
+class TargetEncode(CategoryStep):
+    """Label mean of each category, shrunk to the overall mean (Micci-Barreca 2001)."""
 
-    columns: Annotated[tuple[str, ...], Doc("names or patterns; `-name` leaves one out")]
-    folds: Annotated[int, AtLeast(2), Doc("of training rows, at most 16")] = 5
-    smoothing: Annotated[float, AtLeast(0.0), Doc("rows of the overall mean added to each category")] = 20.0
+    PARTS = (TargetMeans,)
+    USES_FOLDS = True
+    folds: Annotated[int, AtLeast(2), Doc("folds of the training rows, at most 16")] = 5
+    smoothing: Annotated[
+        float, AtLeast(0.0), Doc("rows of the overall mean added to each category")
+    ] = 20.0
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """With its columns spelt out; the label must be a number."""
-        if self.folds > 16:
-            raise InputError.one(where, f"{self.folds} folds are too many", "write 16 or fewer")
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step with its patterns expanded; the label must be a number."""
+        if self.folds > MAX_FOLDS:
+            fix = f"write {MAX_FOLDS} or fewer"
+            raise InputError.one(where, f"{self.folds} folds are too many", fix)
         label = columns.get(columns.label or "")
         if label is None:
-            raise InputError.one(where, "there is no label to take the mean of", "name one under label:")
+            raise InputError.one(
+                where, "there is no label to take the mean of", "name one under label:"
+            )
         if label.kind not in ("number", "bool"):
             what = f'the label "{label.name}" is {label.dtype}, not a number'
-            raise InputError.one(where, what, "number its classes by an ordinal step first")
-        kinds: tuple[Kind, ...] = ("text",) if any("*" in name for name in self.columns) else CATEGORIES
-        return replace(self, columns=columns.chosen(self.columns, kinds, where))
+            raise InputError.one(where, what, "encode it with an ordinal step first")
+        return CategoryStep.bind(self, columns, where)
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:
-        """The label's mean, overall and by category and fold."""
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:
         label = columns.label or ""
-        groups = (GroupMeansNeed(column=label, by=name, folds=self.folds) for name in self.columns)
-        return (MomentsNeed(column=label), *groups)
+        groups = (self._groups(label, name) for name in self.columns)
+        return (MomentsRequest(column=label), *groups)
 
-    def fitted(self, found: Found, columns: Columns) -> tuple[TargetMeans, ...]:
-        """The means of every column."""
-        return tuple(self._means(name, found, columns) for name in self.columns)
+    def _groups(self, label: str, name: str) -> GroupMeansRequest:
+        return GroupMeansRequest(column=label, by=name, folds=self.folds)
 
-    def _means(self, name: str, found: Found, columns: Columns) -> TargetMeans:
-        """The means of one column's categories."""
-        label, column = columns.label or "", columns.get(name)
-        mean = cast(Moments, found[MomentsNeed(column=label)]).mean
-        groups = cast(GroupMeans, found[GroupMeansNeed(column=label, by=name, folds=self.folds)])
-        sums, counts = groups.sums.sum(axis=1), groups.counts.sum(axis=1)
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[TargetMeans, ...]:
+        return tuple(self._means(name, statistics, columns) for name in self.columns)
+
+    def _means(self, name: str, statistics: Statistics, columns: Columns) -> TargetMeans:
+        label = columns.label or ""
+        mean = cast(Moments, statistics[MomentsRequest(column=label)]).mean
+        groups = cast(GroupMeans, statistics[self._groups(label, name)])
         smooth = self.smoothing if self.smoothing > 0 else 1e-12
-        apart = (sums[:, None] - groups.sums + smooth * mean) / (counts[:, None] - groups.counts + smooth)
-        whole = (sums + smooth * mean) / (counts + smooth)
-        assert column is not None
+        sums = groups.sums.sum(axis=1)
+        counts = groups.counts.sum(axis=1)
+        means = (sums + smooth * mean) / (counts + smooth)
+        other_sums = sums[:, None] - groups.sums
+        other_counts = counts[:, None] - groups.counts
+        out_of_fold = (other_sums + smooth * mean) / (other_counts + smooth)
         return TargetMeans(
-            column=name, texts=column.kind == "text", categories=groups.groups, means=tuple(whole.tolist()),
-            out_of_fold=tuple(tuple(fold.tolist()) for fold in np.ascontiguousarray(apart.T)), mean=mean,
-        )  # fmt: skip
+            column=name,
+            texts=columns.is_text(name),
+            categories=groups.groups,
+            means=tuple(means.tolist()),
+            out_of_fold=tuple(tuple(fold.tolist()) for fold in np.ascontiguousarray(out_of_fold.T)),
+            mean=mean,
+        )

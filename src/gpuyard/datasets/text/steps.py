@@ -1,4 +1,4 @@
-"""The steps on texts: near duplicates taken away, words hashed, TF-IDF weights."""
+"""Text steps: near-duplicate removal, hashed word features, TF-IDF."""
 
 from __future__ import annotations
 
@@ -10,233 +10,217 @@ from typing import Annotated, Literal, Self, cast
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.batch import Batch, Slots
+from gpuyard.datasets.aggregates import ColumnRequest
+from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import Found, Need, Operation, Unlearned
+from gpuyard.datasets.step import (
+    Operation,
+    StatelessStep,
+    Statistics,
+    StatRequest,
+    StepSettings,
+)
 from gpuyard.datasets.text.features import (
     TermCounts,
     Weights,
     count_terms,
-    hashed,
+    hash_features,
     inverse_frequencies,
     term_hashes,
-    weighted,
+    tfidf_features,
 )
-from gpuyard.datasets.text.minhash import Shingles, band_keys, banding_for, find_twins, suspects
-from gpuyard.datasets.text.words import flat, folded, shingle_sets
-from gpuyard.document import Doc
+from gpuyard.datasets.text.minhash import (
+    Banding,
+    Shingles,
+    band_keys,
+    banding_for,
+    candidate_texts,
+    match_candidates,
+)
+from gpuyard.datasets.text.words import flatten_texts, fold_table
+from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError, Problem
 
-__all__ = ["HashWords", "NearDuplicates", "TermWeights", "Tfidf"]
+MAX_NGRAM = 8
+MAX_COLUMNS = 65_536
 
-_WIDEST = 8
-_MOST_COLUMNS = 65_536
-
-
-def _range(where: str, name: str, value: float, low: float, high: float) -> list[Problem]:
-    """A problem if the value is out of range."""
-    if low <= value <= high:
-        return []
-    return [Problem(where=f"{where}: {name}", what=f"{value:g} is out of range", fix=f"write {low:g} to {high:g}")]
+Featurizer = Callable[[Sequence[str | None]], Weights]
 
 
-def _fresh(where: str, names: Sequence[str], columns: Columns) -> None:
-    """Refuses names of new columns that are taken."""
+def _check_ranges(where: str, ranges: Sequence[tuple[str, float, float, float]]) -> None:
+    """Raise InputError for every (name, value, low, high) that is out of range."""
+    problems = [
+        Problem(
+            where=f"{where}: {name}",
+            what=f"{value:g} is out of range",
+            fix=f"write {low:g} to {high:g}",
+        )
+        for name, value, low, high in ranges
+        if not low <= value <= high
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _check_new_columns(where: str, names: Sequence[str], columns: Columns) -> None:
     if taken := [name for name in names if columns.get(name) is not None]:
-        what = f'it makes a column "{taken[0]}", and there is one already'
+        what = f'it adds a column "{taken[0]}", which already exists'
         raise InputError.one(where, what, "drop or rename that column first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NearDuplicates(Unlearned):
-    """Keeps the first of texts that are nearly the same: Jaccard similarity of their shingles, found by MinHash."""
+class NearDuplicates(StatelessStep):
+    """Keep the first of nearly equal texts: Jaccard similarity of shingles, found by MinHash."""
 
+    USES_JIT = True
     column: Annotated[str, Doc("the text")] = "text"
-    threshold: Annotated[float, Doc("the least similarity that makes a duplicate, 0.05 to 1")] = 0.8
-    unit: Annotated[Literal["word", "character"], Doc("what shingles are made of")] = "word"
-    width: Annotated[int, Doc("how many of them make a shingle")] = 5
-    permutations: Annotated[int, Doc("hashes of every text; more find more of the pairs at the threshold")] = 128
-    recall: Annotated[float, Doc("the part of pairs at the threshold that must be compared")] = 0.95
+    threshold: Annotated[float, Doc("minimum similarity of duplicates, 0.05 to 1")] = 0.8
+    unit: Annotated[Literal["word", "character"], Doc("unit of shingles")] = "word"
+    width: Annotated[int, Doc("units per shingle")] = 5
+    permutations: Annotated[
+        int, Doc("hashes per text; more find more of the pairs at the threshold")
+    ] = 128
+    recall: Annotated[float, Doc("fraction of pairs at the threshold that must be compared")] = 0.95
     seed: Annotated[int, Doc("of the permutations")] = 0
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """The column must hold text."""
-        columns.chosen((self.column,), ("text",), where)
-        banding_for(self.threshold, permutations=self.permutations, recall_ratio=self.recall)
-        problems = [
-            *Shingles(unit=self.unit, width=self.width).problems(where),
-            *_range(where, "seed", self.seed, 0, 2**63),
-        ]
-        if problems:
-            raise InputError(problems)
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step; raise InputError unless the column holds text."""
+        columns.select((self.column,), ("text",), where)
+        self._banding()
+        _check_ranges(where, [("width", self.width, 1, 64), ("seed", self.seed, 0, 2**63)])
         return self
+
+    def _banding(self) -> Banding:
+        return banding_for(self.threshold, permutations=self.permutations, recall_ratio=self.recall)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The text."""
         return (self.column,)
 
     def mark(self, frame: pl.DataFrame) -> tuple[np.ndarray, ...]:
-        """Band keys [rows, bands], where the shingles of every row begin, and all the shingles."""
-        data, offsets = flat(frame[self.column].to_list())
-        banding = banding_for(self.threshold, permutations=self.permutations, recall_ratio=self.recall)
-        shape = Shingles(unit=self.unit, width=self.width)
-        keys, _ = band_keys(data, offsets, shape, banding, self.seed)
-        sets, begins = shingle_sets(data, offsets, folded(), self.unit == "word", self.width)
+        from gpuyard.datasets.text.words_kernel import shingle_sets  # imports Numba
+
+        data, offsets = flatten_texts(frame[self.column].to_list())
+        shingles = Shingles(unit=self.unit, width=self.width)
+        keys, _ = band_keys(data, offsets, shingles, self._banding(), self.seed)
+        sets, begins = shingle_sets(data, offsets, fold_table(), self.unit == "word", self.width)
         return keys, begins, sets
 
-    def doomed(self, marks: Sequence[tuple[np.ndarray, ...]], memory_bytes: float) -> tuple[np.ndarray, ...]:  # noqa: ARG002
-        """The rows with an earlier twin that is kept; only the shingles of rows that meet another are read."""
+    def rows_to_drop(
+        self,
+        marks: Sequence[tuple[np.ndarray, ...]],
+        memory_bytes: float,  # noqa: ARG002
+    ) -> tuple[np.ndarray, ...]:
+        """Return the rows with an earlier duplicate; only shingles of candidates are read."""
         if not marks:
             return ()
-        doubtful = suspects([mark[0] for mark in marks], [np.diff(mark[1]) for mark in marks])
+        candidates = candidate_texts(
+            [mark[0] for mark in marks], [np.diff(mark[1]) for mark in marks]
+        )
         ends = np.cumsum([len(mark[0]) for mark in marks])
-        homes = np.searchsorted(ends, doubtful, side="right")
-        rows = doubtful - np.concatenate([[0], ends])[homes]
-        chosen = [marks[home] for home in homes]
-        pieces = [np.asarray(mark[2][mark[1][row] : mark[1][row + 1]]) for mark, row in zip(chosen, rows, strict=True)]
+        partitions = np.searchsorted(ends, candidates, side="right")
+        rows = candidates - np.concatenate([[0], ends])[partitions]
+        places = [(marks[number], row) for number, row in zip(partitions, rows, strict=True)]
+        pieces = [np.asarray(mark[2][mark[1][row] : mark[1][row + 1]]) for mark, row in places]
         begins = np.zeros(len(pieces) + 1, dtype=np.int64)
         np.cumsum([len(piece) for piece in pieces], out=begins[1:])
         sets = np.concatenate([np.empty(0, np.uint64), *pieces])
-        keys = np.array([mark[0][row] for mark, row in zip(chosen, rows, strict=True)], dtype=np.uint64)
-        twins = find_twins(keys.reshape(len(pieces), marks[0][0].shape[1]), sets, begins, self.threshold)
-        gone = ~twins.kept
-        return tuple(rows[gone & (homes == part)].astype(np.int64) for part in range(len(marks)))
+        keys = np.array([mark[0][row] for mark, row in places], dtype=np.uint64)
+        keys = keys.reshape(len(pieces), marks[0][0].shape[1])
+        dropped = ~match_candidates(keys, sets, begins, self.threshold).unique
+        return tuple(
+            rows[dropped & (partitions == number)].astype(np.int64) for number in range(len(marks))
+        )
 
 
-def _made(column: str, names: Sequence[str], make: Callable[[Sequence[str | None]], Weights]) -> pl.Expr:
-    """The expression that makes many columns of one text in a single pass."""
+class _TextFeatures:
+    """Fitted part that replaces a text by many columns, all computed in one pass."""
 
-    def run(series: pl.Series) -> pl.Series:
-        """The columns as one struct."""
-        matrix = make(series.to_list())
-        return pl.DataFrame(matrix, schema=dict.fromkeys(names, pl.Float64)).to_struct(series.name)
-
-    kind = pl.Struct(dict.fromkeys(names, pl.Float64))
-    text = pl.col(column).cast(pl.String)
-    return text.map_batches(run, return_dtype=kind, is_elementwise=True).struct.field(*names)
-
-
-def _operation(
-    slots: Slots, column: str, names: tuple[str, ...], make: Callable[[Sequence[str | None]], Weights]
-) -> Operation:
-    """The same for the rows of a request."""
-    text, at = slots.text(column), slots.numbers(names)
-
-    def run(batch: Batch) -> None:
-        """Writes the columns."""
-        batch.numbers[:, at] = make(batch.texts[text])
-
-    return run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HashWords(Unlearned):
-    """Counts runs of words (or characters) in buckets by their hash, with signs, every row scaled to length one."""
-
-    column: Annotated[str, Doc("the text; it is replaced by its buckets")] = "text"
-    buckets: Annotated[int, Doc("how many columns it becomes")] = 256
-    words: Annotated[int, Doc("the longest run: 2 counts words and pairs of words")] = 1
-    unit: Annotated[Literal["word", "character"], Doc("what runs are made of")] = "word"
-
-    def bound(self, columns: Columns, where: str) -> Self:
-        """The column must hold text."""
-        columns.chosen((self.column,), ("text",), where)
-        problems = [
-            *_range(where, "buckets", self.buckets, 1, _MOST_COLUMNS),
-            *_range(where, "words", self.words, 1, _WIDEST),
-        ]
-        if problems:
-            raise InputError(problems)
-        _fresh(where, self.writes, columns)
-        return self
+    __slots__ = ()
+    column: str
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The text."""
         return (self.column,)
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """The columns of the buckets."""
-        return tuple(f"{self.column}_{bucket}" for bucket in range(self.buckets))
+        raise NotImplementedError
 
-    def _make(self, texts: Sequence[str | None]) -> Weights:
-        """The buckets of some texts."""
-        return hashed(texts, self.words, self.buckets, by_word=self.unit == "word")
+    def featurizer(self) -> Featurizer:
+        raise NotImplementedError
 
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """All buckets by one expression."""
-        return (_made(self.column, self.writes, self._make),)
+        names, featurize = self.writes, self.featurizer()
+        types = dict.fromkeys(names, pl.Float64)
+
+        def run(series: pl.Series) -> pl.Series:
+            matrix = featurize(series.to_list())
+            return pl.DataFrame(matrix, schema=types).to_struct(series.name)
+
+        features = (
+            pl.col(self.column)
+            .cast(pl.String)
+            .map_batches(run, return_dtype=pl.Struct(types), is_elementwise=True)
+        )
+        return (features.struct.field(*names),)
 
     def after(self, columns: Columns) -> Columns:
-        """The buckets in place of the text."""
-        return columns.changed(dict.fromkeys(self.writes, "Float64"), removed=(self.column,))
+        return columns.with_columns(dict.fromkeys(self.writes, "Float64"), drop=(self.column,))
 
-    def compiled(self, slots: Slots) -> Operation:
-        """The same for the rows of a request."""
-        return _operation(slots, self.column, self.writes, self._make)
+    def numpy_operation(self, slots: Slots) -> Operation:
+        text, at, featurize = slots.text(self.column), slots.numbers(self.writes), self.featurizer()
+
+        def run(batch: RowBatch) -> None:
+            batch.numbers[:, at] = featurize(batch.texts[text])
+
+        return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TermCountsNeed:
-    """Asks in how many texts of a column every term occurs."""
+class HashWords(_TextFeatures, StatelessStep):
+    """Count n-grams in signed hash buckets, every row scaled to unit length."""
 
-    column: str
-    words: int
+    USES_JIT = True
+    column: Annotated[str, Doc("the text; it is replaced by its buckets")] = "text"
+    buckets: Annotated[int, Doc("number of columns")] = 256
+    words: Annotated[int, Doc("longest n-gram: 2 counts words and pairs of words")] = 1
+    unit: Annotated[Literal["word", "character"], Doc("unit of n-grams")] = "word"
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step; raise InputError unless the column holds text."""
+        columns.select((self.column,), ("text",), where)
+        _check_ranges(
+            where,
+            [("buckets", self.buckets, 1, MAX_COLUMNS), ("words", self.words, 1, MAX_NGRAM)],
+        )
+        _check_new_columns(where, self.writes, columns)
+        return self
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+    def writes(self) -> tuple[str, ...]:
+        return tuple(f"{self.column}_{bucket}" for bucket in range(self.buckets))
+
+    def featurizer(self) -> Featurizer:
+        by_word = self.unit == "word"
+        return functools.partial(
+            hash_features, words=self.words, buckets=self.buckets, by_word=by_word
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermCountsRequest(ColumnRequest):
+    """Request for the document frequency of every term of a column."""
+
+    words: int
 
     def collect(self, frame: pl.DataFrame) -> TermCounts:
-        """The counts of a partition."""
         return count_terms(frame[self.column].cast(pl.String).to_list(), self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tfidf:
-    """Weights of the terms that occur in most texts: count × (ln((1 + n) / (1 + texts with it)) + 1), length one."""
-
-    column: Annotated[str, Doc("the text; it is replaced by its weights")] = "text"
-    terms: Annotated[int, Doc("how many terms at most: those of most texts")] = 1000
-    words: Annotated[int, Doc("the longest term: 2 counts words and pairs of words")] = 1
-    least_texts: Annotated[int, Doc("texts in which a term must occur")] = 2
-
-    def bound(self, columns: Columns, where: str) -> Self:
-        """The column must hold text."""
-        columns.chosen((self.column,), ("text",), where)
-        problems = [
-            *_range(where, "terms", self.terms, 1, _MOST_COLUMNS),
-            *_range(where, "words", self.words, 1, _WIDEST),
-            *_range(where, "least_texts", self.least_texts, 1, 2**53),
-        ]
-        if problems:
-            raise InputError(problems)
-        return self
-
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """The texts of every term."""
-        return (TermCountsNeed(column=self.column, words=self.words),)
-
-    def fitted(self, found: Found, columns: Columns) -> tuple[TermWeights, ...]:
-        """The terms and what they weigh."""
-        counts = cast(TermCounts, found[self.needs(columns)[0]])
-        chosen = counts.most_frequent(self.terms, self.least_texts)
-        if not chosen:
-            what = f'no word occurs in {self.least_texts} texts of column "{self.column}"'
-            raise InputError.one("tfidf", what, "lower least_texts, or leave the step out")
-        weights = inverse_frequencies([count for _, count in chosen], counts.texts_count)
-        terms = tuple(term for term, _ in chosen)
-        part = TermWeights(column=self.column, words=self.words, terms=terms, weights=weights)
-        _fresh("tfidf", part.writes, columns)
-        return (part,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermWeights:
-    """Terms and their weights; a word that was not seen in training weighs nothing."""
+class TermWeights(_TextFeatures):
+    """Terms and their weights; words that the training rows do not have weigh nothing."""
 
     column: str
     words: int
@@ -244,29 +228,58 @@ class TermWeights:
     weights: tuple[float, ...]
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """The text."""
-        return (self.column,)
-
-    @property
     def writes(self) -> tuple[str, ...]:
-        """The columns of the terms."""
         return tuple(f"{self.column}_{term}" for term in self.terms)
 
-    def expressions(self) -> tuple[pl.Expr, ...]:
-        """All terms by one expression."""
-        return (_made(self.column, self.writes, _weigher(self)),)
-
-    def after(self, columns: Columns) -> Columns:
-        """The weights in place of the text."""
-        return columns.changed(dict.fromkeys(self.writes, "Float64"), removed=(self.column,))
-
-    def compiled(self, slots: Slots) -> Operation:
-        """The same for the rows of a request."""
-        return _operation(slots, self.column, self.writes, _weigher(self))
+    def featurizer(self) -> Featurizer:
+        hashes, order = term_hashes(self.terms, self.words)
+        return functools.partial(
+            tfidf_features,
+            words=self.words,
+            hashes=hashes,
+            order=order,
+            weights=np.array(self.weights),
+        )
 
 
-def _weigher(part: TermWeights) -> Callable[[Sequence[str | None]], Weights]:
-    """The function that weighs texts, with its table of hashes."""
-    hashes, order = term_hashes(part.terms, part.words)
-    return functools.partial(weighted, words=part.words, hashes=hashes, order=order, weights=np.array(part.weights))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tfidf(StepSettings):
+    """TF-IDF of the most frequent terms: count × (ln((1 + n) / (1 + df)) + 1), unit length."""
+
+    PARTS = (TermWeights,)
+    USES_JIT = True
+    column: Annotated[str, Doc("the text; it is replaced by its weights")] = "text"
+    terms: Annotated[int, Doc("maximum number of terms, by document frequency")] = 1000
+    words: Annotated[int, Doc("longest term: 2 counts words and pairs of words")] = 1
+    least_texts: Annotated[int, Doc("minimum document frequency of a term")] = 2
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step; raise InputError unless the column holds text."""
+        columns.select((self.column,), ("text",), where)
+        _check_ranges(
+            where,
+            [
+                ("terms", self.terms, 1, MAX_COLUMNS),
+                ("words", self.words, 1, MAX_NGRAM),
+                ("least_texts", self.least_texts, 1, 2**53),
+            ],
+        )
+        return self
+
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
+        return (TermCountsRequest(column=self.column, words=self.words),)
+
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[TermWeights, ...]:
+        counts = cast(TermCounts, statistics[self.requests(columns)[0]])
+        frequent = counts.most_frequent(self.terms, self.least_texts)
+        if not frequent:
+            what = f'no word occurs in {self.least_texts} texts of column "{self.column}"'
+            raise InputError.one("tfidf", what, "lower least_texts, or remove the step")
+        part = TermWeights(
+            column=self.column,
+            words=self.words,
+            terms=tuple(term for term, _ in frequent),
+            weights=inverse_frequencies([count for _, count in frequent], counts.texts_count),
+        )
+        _check_new_columns("tfidf", part.writes, columns)
+        return (part,)

@@ -1,4 +1,4 @@
-"""The step that packs a corpus for language models: its tokenizer, fitted where asked, and the writer of shards."""
+"""Tokenise step: encode texts with a tokenizer and pack them for language models."""
 
 from __future__ import annotations
 
@@ -9,41 +9,39 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 
 import polars as pl
 
-from gpuyard.datasets.batch import Batch, Slots
+from gpuyard.datasets.aggregates import ColumnRequest
+from gpuyard.datasets.batch import Slots
 from gpuyard.datasets.columns import Columns
-from gpuyard.datasets.step import ROW, Found, Need, Operation
+from gpuyard.datasets.step import ROW, ColumnPart, Operation, Statistics, StatRequest, StepSettings
 from gpuyard.datasets.text.tokenizer import (
     END_OF_TEXT,
     TOKENIZER_FILE,
     Coder,
     byte_coder,
-    coder_of,
-    open_coder,
+    load_coder,
+    parse_coder,
     train_coder,
 )
-from gpuyard.datasets.text.tokens import write_shard
-from gpuyard.document import Doc
+from gpuyard.datasets.text.tokens import MAX_SEQUENCE_TOKENS, write_shard
+from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError
 from gpuyard.units import TOKENS
 
-__all__ = ["TextSample", "TextSampleNeed", "TokenWriter", "Tokenise", "Tokens"]
-
-SAMPLE_CHARACTERS = 64_000_000  # that a tokenizer is trained on; more changes few of its merges
+SAMPLE_CHARACTERS = 64_000_000  # to train a tokenizer on; more changes few of its merges
+_BATCH_ROWS = 256  # texts encoded at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSample:
-    """The first texts of the training rows, up to a number of characters."""
+    """First texts of the training rows, up to SAMPLE_CHARACTERS."""
 
     texts: tuple[str, ...]
 
-    def merged(self, other: TextSample) -> TextSample:
-        """The texts of both, up to the same number."""
-        return TextSample(texts=_up_to((*self.texts, *other.texts), SAMPLE_CHARACTERS))
+    def merge(self, other: TextSample) -> TextSample:
+        return TextSample(texts=_truncated((*self.texts, *other.texts), SAMPLE_CHARACTERS))
 
 
-def _up_to(texts: tuple[str, ...], characters: int) -> tuple[str, ...]:
-    """The first texts, up to so many characters."""
+def _truncated(texts: tuple[str, ...], characters: int) -> tuple[str, ...]:
     seen = 0
     for index, text in enumerate(texts):
         if seen + len(text) >= characters:
@@ -53,144 +51,135 @@ def _up_to(texts: tuple[str, ...], characters: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSampleNeed:
-    """Asks for texts to train a tokenizer on."""
-
-    column: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+class TextSampleRequest(ColumnRequest):
+    """Request for texts to train a tokenizer on."""
 
     def collect(self, frame: pl.DataFrame) -> TextSample:
-        """The first texts of a partition; the later it comes, the fewer, so that all of them fit in memory."""
+        """Return the first texts of a partition; fewer for later ones, to fit in memory."""
         limit = SAMPLE_CHARACTERS
         if ROW in frame.columns and frame.height:
             first, last = int(frame[ROW][0]), int(frame[ROW][-1])
             limit //= 1 + first // (last - first + 1)  # about the number of partitions before it
-        return TextSample(texts=_up_to(tuple(frame[self.column].cast(pl.String).drop_nulls()), limit))
+        texts = tuple(frame[self.column].cast(pl.String).drop_nulls())
+        return TextSample(texts=_truncated(texts, limit))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokenise:
-    """Encodes the texts, joins them with an end token after each, and cuts the stream into sequences."""
+class TokenizerState(ColumnPart):
+    """Contents of the tokenizer file, and how its tokens are packed."""
 
-    column: Annotated[str, Doc("the text")] = "text"
-    tokenizer: Annotated[str | None, Doc("a tokenizer.json or its folder; none: every byte is a token")] = None
-    vocabulary: Annotated[int | None, Doc("train a byte-level BPE of so many tokens on the training texts")] = None
-    sequence_tokens: Annotated[int, TOKENS, Doc("of every sequence")] = 1024
-    end_of_text: Annotated[str, Doc("the token after every text")] = END_OF_TEXT
+    tokenizer: str
+    sequence_tokens: int
+    end_of_text: str
 
-    def bound(self, columns: Columns, where: str) -> Self:
-        """The column must hold text; at most one way to a tokenizer."""
-        columns.chosen((self.column,), ("text",), where)
-        if self.tokenizer is not None and self.vocabulary is not None:
-            raise InputError.one(where, "both `tokenizer` and `vocabulary` are given", "load one, or train one")
-        if not 2 <= self.sequence_tokens <= 1 << 24:
-            what = f"{self.sequence_tokens} tokens are no sequence"
-            raise InputError.one(f"{where}: sequence", what, f"write 2 to {1 << 24}")
-        if not self.end_of_text:
-            raise InputError.one(f"{where}: end_of_text", "is empty", f'write a token such as "{END_OF_TEXT}"')
-        if self.tokenizer is not None:
-            open_coder(Path(self.tokenizer), self.end_of_text)
-        return self
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """Return nothing: the writer encodes."""
+        return ()
 
-    def at(self, base: Path) -> Self:
-        """With the place of its file spelt out; relative ones start from `base`."""
-        return self if self.tokenizer is None else replace(self, tokenizer=str(base / self.tokenizer))
-
-    def contents(self) -> bytes:
-        """What its file says, for the version of what is made with it; nothing where it has none."""
-        return (
-            b""
-            if self.tokenizer is None
-            else open_coder(Path(self.tokenizer), self.end_of_text).model.to_str().encode()
+    def after(self, columns: Columns) -> Columns:
+        return columns.with_columns(
+            {}, drop=[name for name in columns.names if name != self.column]
         )
 
-    def needs(self, columns: Columns) -> tuple[Need, ...]:  # noqa: ARG002
-        """Texts, if a tokenizer is to be trained."""
-        return () if self.vocabulary is None else (TextSampleNeed(column=self.column),)
+    def numpy_operation(self, slots: Slots) -> Operation:  # noqa: ARG002
+        """Return an operation that does nothing: LLM servers encode with the model's tokenizer."""
+        return lambda batch: None  # noqa: ARG005
 
-    def fitted(self, found: Found, columns: Columns) -> tuple[Tokens, ...]:
-        """With the tokenizer itself."""
+    def writer(self) -> TokenWriter:
+        return TokenWriter(part=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenWriter:
+    """Packs the texts of a partition and split into one shard, with the tokenizer next to it."""
+
+    kind: ClassVar[Literal["tokens"]] = "tokens"
+    suffix: ClassVar[str] = ".bin"
+    part: TokenizerState
+
+    @property
+    def sequence_tokens(self) -> int:
+        return self.part.sequence_tokens
+
+    def write(self, frame: pl.DataFrame, path: str) -> int:
+        coder, file = _cached_coder(self.part.tokenizer, self.part.end_of_text), Path(path)
+        texts = frame[self.part.column].cast(pl.String)
+        batches = (
+            texts.slice(start, _BATCH_ROWS).to_list() for start in range(0, len(texts), _BATCH_ROWS)
+        )
+        facts = write_shard(batches, coder, self.part.sequence_tokens, file)
+        tokenizer = file.parent / TOKENIZER_FILE
+        if not tokenizer.is_file():
+            coder.save(tokenizer)
+        return facts.sequences_count
+
+
+@functools.lru_cache(maxsize=4)
+def _cached_coder(text: str, end_of_text: str) -> Coder:
+    return parse_coder(text, end_of_text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenise(StepSettings):
+    """Encode texts, join them with an end token after each, and cut the stream into sequences."""
+
+    PARTS = (TokenizerState,)
+    column: Annotated[str, Doc("the text")] = "text"
+    tokenizer: Annotated[
+        str | None, Doc("a tokenizer.json or its folder; none: every byte is a token")
+    ] = None
+    vocabulary: Annotated[
+        int | None, Doc("train a byte-level BPE with this many tokens on the training texts")
+    ] = None
+    sequence_tokens: Annotated[int, TOKENS, Doc("tokens per sequence")] = 1024
+    end_of_text: Annotated[str, Doc("the token after every text")] = END_OF_TEXT
+
+    def bind(self, columns: Columns, where: str) -> Self:
+        """Return the step; raise InputError for a wrong column or a wrong tokenizer."""
+        columns.select((self.column,), ("text",), where)
+        if self.tokenizer is not None and self.vocabulary is not None:
+            raise InputError.one(
+                where, "both `tokenizer` and `vocabulary` are set", "load one, or train one"
+            )
+        if not 2 <= self.sequence_tokens <= MAX_SEQUENCE_TOKENS:
+            what = f"{self.sequence_tokens} tokens is out of range"
+            raise InputError.one(f"{where}: sequence", what, f"write 2 to {MAX_SEQUENCE_TOKENS}")
+        if not self.end_of_text:
+            raise InputError.one(
+                f"{where}: end_of_text", "is empty", f'write a token such as "{END_OF_TEXT}"'
+            )
         if self.tokenizer is not None:
-            coder = open_coder(Path(self.tokenizer), self.end_of_text)
+            load_coder(Path(self.tokenizer), self.end_of_text)
+        return self
+
+    def resolve_paths(self, base: Path) -> Self:
+        if self.tokenizer is None:
+            return self
+        return replace(self, tokenizer=str(base / self.tokenizer))
+
+    def file_contents(self) -> bytes:
+        if self.tokenizer is None:
+            return b""
+        return load_coder(Path(self.tokenizer), self.end_of_text).model.to_str().encode()
+
+    def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
+        """Return a sample of texts, if a tokenizer is to be trained."""
+        return () if self.vocabulary is None else (TextSampleRequest(column=self.column),)
+
+    def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[TokenizerState, ...]:
+        """Return the tokenizer: loaded, trained or of bytes."""
+        if self.tokenizer is not None:
+            coder = load_coder(Path(self.tokenizer), self.end_of_text)
         elif self.vocabulary is not None:
-            sample = cast(TextSample, found[self.needs(columns)[0]])
+            sample = cast(TextSample, statistics[self.requests(columns)[0]])
             coder = train_coder([sample.texts], self.vocabulary, self.end_of_text)
         else:
             coder = byte_coder(self.end_of_text)
         return (
-            Tokens(
+            TokenizerState(
                 column=self.column,
                 tokenizer=coder.model.to_str(pretty=False),
                 sequence_tokens=self.sequence_tokens,
                 end_of_text=self.end_of_text,
             ),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """The tokenizer, as the contents of its file, and how its tokens are packed."""
-
-    column: str
-    tokenizer: str
-    sequence_tokens: int
-    end_of_text: str
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The text."""
-        return (self.column,)
-
-    def expressions(self) -> tuple[pl.Expr, ...]:
-        """None: the writer encodes."""
-        return ()
-
-    def after(self, columns: Columns) -> Columns:
-        """The text alone."""
-        return columns.changed({}, removed=[name for name in columns.names if name != self.column])
-
-    def compiled(self, slots: Slots) -> Operation:  # noqa: ARG002
-        """Nothing: a language server encodes by the tokenizer that the model carries."""
-
-        def run(batch: Batch) -> None:
-            """Leaves the rows as they are."""
-
-        return run
-
-    def writer(self) -> TokenWriter:
-        """What writes the shards."""
-        return TokenWriter(part=self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenWriter:
-    """Packs the texts of a partition and split into one shard, with the tokenizer beside it."""
-
-    kind: ClassVar[Literal["tokens"]] = "tokens"
-    suffix: ClassVar[str] = ".bin"
-    part: Tokens
-
-    @property
-    def sequence_tokens(self) -> int:
-        """Tokens of every sequence."""
-        return self.part.sequence_tokens
-
-    def write(self, frame: pl.DataFrame, path: str) -> int:
-        """Writes the shard; gives how many sequences it holds."""
-        coder, file = _coder(self.part.tokenizer, self.part.end_of_text), Path(path)
-        texts = frame[self.part.column].cast(pl.String)
-        batches = (texts.slice(start, 4096).to_list() for start in range(0, len(texts), 4096))
-        facts = write_shard(batches, coder, self.part.sequence_tokens, file)
-        if not (beside := file.parent / TOKENIZER_FILE).is_file():
-            coder.save(beside)
-        return facts.sequences_count
-
-
-@functools.lru_cache(maxsize=4)
-def _coder(text: str, end_of_text: str) -> Coder:
-    """The tokenizer, parsed once a process."""
-    return coder_of(text, end_of_text)

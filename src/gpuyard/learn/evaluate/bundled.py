@@ -1,50 +1,121 @@
-"""What an exported model answers: its bundle run by the ONNX runtime on prepared rows."""
+"""Predictions of an exported bundle, run by ONNX Runtime on prepared rows."""
 
 from __future__ import annotations
 
+import dataclasses
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from gpuyard.datasets import Prepared
-from gpuyard.errors import InputError, RefusedError
-from gpuyard.learn.evaluate.fold import PREDICT_ROWS
+from gpuyard.datasets.images import read_images
+from gpuyard.datasets.prepared import PreparedDataset
+from gpuyard.datasets.source_rows import source_rows
+from gpuyard.datasets.transform import FittedTransform
+from gpuyard.errors import InputError
+from gpuyard.learn.evaluate.bundle_model import BundleModel, batches_of
 from gpuyard.learn.evaluate.predictions import Predictions
 from gpuyard.learn.evaluate.prepared import split_data
-from gpuyard.learn.trainer import Tokens
-from gpuyard.registry import ONNX, read_bundle
+from gpuyard.learn.trainer import ProblemType, TokenData
 
-__all__ = ["bundle_predictions"]
+AnyArray: typing.TypeAlias = "npt.NDArray[typing.Any]"
+IMAGE_ROWS = 256  # decoded at a time: 150 MB of 224 × 224 RGB images
 
 
-def bundle_predictions(folder: Path, prepared: Prepared, split: str) -> Predictions:
-    """The answers of the bundle in `folder` on a split; InputError unless the rows were prepared as for it."""
-    bundle, rows = read_bundle(folder), split_data(prepared, split)
-    if isinstance(rows, Tokens) or bundle.kind == "language":
-        raise InputError.one(str(folder), "a language model is judged while it is trained", "name no --model")
-    ours = prepared.transform.version if prepared.transform is not None else ""
-    if bundle.features != rows.names or (bundle.lineage.transform and bundle.lineage.transform != ours):
-        what = f"was trained on other columns than {prepared.folder} holds"
-        raise InputError.one(str(folder), what, "name the data that it was trained on, or train it again on this")
-    if rows.y is None:
-        raise InputError.one(str(prepared.folder), "the data has no label", "name the label column under data")
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise RefusedError(
-            "evaluate", "the package onnxruntime is not installed", "pip install 'gpuyard[run]'"
-        ) from error
-    session = onnxruntime.InferenceSession(str(folder / ONNX), providers=["CPUExecutionProvider"])
-    wanted = "probabilities" if bundle.kind == "classification" else "value"
-    chunks = [
-        session.run([wanted], {"x": rows.x[start : start + PREDICT_ROWS]})[0]
-        for start in range(0, len(rows.x), PREDICT_ROWS)
-    ]
-    outputs = np.concatenate(chunks)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _LabelledRows:
+    """Rows of a split in batches, with their labels."""
+
+    shape: tuple[int, ...]  # of one row
+    batches: Iterable[AnyArray]
+    truth: AnyArray
+    problem: ProblemType
+    classes: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    groups: AnyArray | None = None
+
+
+def bundle_predictions(folder: Path, prepared: PreparedDataset, split: str) -> Predictions:
+    """Predict a split with a bundle; raise InputError unless the data was prepared for it."""
+    model, rows = BundleModel(folder), _rows(prepared, split)
+    transform = prepared.transform.version if prepared.transform is not None else ""
+    trained_with = model.bundle.lineage.transform
+    if model.bundle.features != rows.names or (trained_with and trained_with != transform):
+        what = f"was trained on different columns than {prepared.folder}"
+        raise InputError.one(str(folder), what, "use its training data, or train it again on this")
+    return _predicted(model, rows)
+
+
+def rejudged_predictions(folder: Path, prepared: PreparedDataset, split: str) -> Predictions:
+    """Predict a split of newer data with a bundle, from raw columns where its transform differs.
+
+    Some of these rows may have been training rows of the bundle: its score is an upper bound.
+    """
+    model, rows = BundleModel(folder), _rows(prepared, split)
+    if model.bundle.classes != rows.classes:
+        raise InputError.one(str(folder), "predicts other classes", "train it again on this data")
+    if _same_transform(model.transform, prepared.transform, model.bundle.features == rows.names):
+        return _predicted(model, rows)
+    x = model.features(source_rows(prepared, split))
+    return _predicted(model, dataclasses.replace(rows, shape=x.shape[1:], batches=batches_of(x)))
+
+
+def _predicted(model: BundleModel, rows: _LabelledRows) -> Predictions:
+    model.predictor.check_shape(rows.shape)
     return Predictions(
         problem=rows.problem,
-        outputs=outputs if bundle.kind == "classification" else outputs.reshape(-1),
-        truth=rows.y,
+        outputs=model.predictor.predict(rows.batches),
+        truth=rows.truth,
         classes=rows.classes,
         groups=rows.groups,
+    )
+
+
+def _same_transform(
+    first: FittedTransform | None, second: FittedTransform | None, same_names: bool
+) -> bool:
+    """Return whether two transforms give the same features; their versions may differ."""
+    if first is None or second is None:
+        return same_names and (first is None or not first.outputs)
+    return dataclasses.replace(first.record, version="") == dataclasses.replace(
+        second.record, version=""
+    )
+
+
+def _rows(prepared: PreparedDataset, split: str) -> _LabelledRows:
+    no_label = InputError.one(
+        str(prepared.folder), "the data has no label", "set the label column under data"
+    )
+    if prepared.manifest.kind == "images":
+        images = read_images(prepared.paths(split))
+        classes = prepared.manifest.classes
+        index = {name: number for number, name in enumerate(classes)}
+        labels = [label for fact in images.facts for label in fact.labels]
+        if not labels or prepared.manifest.problem != "classification":
+            raise no_label
+        return _LabelledRows(
+            shape=images.shape,
+            batches=images.batches(IMAGE_ROWS),
+            truth=np.array([index[label] for label in labels], dtype=np.int64),
+            problem="classification",
+            classes=classes,
+        )
+    data = split_data(prepared, split)
+    if isinstance(data, TokenData):
+        raise InputError.one(
+            str(prepared.folder), "a language model is evaluated during training", "omit --model"
+        )
+    if data.y is None:
+        raise no_label
+    return _LabelledRows(
+        shape=data.x.shape[1:],
+        batches=batches_of(data.x),
+        truth=data.y,
+        problem=data.problem,
+        classes=data.classes,
+        names=data.names,
+        groups=data.groups,
     )

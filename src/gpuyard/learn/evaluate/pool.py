@@ -1,4 +1,4 @@
-"""Work spread over processes of this machine, results in the order of the jobs."""
+"""Run jobs in processes on this host, with results in the order of the jobs."""
 
 from __future__ import annotations
 
@@ -12,48 +12,61 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
-from gpuyard.errors import RefusedError
-
-__all__ = ["Pool", "cores", "open_pool"]
+from gpuyard.errors import ExternalError
 
 Job = typing.TypeVar("Job")
 Done = typing.TypeVar("Done")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
-START_S = 10.0  # starting processes and importing a framework there costs three to four seconds of CPU
-PATIENCE_S = 30.0  # of short jobs, before processes are worth it
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
+START_S = 10.0  # remaining work that pays for starting processes and importing a framework there
+KILLED = (BrokenProcessPool, EOFError, ConnectionError)  # the last two: the fork server was killed
+PATIENCE_S = 30.0  # of short jobs in this process, before processes are started
 
 
-class Pool:
-    """Jobs run here until that has taken a while, then in processes: short work does not pay for starting them."""
+class WorkerPool:
+    """Runs jobs in this process at first, and in worker processes once that pays off."""
 
     def __init__(self, workers: int, preload: Sequence[str], patience_s: float) -> None:
-        self.workers, self.preload, self.patience_s = workers, tuple(preload), patience_s
-        self.spent_s, self.done = 0.0, 0
+        self.workers = workers
+        self.preload = tuple(preload)
+        self.patience_s = patience_s
+        self.spent_s = 0.0
+        self.done = 0
         self.executor: concurrent.futures.ProcessPoolExecutor | None = None
 
     def run(
-        self, function: Callable[[Job], Done], jobs: Sequence[Job], each: Callable[[Done], None] | None = None
+        self,
+        function: Callable[[Job], Done],
+        jobs: Sequence[Job],
+        on_result: Callable[[Done], None] | None = None,
     ) -> list[Done]:
-        """What the function makes of each job, in order; `each` gets every result as soon as it is there."""
-        told = each or (lambda _done: None)
-        found: list[Done] = []
-        while len(found) < len(jobs) and not self._worth(len(jobs) - len(found)):
+        """Return the results in the order of the jobs; `on_result` gets each as it arrives."""
+        on_result = on_result or (lambda _done: None)
+        results: list[Done] = []
+        while len(results) < len(jobs) and not self._pays_off(len(jobs) - len(results)):
             began = time.perf_counter()
-            found.append(function(jobs[len(found)]))
+            results.append(function(jobs[len(results)]))
             self.spent_s += time.perf_counter() - began
             self.done += 1
-            told(found[-1])
-        return found + self._spread(function, jobs[len(found) :], told)
+            on_result(results[-1])
+        return results + self._run_in_processes(function, jobs[len(results) :], on_result)
 
-    def _worth(self, jobs: int) -> bool:
-        """Whether processes pay for the jobs that are left."""
+    def _pays_off(self, jobs: int) -> bool:
         if self.workers <= 1 or jobs == 1:
             return False
         left_s = self.spent_s / self.done * jobs if self.done else 0.0
         return self.executor is not None or self.spent_s >= self.patience_s or left_s > START_S
 
-    def _spread(self, function: Callable[[Job], Done], jobs: Sequence[Job], told: Callable[[Done], None]) -> list[Done]:
-        """The same in processes."""
+    def _run_in_processes(
+        self,
+        function: Callable[[Job], Done],
+        jobs: Sequence[Job],
+        on_result: Callable[[Done], None],
+    ) -> list[Done]:
         if not jobs:
             return []
         if self.executor is None:
@@ -62,11 +75,13 @@ class Pool:
         try:
             futures += [self.executor.submit(function, job) for job in jobs]
             for future in concurrent.futures.as_completed(futures):
-                told(future.result())
+                on_result(future.result())
             return [future.result() for future in futures]
-        except (BrokenProcessPool, EOFError, ConnectionError) as error:  # the last two: what starts them was killed
-            raise RefusedError(
-                "worker", "a worker process was killed", "give it more memory, or fewer workers (--workers 1)"
+        except KILLED as error:
+            raise ExternalError(
+                "worker",
+                "a worker process was killed",
+                "provide more memory, or use fewer workers (--workers 1)",
             ) from error
         finally:
             for future in futures:
@@ -74,14 +89,16 @@ class Pool:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of CPU cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
-def open_pool(workers: int, preload: Sequence[str] = (), patience_s: float = PATIENCE_S) -> Iterator[Pool]:
-    """A pool for the block; `preload` are modules that all processes need."""
-    pool = Pool(workers, preload, patience_s)
+def open_pool(
+    workers: int, preload: Sequence[str] = (), patience_s: float = PATIENCE_S
+) -> Iterator[WorkerPool]:
+    """Open a pool for the block; workers import the `preload` modules once, before they fork."""
+    pool = WorkerPool(workers, preload, patience_s)
     try:
         yield pool
     finally:
@@ -90,25 +107,23 @@ def open_pool(workers: int, preload: Sequence[str] = (), patience_s: float = PAT
 
 
 def _executor(workers: int, preload: Sequence[str]) -> concurrent.futures.ProcessPoolExecutor:
-    """Processes forked from a server that has imported the modules and nothing else.
-
-    The cost of importing is paid once, and no thread or lock of this process is copied.
-    """
+    # Forked from a server that has only imported the modules: imports are paid for once, and no
+    # thread or lock of this process is copied.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["gpuyard.learn.evaluate.pool", *preload])
     threads = str(max(1, cores() // workers))
-    return concurrent.futures.ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(threads,))
+    return concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_initialize_worker, initargs=(threads,)
+    )
 
 
-def _begin(threads: str) -> None:
-    """Keeps a worker's libraries to its share of the processors, and has it leave when its parent is killed."""
+def _initialize_worker(threads: str) -> None:
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, threads)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _leave_with_parent() -> None:
-    """Waits for the end of the parent, then ends this process: nobody wants its work any more."""
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

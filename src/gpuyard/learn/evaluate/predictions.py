@@ -1,4 +1,4 @@
-"""What a model answered, beside what was true: the one thing that every metric is computed from."""
+"""Predictions and labels: the input of every metric."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
-from gpuyard.learn.trainer import Problem
-
-__all__ = ["AnyArray", "Array", "Predictions", "joined"]
+from gpuyard.learn.trainer import ProblemType
 
 Array = npt.NDArray[np.float64]
 AnyArray: typing.TypeAlias = "npt.NDArray[typing.Any]"
@@ -20,82 +18,91 @@ AnyArray: typing.TypeAlias = "npt.NDArray[typing.Any]"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictions:
-    """Answers and truth, row by row.
+    """Predictions and labels, row by row.
 
-    classification  outputs: probabilities [n, c]; truth: number of the class [n]
+    classification  outputs: probabilities [n, c]; truth: class index [n]
     regression      outputs: values [n]; truth: values [n]
     ranking         outputs: scores [n]; truth: relevance [n]; groups: the query of each row
-    language        outputs: nats of every predicted token [n, s]; truth: None
+    language        outputs: nats per predicted token [n, s]; truth: None
     """
 
-    problem: Problem
+    problem: ProblemType
     outputs: AnyArray
     truth: AnyArray | None = None
     classes: tuple[str, ...] = ()
     groups: AnyArray | None = None  # rows that belong together are resampled together
-    hits: npt.NDArray[np.bool_] | None = None  # language: the likeliest token was the right one [n, s]
+    hits: npt.NDArray[np.bool_] | None = None  # language: the top token was right [n, s]
     text_bytes: Array | None = None  # language: size of each row's text [n]
-    rows: npt.NDArray[np.intp] | None = None  # which rows of the data these are
+    rows: npt.NDArray[np.intp] | None = None  # row indices in the data
 
     def __post_init__(self) -> None:
-        what = _wrong(self)
+        what = _problem(self)
         if what:
-            raise InputError.one("predictions", what, "give one finite answer for every row")
+            raise InputError.one("predictions", what, "provide one finite prediction per row")
 
     @property
     def count(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return len(self.outputs)
 
     @property
     def labels(self) -> npt.NDArray[np.intp]:
-        """The likeliest class of each row."""
+        """Most likely class of each row."""
         return np.asarray(self.outputs.argmax(axis=1), dtype=np.intp)
 
-    def take(self, chosen: AnyArray) -> Predictions:
-        """These rows only."""
+    def take(self, rows: AnyArray) -> Predictions:
+        """Return the predictions of these rows only."""
 
         def part(values: AnyArray | None) -> AnyArray | None:
-            """The chosen of a column that may not be there."""
-            return None if values is None else values[chosen]
+            return None if values is None else values[rows]
 
         return Predictions(
-            problem=self.problem, outputs=self.outputs[chosen], truth=part(self.truth), classes=self.classes,
-            groups=part(self.groups), hits=part(self.hits), text_bytes=part(self.text_bytes), rows=part(self.rows),
-        )  # fmt: skip
+            problem=self.problem,
+            outputs=self.outputs[rows],
+            truth=part(self.truth),
+            classes=self.classes,
+            groups=part(self.groups),
+            hits=part(self.hits),
+            text_bytes=part(self.text_bytes),
+            rows=part(self.rows),
+        )
 
 
-def joined(parts: Sequence[Predictions]) -> Predictions:
-    """The predictions of several parts, one after another."""
-    first = parts[0]
+def concatenate(splits: Sequence[Predictions]) -> Predictions:
+    """Concatenate the predictions of several splits."""
+    first = splits[0]
 
     def column(name: str) -> AnyArray | None:
-        """A column of all parts, or None when one of them lacks it."""
-        values = [getattr(part, name) for part in parts]
+        values = [getattr(split, name) for split in splits]
         return None if any(value is None for value in values) else np.concatenate(values)
 
     outputs = column("outputs")
     assert outputs is not None
     return Predictions(
-        problem=first.problem, outputs=outputs, truth=column("truth"), classes=first.classes, groups=column("groups"),
-        hits=column("hits"), text_bytes=column("text_bytes"), rows=column("rows"),
-    )  # fmt: skip
+        problem=first.problem,
+        outputs=outputs,
+        truth=column("truth"),
+        classes=first.classes,
+        groups=column("groups"),
+        hits=column("hits"),
+        text_bytes=column("text_bytes"),
+        rows=column("rows"),
+    )
 
 
-def _wrong(given: Predictions) -> str:
-    """What cannot be scored, in words."""
-    if not len(given.outputs):
+def _problem(predictions: Predictions) -> str:
+    if not len(predictions.outputs):
         return "there are no rows"
-    if not np.isfinite(given.outputs).all():
-        return f"{int((~np.isfinite(given.outputs)).sum())} answers are not finite numbers"
-    if given.problem == "language":
-        return "" if given.outputs.ndim == 2 else "nats must be [rows, tokens]"
-    if given.truth is None or len(given.truth) != len(given.outputs):
-        return "answers and truth differ in length"
-    if given.problem == "ranking" and given.groups is None:
-        return "ranking needs the query of each row"
-    if given.problem == "classification" and given.outputs.ndim != 2:
+    if not np.isfinite(predictions.outputs).all():
+        return f"{int((~np.isfinite(predictions.outputs)).sum())} predictions are not finite"
+    if predictions.problem == "language":
+        return "" if predictions.outputs.ndim == 2 else "nats must be [rows, tokens]"
+    if predictions.truth is None or len(predictions.truth) != len(predictions.outputs):
+        return "predictions and labels differ in length"
+    if predictions.problem == "ranking" and predictions.groups is None:
+        return "ranking requires the query of each row"
+    if predictions.problem == "classification" and predictions.outputs.ndim != 2:
         return "probabilities must be [rows, classes]"
-    if given.problem != "classification" and given.outputs.ndim != 1:
+    if predictions.problem != "classification" and predictions.outputs.ndim != 1:
         return "values must be [rows]"
     return ""

@@ -1,4 +1,4 @@
-"""Parts of prepared data: its folds, or its training and test split."""
+"""Evaluation splits of prepared data: its folds, or its train and test split."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets import Arrays, FoldKind, Prepared, folds, load_prepared
-from gpuyard.errors import InputError, one_of
-from gpuyard.learn.evaluate.parts import Part, keep
+from gpuyard.datasets.folds import FoldKind, folds
+from gpuyard.datasets.prepared import Arrays, PreparedDataset, load_prepared
+from gpuyard.errors import InputError, choices_text
 from gpuyard.learn.evaluate.spec import EvaluateSpec
-from gpuyard.learn.trainer import Table, Tokens
-from gpuyard.learn.training_data import table_from
-
-__all__ = ["PreparedParts", "method_of", "prepared_parts", "problem_of", "split_columns", "split_data"]
+from gpuyard.learn.evaluate.splits import TrainTestSplit, cache_split
+from gpuyard.learn.trainer import TabularData, TokenData
+from gpuyard.learn.training_data import table_from, validation_data
 
 TRAIN, TEST = "train", "test"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedParts:
-    """Parts of a folder of prepared data; without folds, the one of its training and test split."""
+class PreparedSplits:
+    """Splits of a prepared folder; without folds, its train and test split."""
 
     folder: str
     version: str
@@ -34,99 +33,121 @@ class PreparedParts:
 
     @property
     def key(self) -> str:
-        """The same for the same parts, in every process."""
+        """Identifies the splits, in every process."""
         return f"{self.version} {self.folds} {self.kind} {self.seed} {','.join(self.slices)}"
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """Number of splits."""
         return max(1, self.folds)
 
-    def part(self, number: int) -> Part:
-        """One of them; folds are made one after another, so those on the way are kept for the next call."""
+    @property
+    def prepared(self) -> Path:
+        """Folder of the prepared data."""
+        return Path(self.folder)
+
+    def part(self, number: int) -> TrainTestSplit:
+        """Return one split; folds are cut in order, so earlier ones are cached."""
         prepared = load_prepared(Path(self.folder))
         if not self.folds:
             train, test = split_data(prepared, TRAIN), split_data(prepared, TEST)
-            return Part(train=train, test=test, columns=split_columns(prepared, TEST, self.slices))
+            return TrainTestSplit(
+                train=train,
+                test=test,
+                validation=validation_data(prepared),
+                columns=split_columns(prepared, TEST, self.slices),
+            )
         for fold in folds(prepared, count=self.folds, kind=self.kind, seed=self.seed):
-            part = Part(
+            split = TrainTestSplit(
                 train=table_from(fold.train, prepared.manifest),
                 test=table_from(fold.test, prepared.manifest),
                 columns=_array_columns(fold.test, self.slices),
             )
             if fold.number == number:
-                return part
-            keep(self, fold.number, part)
-        raise InputError.one("folds", f"there is no fold {number + 1} of {self.folds}", "write fewer folds")
+                return split
+            cache_split(self, fold.number, split)
+        raise InputError.one(
+            "folds", f"there is no fold {number + 1} of {self.folds}", "use fewer folds"
+        )
 
 
-def prepared_parts(prepared: Prepared, spec: EvaluateSpec) -> PreparedParts:
-    """The parts that the section asks for; tokens have no folds and are judged on their test split."""
+def prepared_splits(prepared: PreparedDataset, spec: EvaluateSpec) -> PreparedSplits:
+    """Return the requested splits; tokens and images are evaluated on their test split."""
     manifest = prepared.manifest
-    count = 0 if manifest.kind == "tokens" else spec.folds
+    count = spec.folds if manifest.kind == "table" else 0
     if not count and manifest.split(TEST) is None:
         fix = "add split: {test: 0.2} to the data, or evaluate by folds"
         raise InputError.one("evaluate.folds", "there is no test split", fix)
     kind = _kind(prepared) if spec.kind == "auto" else spec.kind
-    return PreparedParts(
-        folder=str(prepared.folder), version=manifest.version, folds=count, kind=kind, seed=spec.seed,
+    return PreparedSplits(
+        folder=str(prepared.folder),
+        version=manifest.version,
+        folds=count,
+        kind=kind,
+        seed=spec.seed,
         slices=spec.slices,
-    )  # fmt: skip
+    )
 
 
-def method_of(parts: PreparedParts, problem: str) -> str:
-    """How it is judged, in words."""
-    if not parts.folds:
-        return "hold-out: trained on the training split, judged on the test split"
-    kind = parts.kind or ("stratified" if problem == "classification" else "random")
-    return f"{parts.folds} folds, {kind}"
+def method_of(splits: PreparedSplits, problem: str) -> str:
+    """Describe the evaluation method in words."""
+    if not splits.folds:
+        return "hold-out: trained on the train split, evaluated on the test split"
+    kind = splits.kind or ("stratified" if problem == "classification" else "random")
+    return f"{splits.folds} folds, {kind}"
 
 
-def problem_of(prepared: Prepared) -> typing.Literal["classification", "regression", "language"]:
-    """What the data asks for."""
+def problem_of(
+    prepared: PreparedDataset,
+) -> typing.Literal["classification", "regression", "language"]:
+    """Return the problem type of the data."""
     if prepared.manifest.kind == "tokens":
         return "language"
     if prepared.manifest.problem is None:
-        raise InputError.one(str(prepared.folder), "the data has no label", "name the label column under data")
+        raise InputError.one(
+            str(prepared.folder), "the data has no label", "set the label column under data"
+        )
     return prepared.manifest.problem
 
 
-def split_data(prepared: Prepared, split: str) -> Table | Tokens:
-    """The rows of a split as trainers take them."""
+def split_data(prepared: PreparedDataset, split: str) -> TabularData | TokenData:
+    """Return the rows of a split as trainers take them."""
     if prepared.manifest.kind == "tokens":
         shards = prepared.tokens(split)
-        return Tokens(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
     return table_from(prepared.arrays(split), prepared.manifest)
 
 
-def _kind(prepared: Prepared) -> FoldKind | None:
-    """By time or by group where the data is split by them; None lets the data room decide."""
+def _kind(prepared: PreparedDataset) -> FoldKind | None:
+    # By time or group if the data was split that way; None: decided by datasets.folds.
     settings = prepared.manifest.lineage.spec.plain()
     split = settings.get("split") if isinstance(settings, dict) else None
     keys = split if isinstance(split, dict) else {}
     return "time" if keys.get("time") else "grouped" if keys.get("group") else None
 
 
-def _array_columns(arrays: Arrays, names: tuple[str, ...]) -> tuple[tuple[str, npt.NDArray[typing.Any]], ...]:
-    """Features by name, after the steps."""
-    _known(names, arrays.names)
+def _array_columns(
+    arrays: Arrays, names: tuple[str, ...]
+) -> tuple[tuple[str, npt.NDArray[typing.Any]], ...]:
+    _check_columns(names, arrays.names)
     return tuple((name, np.asarray(arrays.x[:, arrays.names.index(name)])) for name in names)
 
 
 def split_columns(
-    prepared: Prepared, split: str, names: tuple[str, ...]
+    prepared: PreparedDataset, split: str, names: tuple[str, ...]
 ) -> tuple[tuple[str, npt.NDArray[typing.Any]], ...]:
-    """Columns of a split by name."""
+    """Return columns of a split by name."""
     if not names:
         return ()
     table = prepared.table(split)
-    _known(names, tuple(table.columns))
+    _check_columns(names, tuple(table.columns))
     return tuple((name, table[name].to_numpy()) for name in names)
 
 
-def _known(names: tuple[str, ...], there: tuple[str, ...]) -> None:
-    """InputError with the columns that are not there."""
-    missing = [name for name in names if name not in there]
+def _check_columns(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    missing = [name for name in names if name not in known]
     if missing:
-        fix = f"use {one_of(there, 30)}"
-        raise InputError.one("evaluate.slices", f"no column {one_of(missing)} after the steps", fix)
+        fix = f"use {choices_text(known, 30)}"
+        raise InputError.one(
+            "evaluate.slices", f"no column {choices_text(missing)} after the steps", fix
+        )

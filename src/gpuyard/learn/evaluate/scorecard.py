@@ -1,4 +1,4 @@
-"""What an evaluation came to: scores with intervals, folds, slices, curves; saved as JSON."""
+"""The scorecard of an evaluation: scores with intervals, folds, slices and plots, as JSON."""
 
 from __future__ import annotations
 
@@ -6,44 +6,51 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.learn.evaluate.fold import Answer
-from gpuyard.learn.evaluate.intervals import Score, fold_score, score, units_of
-from gpuyard.learn.evaluate.measures import Measure
-from gpuyard.learn.evaluate.pictures import Curve, Pictures
+from gpuyard.learn.evaluate.intervals import MetricScore, fold_score, score, unweighted
+from gpuyard.learn.evaluate.metric_table import MetricDefinition
+from gpuyard.learn.evaluate.plots import EvaluationPlots, PlotCurve
 from gpuyard.learn.evaluate.predictions import AnyArray, Predictions
 
-__all__ = ["FoldOutcome", "LearningPoint", "Sampling", "Scorecard", "SliceScores", "scores_of", "slices_of"]
+if TYPE_CHECKING:
+    from gpuyard.learn.evaluate.fold import FoldPrediction
 
-MOST_VALUES = 20  # of a sliced column; the rest are told together
+MAX_VALUES = 20  # of a sliced column; the other values share one slice
 QUARTERS = (0.25, 0.5, 0.75)
-LEAST_SLICE_ROWS = 10
+MIN_SLICE_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How intervals are drawn."""
+    """Bootstrap settings."""
 
     resamples: int
     confidence: float
     seed: int
 
-    def score(self, measure: Measure, given: Predictions) -> Score:
-        """The metric with its interval."""
-        return score(measure, given, resamples=self.resamples, confidence=self.confidence, seed=self.seed)
+    def score(self, metric: MetricDefinition, predictions: Predictions) -> MetricScore:
+        """Return the metric with its interval."""
+        return score(
+            metric,
+            predictions,
+            resamples=self.resamples,
+            confidence=self.confidence,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldOutcome:
-    """One part of a cross-validation."""
+    """The scores of one fold."""
 
     number: int
     train_rows: int
     test_rows: int
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     fit_s: float
     predict_s: float
 
@@ -55,21 +62,21 @@ class SliceScores:
     column: str
     value: str
     rows: int
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningPoint:
-    """The scores after learning from so many rows."""
+    """The scores after training on N rows."""
 
     train_rows: int
-    scores: tuple[Score, ...]
-    train_scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
+    train_scores: tuple[MetricScore, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorecard:
-    """How good a model is, and how sure that is."""
+    """The scores of a model, with their intervals."""
 
     trainer: str
     problem: str
@@ -79,91 +86,88 @@ class Scorecard:
     confidence_ratio: float
     seed: int
     data: str = ""  # version of the prepared data
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     folds: tuple[FoldOutcome, ...] = ()
     slices: tuple[SliceScores, ...] = ()
     learning: tuple[LearningPoint, ...] = ()
-    losses: tuple[Curve, ...] = ()
-    pictures: Pictures
-    not_computed: tuple[str, ...] = ()  # metrics that the model or the data cannot give
+    losses: tuple[PlotCurve, ...] = ()
+    pictures: EvaluationPlots
+    not_computed: tuple[str, ...] = ()  # metrics that the model or the data does not support
 
-    def score(self, name: str) -> Score:
-        """The score of that metric."""
+    def score(self, name: str) -> MetricScore:
+        """Return the score of a metric."""
         return next(score for score in self.scores if score.metric == name)
 
 
-def _plain(measure: Measure, given: Predictions) -> float:
-    """The metric without an interval."""
-    units = units_of(given)
-    width = units.count if units.of_row is None else len(units.of_row)
-    return float(measure.compute(given, np.ones((1, width)))[0])
-
-
 def scores_of(
-    measures: Sequence[Measure], answers: Sequence[Answer], sampling: Sampling
-) -> tuple[tuple[Score, ...], tuple[FoldOutcome, ...]]:
-    """Scores over all parts and of each: folds by their mean, a single part by the bootstrap."""
-    values = [[_plain(measure, answer.predictions) for measure in measures] for answer in answers]
+    metrics: Sequence[MetricDefinition], folds: Sequence[FoldPrediction], sampling: Sampling
+) -> tuple[tuple[MetricScore, ...], tuple[FoldOutcome, ...]]:
+    """Return overall scores (mean over folds, or bootstrap of a single split) and fold scores."""
+    values = [[unweighted(metric, fold.predictions) for metric in metrics] for fold in folds]
     outcomes = tuple(
         FoldOutcome(
-            number=answer.number, train_rows=answer.train_rows, test_rows=answer.test_rows, fit_s=answer.fit_s,
-            predict_s=answer.predict_s,
+            number=fold.number,
+            train_rows=fold.train_rows,
+            test_rows=fold.test_rows,
+            fit_s=fold.fit_s,
+            predict_s=fold.predict_s,
             scores=tuple(
-                Score(metric=measure.name, value=value)
-                for measure, value in zip(measures, row, strict=True)
+                MetricScore(metric=metric.name, value=value)
+                for metric, value in zip(metrics, row, strict=True)
                 if math.isfinite(value)
             ),
         )
-        for answer, row in zip(answers, values, strict=True)
-    )  # fmt: skip
-    if len(answers) == 1:
-        given = answers[0].predictions
-        found = [sampling.score(item, given) for item in measures]
-        return tuple(item for item in found if math.isfinite(item.value)), outcomes
-    ratio = float(np.mean([answer.test_rows / answer.train_rows for answer in answers]))
+        for fold, row in zip(folds, values, strict=True)
+    )
+    if len(folds) == 1:
+        predictions = folds[0].predictions
+        scored = [sampling.score(item, predictions) for item in metrics]
+        return tuple(item for item in scored if math.isfinite(item.value)), outcomes
+    ratio = float(np.mean([fold.test_rows / fold.train_rows for fold in folds]))
     scores = []
-    for column, measure in enumerate(measures):
+    for column, metric in enumerate(metrics):
         known = [row[column] for row in values if math.isfinite(row[column])]
         if known:
-            scores.append(fold_score(measure, known, ratio, sampling.confidence))
+            scores.append(fold_score(metric, known, ratio, sampling.confidence))
     return tuple(scores), outcomes
 
 
 def slices_of(
-    measures: Sequence[Measure], given: Predictions, columns: Sequence[tuple[str, AnyArray]],
+    metrics: Sequence[MetricDefinition],
+    predictions: Predictions,
+    columns: Sequence[tuple[str, AnyArray]],
     sampling: Sampling,
-) -> tuple[SliceScores, ...]:  # fmt: skip
-    """The scores by the values of each column; numbers with many values by their quarters."""
-    found = []
+) -> tuple[SliceScores, ...]:
+    """Return the scores per value of each column; numeric columns are cut into quarters."""
+    slices = []
     for name, values in columns:
-        for label, chosen in _values(values):
-            if int(chosen.sum()) < LEAST_SLICE_ROWS:
+        for label, mask in _slices(values):
+            if int(mask.sum()) < MIN_SLICE_ROWS:
                 continue
-            part = given.take(np.flatnonzero(chosen))
-            scores = [sampling.score(item, part) for item in measures]
+            subset = predictions.take(np.flatnonzero(mask))
+            scores = [sampling.score(item, subset) for item in metrics]
             known = tuple(item for item in scores if math.isfinite(item.value))
-            found.append(SliceScores(column=name, value=label, rows=part.count, scores=known))
-    return tuple(found)
+            slices.append(SliceScores(column=name, value=label, rows=subset.count, scores=known))
+    return tuple(slices)
 
 
-def _values(values: AnyArray) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """The values of a column and the rows that have them."""
+def _slices(values: AnyArray) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     missing = np.array([value is None or value != value for value in values])
-    if values.dtype.kind in "fiu" and len(np.unique(values[~missing])) > MOST_VALUES:
+    if values.dtype.kind in "fiu" and len(np.unique(values[~missing])) > MAX_VALUES:
         numbers = values.astype(np.float64)
         cuts = np.unique(np.quantile(numbers[~missing], QUARTERS))
         edges = [-math.inf, *cuts, math.inf]
         for low, high in itertools.pairwise(edges):
-            words = f"above {low:.4g}" if high == math.inf else f"to {high:.4g}"
-            words = f"{low:.4g} to {high:.4g}" if -math.inf < low and high < math.inf else words
-            yield words, ~missing & (numbers > low) & (numbers <= high)
+            label = f"above {low:.4g}" if high == math.inf else f"to {high:.4g}"
+            label = f"{low:.4g} to {high:.4g}" if -math.inf < low and high < math.inf else label
+            yield label, ~missing & (numbers > low) & (numbers <= high)
     else:
         texts = np.array([str(value) for value in values], dtype=object)
         present, counts = np.unique(texts[~missing].astype(str), return_counts=True)
-        common = sorted(present[np.argsort(-counts, kind="stable")][:MOST_VALUES])
+        common = sorted(present[np.argsort(-counts, kind="stable")][:MAX_VALUES])
         for value in common:
             yield str(value), ~missing & (texts == value)
-        if len(present) > MOST_VALUES:
+        if len(present) > MAX_VALUES:
             yield "all other values", ~missing & ~np.isin(texts.astype(str), common)
     if missing.any():
         yield "missing", missing

@@ -1,4 +1,4 @@
-"""A transformer's weights in Hugging Face's Llama layout, as vLLM, SGLang and transformers load them."""
+"""Export a transformer in Hugging Face's Llama layout, as vLLM, SGLang and transformers load it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import json
 import shutil
 from pathlib import Path
 
-from gpuyard.catalog import Transformer
+from gpuyard.catalog.models import Transformer
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.spec import Network
-from gpuyard.learn.trainer import Exported, Tokens
-from gpuyard.registry import WEIGHTS, Tensor
-
-__all__ = ["NORM_EPSILON", "export_llama", "language_model", "llama_config"]
+from gpuyard.learn.spec import TransformerSpec
+from gpuyard.learn.trainer import Exported, TokenData
+from gpuyard.registry.bundle import WEIGHTS, Tensor
 
 NORM_EPSILON = 1e-5
 
 
-def llama_config(spec: Network, sequence_tokens: int) -> dict[str, object]:
-    """The config.json of a shape (transformers.LlamaConfig)."""
+def llama_config(spec: TransformerSpec, sequence_tokens: int) -> dict[str, object]:
+    """Return the config.json of a spec (transformers.LlamaConfig)."""
     shape: Transformer = spec.shape
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -44,22 +42,30 @@ def llama_config(spec: Network, sequence_tokens: int) -> dict[str, object]:
     }
 
 
-def export_llama(weights: Weights, spec: Network, tokens: Tokens, folder: Path, framework: str) -> Exported:
-    """Writes weights/: config.json, model.safetensors and the data's tokenizer."""
+def export_llama(
+    weights: Weights, spec: TransformerSpec, tokens: TokenData, folder: Path, framework: str
+) -> Exported:
+    """Write weights/: config.json, model.safetensors and the tokenizer."""
     from safetensors.numpy import save_file
 
-    place = folder / WEIGHTS
-    place.mkdir(parents=True, exist_ok=True)
+    weights_folder = folder / WEIGHTS
+    weights_folder.mkdir(parents=True, exist_ok=True)
     config = llama_config(spec, tokens.sequence_tokens)
-    (place / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(dict(sorted(weights.items())), place / "model.safetensors", metadata={"format": "pt"})
+    (weights_folder / "config.json").write_text(
+        json.dumps(config, indent=2) + "\n", encoding="utf-8"
+    )
+    save_file(
+        dict(sorted(weights.items())),
+        weights_folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     if tokens.tokenizer is not None:
-        shutil.copyfile(tokens.tokenizer, place / "tokenizer.json")
+        shutil.copyfile(tokens.tokenizer, weights_folder / "tokenizer.json")
     return language_model(spec.shape.vocab, framework)
 
 
 def language_model(vocab: int, framework: str) -> Exported:
-    """What goes into a language model and comes out."""
+    """Describe the inputs and outputs of a language model."""
     return Exported(
         kind="language",
         inputs=(Tensor(name="input_ids", dtype="int64", shape=(-1, -1)),),

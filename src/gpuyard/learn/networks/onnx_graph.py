@@ -1,4 +1,4 @@
-"""The end of every exported graph: the answers by the names that clients know, checked and saved."""
+"""Finish an exported ONNX graph: named outputs, checked and saved."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.learn.trainer import Exported, Table
-from gpuyard.registry import ONNX, Tensor
+from gpuyard.learn.trainer import Exported, TabularData
+from gpuyard.registry.bundle import ONNX, Tensor
 
-__all__ = ["save_graph"]
-
-OPSET, ML_OPSET = 17, 3
-IR_VERSION = 8  # what goes with opset 17; older runtimes read it too
-Parts = Sequence[typing.Any]  # of onnx, which is loaded only to export
+OPSET = 17
+ML_OPSET = 3
+IR_VERSION = 8  # of opset 17; older runtimes read it too
+Parts = Sequence[typing.Any]  # onnx types; onnx is imported only to export
 
 
 def save_graph(
-    name: str, nodes: Parts, initial: Parts, table: Table, folder: Path, framework: str, value: str = ""
+    name: str,
+    nodes: Parts,
+    initializers: Parts,
+    table: TabularData,
+    folder: Path,
+    framework: str,
+    value: str = "",
 ) -> Exported:
-    """Writes model.onnx from rows `x` to answers; `nodes` give `probabilities` of classes, or else `value`."""
+    """Write model.onnx with input `x`; `nodes` produce `probabilities`, or else `value`."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     if table.problem == "classification":
-        nodes = [*nodes, helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0)]
+        nodes = [
+            *nodes,
+            helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0),
+        ]
         outputs: tuple[Tensor, ...] = (
             Tensor(name="probabilities", dtype="float32", shape=(-1, len(table.classes))),
             Tensor(name="label", dtype="int64"),
         )
     else:
-        initial = [*initial, numpy_helper.from_array(np.array([-1], dtype=np.int64), "flat")]
+        initializers = [
+            *initializers,
+            numpy_helper.from_array(np.array([-1], dtype=np.int64), "flat"),
+        ]
         nodes = [*nodes, helper.make_node("Reshape", [value, "flat"], ["value"])]
         outputs = (Tensor(name="value", dtype="float32"),)
     kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
@@ -41,8 +52,11 @@ def save_graph(
         nodes,
         name,
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", features])],
-        [helper.make_tensor_value_info(out.name, kinds[out.dtype], ["n", *out.shape[1:]]) for out in outputs],
-        initial,
+        [
+            helper.make_tensor_value_info(out.name, kinds[out.dtype], ["n", *out.shape[1:]])
+            for out in outputs
+        ],
+        initializers,
     )
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, producer_name="gpuyard")

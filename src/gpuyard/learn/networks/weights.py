@@ -1,7 +1,7 @@
-"""First weights, drawn by NumPy from the seed: every framework starts from the same numbers.
+"""Initial weights, drawn by NumPy from the seed: all frameworks start from the same numbers.
 
-Names and layout ([out, in]) are those of the exports: `layers.0.weight` for perceptrons, Hugging Face's Llama names
-for transformers.
+Names and layout ([out, in]) are those of the exports: `layers.0.weight` for perceptrons, Hugging
+Face's Llama names for transformers.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.catalog import Transformer
+from gpuyard.catalog.models import Transformer
 from gpuyard.errors import InputError, Problem
 
-__all__ = ["Weights", "check_shape", "decays", "mlp_weights", "mlp_widths", "transformer_weights"]
-
 Weights = dict[str, npt.NDArray[np.float32]]
-STANDARD_DEVIATION = 0.02  # of a transformer's first weights (GPT-2; Llama's code has the same default)
+STANDARD_DEVIATION = 0.02  # of a transformer's weights (GPT-2; Llama's code has the same default)
 
 
 def _normal(seed: int, name: str, shape: tuple[int, ...], scale: float) -> npt.NDArray[np.float32]:
-    """Normal numbers that depend on the seed and the name alone."""
+    # Depends on seed and name alone.
     generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())]))
     return (scale * generator.standard_normal(shape, dtype=np.float32)).astype(np.float32)
 
 
 def mlp_widths(features: int, hidden: int, layers: int, outputs: int) -> tuple[int, ...]:
-    """The widths of a perceptron from its input to its output."""
+    """Return the layer widths of a perceptron, from input to output."""
     return (features, *(hidden for _ in range(layers)), outputs)
 
 
 def mlp_weights(widths: tuple[int, ...], seed: int) -> Weights:
-    """A perceptron's weights (He et al. 2015, arXiv 1502.01852, eq. 10) and zero biases."""
+    """Return a perceptron's weights (He et al. 2015, arXiv 1502.01852, eq. 10) and zero biases."""
     weights: Weights = {}
     for number, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
         name = f"layers.{number}.weight"
@@ -43,47 +41,59 @@ def mlp_weights(widths: tuple[int, ...], seed: int) -> Weights:
 
 
 def transformer_weights(shape: Transformer, seed: int) -> Weights:
-    """A transformer's weights; what writes into the residual stream is scaled down by its depth (GPT-2)."""
+    """Return the weights of a transformer; residual projections are scaled by depth (GPT-2)."""
     hidden, width = shape.hidden, shape.head_width
     queries, keys = shape.heads * width, shape.key_value_heads * width
-    deep = STANDARD_DEVIATION / float(np.sqrt(2.0 * shape.layers))
-    matrices: list[tuple[str, tuple[int, ...], float]] = [
+    residual_deviation = STANDARD_DEVIATION / float(np.sqrt(2.0 * shape.layers))
+    projections: list[tuple[str, tuple[int, ...], float]] = [
         ("model.embed_tokens.weight", (shape.vocab, hidden), STANDARD_DEVIATION)
     ]
     norms = ["model.norm.weight"]
     for layer in range(shape.layers):
-        at = f"model.layers.{layer}."
-        matrices += [
-            (f"{at}self_attn.q_proj.weight", (queries, hidden), STANDARD_DEVIATION),
-            (f"{at}self_attn.k_proj.weight", (keys, hidden), STANDARD_DEVIATION),
-            (f"{at}self_attn.v_proj.weight", (keys, hidden), STANDARD_DEVIATION),
-            (f"{at}self_attn.o_proj.weight", (hidden, queries), deep),
-            (f"{at}mlp.gate_proj.weight", (shape.ffn, hidden), STANDARD_DEVIATION),
-            (f"{at}mlp.up_proj.weight", (shape.ffn, hidden), STANDARD_DEVIATION),
-            (f"{at}mlp.down_proj.weight", (hidden, shape.ffn), deep),
+        prefix = f"model.layers.{layer}."
+        projections += [
+            (f"{prefix}self_attn.q_proj.weight", (queries, hidden), STANDARD_DEVIATION),
+            (f"{prefix}self_attn.k_proj.weight", (keys, hidden), STANDARD_DEVIATION),
+            (f"{prefix}self_attn.v_proj.weight", (keys, hidden), STANDARD_DEVIATION),
+            (f"{prefix}self_attn.o_proj.weight", (hidden, queries), residual_deviation),
+            (f"{prefix}mlp.gate_proj.weight", (shape.ffn, hidden), STANDARD_DEVIATION),
+            (f"{prefix}mlp.up_proj.weight", (shape.ffn, hidden), STANDARD_DEVIATION),
+            (f"{prefix}mlp.down_proj.weight", (hidden, shape.ffn), residual_deviation),
         ]
-        norms += [f"{at}input_layernorm.weight", f"{at}post_attention_layernorm.weight"]
+        norms += [f"{prefix}input_layernorm.weight", f"{prefix}post_attention_layernorm.weight"]
     if not shape.tied_embeddings:
-        matrices.append(("lm_head.weight", (shape.vocab, hidden), STANDARD_DEVIATION))
-    weights = {name: _normal(seed, name, size, scale) for name, size, scale in matrices}
+        projections.append(("lm_head.weight", (shape.vocab, hidden), STANDARD_DEVIATION))
+    weights = {name: _normal(seed, name, size, scale) for name, size, scale in projections}
     return weights | {name: np.ones(hidden, dtype=np.float32) for name in norms}
 
 
 def decays(name: str) -> bool:
-    """True of the weights that weight decay pulls to zero: matrices, not biases and norms."""
+    """Return whether weight decay applies: to matrices, not to biases and norms."""
     return name.endswith("weight") and "norm" not in name
 
 
 def check_shape(shape: Transformer, vocab: int, sequence_tokens: int, where: str) -> None:
-    """InputError with everything that the transformer trainers cannot do or the data contradicts."""
-    wrong = (
-        (shape.moe is not None, "moe", "mixtures of experts are not trained here"),
-        (shape.mla is not None, "mla", "latent attention is not trained here"),
+    """Raise InputError with everything that is unsupported or contradicts the data."""
+    checks = (
+        (shape.moe is not None, "moe", "MoE is not supported"),
+        (shape.mla is not None, "mla", "multi-head latent attention is not supported"),
         (not shape.gated, "gated", "the MLP must have a gate (SwiGLU)"),
-        (shape.learned_positions > 0, "learned_positions", "positions are rotary"),
-        (shape.sliding_window_tokens is not None, "sliding_window", "every layer sees the whole sequence"),
-        (shape.heads % shape.key_value_heads != 0, "kv_heads", "heads is not a multiple of kv_heads"),
-        (shape.head_width % 2 != 0, "head_dim", "rotary positions need an even width"),
+        (
+            shape.learned_positions > 0,
+            "learned_positions",
+            "only rotary positions (RoPE) are supported",
+        ),
+        (
+            shape.sliding_window_tokens is not None,
+            "sliding_window",
+            "sliding-window attention is not supported",
+        ),
+        (
+            shape.heads % shape.key_value_heads != 0,
+            "kv_heads",
+            "heads is not a multiple of kv_heads",
+        ),
+        (shape.head_width % 2 != 0, "head_dim", "rotary positions require an even head dimension"),
         (shape.vocab < vocab, "vocab", f"the data has {vocab} tokens"),
         (
             shape.max_context_tokens is not None and shape.max_context_tokens < sequence_tokens,
@@ -92,9 +102,13 @@ def check_shape(shape: Transformer, vocab: int, sequence_tokens: int, where: str
         ),
     )
     problems = [
-        Problem(where=f"{where}: shape: {key}", what=what, fix="change the shape, or train by your own command")
-        for bad, key, what in wrong
-        if bad
+        Problem(
+            where=f"{where}: shape: {key}",
+            what=what,
+            fix="change the shape, or use train: command",
+        )
+        for violated, key, what in checks
+        if violated
     ]
     if problems:
         raise InputError(problems)

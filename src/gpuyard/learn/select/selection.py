@@ -1,57 +1,55 @@
-"""What a selection came to: the winner, the ranking, and what was rejected and why."""
+"""The result of a selection: winner, ranking, and rejected trials with reasons."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from gpuyard.document import Doc
+from gpuyard.document.field_types import Doc
 from gpuyard.learn.evaluate.compare import Comparison
-from gpuyard.learn.evaluate.intervals import Score
+from gpuyard.learn.evaluate.intervals import MetricScore
 from gpuyard.learn.spec import TrainSpec
-from gpuyard.registry import Pair
-
-__all__ = ["Footprint", "Rejection", "Selection", "State", "Trial"]
+from gpuyard.registry.bundle import Tag
 
 State: TypeAlias = Literal["complete", "pruned", "failed", "repeated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What serving a model takes, measured on its exported bundle in a process of its own, one thread."""
+    """Serving footprint of an exported bundle, measured in a separate process on one thread."""
 
-    latency_s: Annotated[float, Doc("median of one row")]
-    latency_p99_s: Annotated[float, Doc("99 of 100 single rows")]
+    latency_s: Annotated[float, Doc("median of single rows")]
+    latency_p99_s: Annotated[float, Doc("99th percentile of single rows")]
     batch_latency_s: Annotated[float, Doc("median of a batch")]
     batch_rows: int
-    memory_bytes: Annotated[float, Doc("of the whole process, at its most")]
-    size_bytes: Annotated[float, Doc("of the bundle's files")]
-    cost_usd: Annotated[float | None, Doc("of a million predictions on the planned hardware")] = None
+    memory_bytes: Annotated[float, Doc("peak of the whole process")]
+    size_bytes: Annotated[float, Doc("size of the bundle's files")]
+    cost_usd: Annotated[float | None, Doc("per million predictions on the planned hardware")] = None
 
     @property
     def rows_per_s(self) -> float:
-        """Predictions a second of one thread, in batches."""
+        """Predictions per second of one thread, in batches."""
         return self.batch_rows / self.batch_latency_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One setting that was tried."""
+    """One setting of a trainer and its outcome."""
 
     number: int
     trainer: str
-    parameters: tuple[Pair, ...]
+    parameters: tuple[Tag, ...]
     train: TrainSpec
     state: State
-    score: Score | None = None  # over the folds that were run
+    score: MetricScore | None = None  # over the folds that ran
     reason: str = ""
     footprint: Footprint | None = None
 
     @property
     def label(self) -> str:
         """The setting on one line."""
-        inside = ", ".join(f"{pair.name} {pair.value}" for pair in self.parameters)
-        return f"{self.trainer} ({inside})" if inside else self.trainer
+        parameters = ", ".join(f"{tag.name} {tag.value}" for tag in self.parameters)
+        return f"{self.trainer} ({parameters})" if parameters else self.trainer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +63,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The chosen setting and how it was found."""
+    """The chosen setting and how it was chosen."""
 
     metric: str
     higher: bool
@@ -82,5 +80,5 @@ class Selection:
 
     @property
     def train(self) -> TrainSpec:
-        """What to train: the winner's setting."""
+        """The winner's setting."""
         return self.winner.train

@@ -1,44 +1,79 @@
-"""What to search and what to insist on: the `select` section of a pipeline."""
+"""The `select` section: candidates, metric, search and limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from gpuyard.document import AtLeast, Doc, Settings
+from gpuyard.document.field_types import AtLeast, Doc
+from gpuyard.document.frozen_json import FrozenJson, Plain
 from gpuyard.units import BYTES, DURATION, MONEY
-
-__all__ = ["Limits", "Prune", "Search", "SelectSpec"]
 
 Search: TypeAlias = Literal["tpe", "random", "grid"]
 Prune: TypeAlias = Literal["none", "median", "halving"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What the chosen model must keep to, measured on its exported bundle."""
+class SelectLimits:
+    """Limits of the chosen model, measured on its exported bundle."""
 
-    latency_s: Annotated[float | None, DURATION, Doc("of one row: 99 of 100 are answered within it")] = None
-    memory_bytes: Annotated[float | None, BYTES, Doc("of a process that serves it on the CPU")] = None
-    size_bytes: Annotated[float | None, BYTES, Doc("of the bundle's files")] = None
-    cost_usd: Annotated[float | None, MONEY, Doc("of a million predictions on the planned hardware")] = None
+    latency_s: Annotated[float | None, DURATION, Doc("99th-percentile latency of a single row")] = (
+        None
+    )
+    memory_bytes: Annotated[
+        float | None, BYTES, Doc("memory of a process that serves it on the CPU")
+    ] = None
+    size_bytes: Annotated[float | None, BYTES, Doc("size of the bundle's files")] = None
+    cost_usd: Annotated[
+        float | None, MONEY, Doc("per million predictions on the planned hardware")
+    ] = None
+
+
+_CANDIDATES: tuple[Plain, ...] = (
+    {
+        "trees": {
+            "rounds": {"from": 50, "to": 400},
+            "leaves": {"from": 7, "to": 63},
+            "learning_rate": {"from": 0.02, "to": 0.3, "scale": "log"},
+        }
+    },
+    {"sklearn": {"family": "ridge", "alpha": {"from": 1e-3, "to": 100, "scale": "log"}}},
+    {"sklearn": {"family": "elastic_net", "alpha": {"from": 1e-3, "to": 10, "scale": "log"}}},
+    {"sklearn": {"family": "random_forest", "min_rows": {"from": 1, "to": 20}}},
+    {"sklearn": {"family": "extra_trees", "min_rows": {"from": 1, "to": 20}}},
+    {"sklearn": {"family": "svm", "c": {"from": 0.1, "to": 100, "scale": "log"}}},
+    {"sklearn": {"family": "neighbours", "neighbours": {"from": 3, "to": 25}}},
+)
+PORTFOLIO = tuple(FrozenJson.of(tree) for tree in _CANDIDATES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectSpec:
-    """Families and their parameters, the metric that decides, and the limits."""
+    """Trainers and hyperparameters to search, the metric, and the limits."""
 
-    metric: Annotated[str, Doc("decides; whether more or less is better belongs to the metric")]
+    metric: Annotated[str, Doc("metric to optimise, in the direction that is better for it")]
     candidates: Annotated[
-        tuple[Settings, ...],
-        Doc("each a trainer with values, {from: 7, to: 63}, {from: 1e-4, to: 0.1, scale: log} or {of: [32, 64]}"),
-    ]
-    trials: Annotated[int, AtLeast(1), Doc("how many settings are tried; a grid has its own number")] = 20
-    search: Annotated[Search, Doc("tpe: by what earlier trials showed; random; grid: every combination")] = "tpe"
-    prune: Annotated[Prune, Doc("after each fold stop what is below the median, or outside the better third")] = (
-        "median"
-    )
-    batch: Annotated[int, AtLeast(1), Doc("trials side by side; the result depends on it, not on the cores")] = 4
+        tuple[FrozenJson, ...],
+        Doc(
+            "each a trainer with values, {from: 7, to: 63}, {from: 1e-4, to: 0.1, scale: log}"
+            " or {of: [32, 64]}; default: trees, linear models, forests, svm and neighbours"
+        ),
+    ] = PORTFOLIO
+    trials: Annotated[
+        int, AtLeast(1), Doc("number of settings to try; a grid determines its own number")
+    ] = 20
+    search: Annotated[
+        Search, Doc("tpe: guided by earlier trials; random; grid: every combination")
+    ] = "tpe"
+    prune: Annotated[
+        Prune,
+        Doc("after each fold: below the median and beyond noise, or outside the better third"),
+    ] = "median"
+    batch: Annotated[
+        int, AtLeast(1), Doc("trials decided together; the result depends on it, not on the cores")
+    ] = 4
     seed: Annotated[int, AtLeast(0)] = 0
-    limits: Limits = Limits()
-    finalists: Annotated[int, AtLeast(1), Doc("how many of the best are exported and measured at most")] = 5
+    limits: SelectLimits = SelectLimits()
+    finalists: Annotated[
+        int, AtLeast(1), Doc("maximum number of the best trials to export and measure")
+    ] = 5

@@ -1,4 +1,4 @@
-"""Optuna behind a few verbs: trials by number, each with its own seed, kept in SQLite so that a search resumes."""
+"""Trials of a search in an Optuna study, stored in SQLite so that a search can resume."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.errors import RefusedError
-from gpuyard.learn.select.space import Candidate, Span, Value, grid_of
+from gpuyard.errors import ExternalError
+from gpuyard.learn.select.space import SearchRange, TrainerCandidate, Value, grid_of
 from gpuyard.learn.select.spec import SelectSpec
 
-__all__ = ["OpenTrial", "Study", "open_study"]
-
-STARTUP_SHARE = 3  # one in three trials is drawn at random before TPE takes over, ten at most (Optuna's default)
-MOST_STARTUP = 10
+# Random trials before TPE takes over: one in three, at most ten (Optuna's default).
+STARTUP_SHARE = 3
+MAX_STARTUP = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTrial:
-    """What a trial tries, and what an interrupted search had found of it."""
+    """A trial's setting, and the scores an interrupted search has saved for it."""
 
     number: int
     candidate: int
@@ -34,7 +33,7 @@ class OpenTrial:
 
     @property
     def setting(self) -> tuple[int, tuple[tuple[str, Value], ...]]:
-        """What it tries: trials of the same setting have the same scores."""
+        """Candidate and values; trials with the same setting have the same scores."""
         return self.candidate, self.values
 
 
@@ -45,17 +44,17 @@ class Study:
     optuna: typing.Any
     study: typing.Any
     spec: SelectSpec
-    candidates: tuple[Candidate, ...]
-    starts: tuple[tuple[tuple[str, Value], ...], ...]  # what is tried first of each candidate
+    candidates: tuple[TrainerCandidate, ...]
+    starts: tuple[tuple[tuple[str, Value], ...], ...]  # first values of each candidate
     grid: tuple[tuple[int, tuple[tuple[str, Value], ...]], ...] = ()
 
     @property
     def total(self) -> int:
-        """How many trials there will be."""
+        """Number of trials."""
         return len(self.grid) if self.spec.search == "grid" else self.spec.trials
 
     def open(self, number: int) -> OpenTrial:
-        """The trial of that number: asked for now, or as an interrupted search left it."""
+        """Return trial `number`: a new one, or as an interrupted search left it."""
         trials = self.study.get_trials(deepcopy=False)
         if number >= len(trials):
             first = self._first(number)
@@ -65,36 +64,46 @@ class Study:
         waiting = number < len(trials) and trials[number].state.name == "WAITING"
         if number >= len(trials) or waiting:
             self.study.sampler = self._sampler(number)
-            asked = self.study.ask()
-            assert asked.number == number
-            chosen, values = self._suggest(asked)
+            trial = self.study.ask()
+            assert trial.number == number
+            chosen, values = self._suggest(trial)
             return OpenTrial(number=number, candidate=chosen, values=values)
-        return self._again(trials[number])
+        return self._reopen(trials[number])
 
-    def _again(self, frozen: typing.Any) -> OpenTrial:
-        """A trial that was asked for before; what a kill left unsaid is suggested now, from the same seed."""
+    def _reopen(self, frozen: typing.Any) -> OpenTrial:
+        # Parameters that a kill left unsuggested are suggested now, from the same seed.
         if frozen.state.name == "RUNNING":
             self.study.sampler = self._sampler(frozen.number)
             chosen, values = self._suggest(self.optuna.trial.Trial(self.study, frozen._trial_id))
         else:
-            chosen = 0 if len(self.candidates) == 1 else int(str(frozen.params["trainer"]).split()[0])
+            chosen = (
+                0 if len(self.candidates) == 1 else int(str(frozen.params["trainer"]).split()[0])
+            )
             values = tuple(
-                (span.name, frozen.params[f"{chosen}.{span.name}"]) for span in self.candidates[chosen].spans
+                (span.name, frozen.params[f"{chosen}.{span.name}"])
+                for span in self.candidates[chosen].spans
             )
         return OpenTrial(
-            number=frozen.number, candidate=chosen, values=values,
+            number=frozen.number,
+            candidate=chosen,
+            values=values,
             folds=tuple(sorted(frozen.intermediate_values.items())),
-            done=frozen.state.is_finished(), reason=str(frozen.user_attrs.get("reason", "")),
-        )  # fmt: skip
+            done=frozen.state.is_finished(),
+            reason=str(frozen.user_attrs.get("reason", "")),
+        )
 
     def report(self, number: int, fold: int, value: float) -> None:
-        """Keeps the score of one fold."""
+        """Save the score of one fold."""
         self._trial(number).report(value, step=fold)
 
     def finish(
-        self, number: int, state: typing.Literal["complete", "pruned", "failed"], value: float | None, reason: str
+        self,
+        number: int,
+        state: typing.Literal["complete", "pruned", "failed"],
+        value: float | None,
+        reason: str,
     ) -> None:
-        """Ends a trial."""
+        """Finish a trial."""
         states = self.optuna.trial.TrialState
         if reason:
             self._trial(number).set_user_attr("reason", reason)
@@ -102,11 +111,12 @@ class Study:
         self.study.tell(number, value if state == "complete" else None, state=by_name[state])
 
     def _trial(self, number: int) -> typing.Any:
-        """The trial as one that can be written to."""
-        return self.optuna.trial.Trial(self.study, self.study.get_trials(deepcopy=False)[number]._trial_id)
+        return self.optuna.trial.Trial(
+            self.study, self.study.get_trials(deepcopy=False)[number]._trial_id
+        )
 
     def _first(self, number: int) -> dict[str, Value] | None:
-        """What a trial must try: its point of the grid, or where each candidate begins."""
+        # What a trial must try: its grid point, or the first values of its candidate.
         if self.spec.search == "grid":
             chosen, values = self.grid[number]
         elif number < len(self.candidates):
@@ -115,71 +125,105 @@ class Study:
             return None
         return dict(self._named(chosen, values))
 
-    def _named(self, chosen: int, values: Sequence[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
-        """The parameters as Optuna knows them."""
+    def _named(
+        self, chosen: int, values: Sequence[tuple[str, Value]]
+    ) -> Iterator[tuple[str, Value]]:
         if len(self.candidates) > 1:
             yield "trainer", self._label(chosen)
         yield from ((f"{chosen}.{name}", value) for name, value in values)
 
     def _label(self, index: int) -> str:
-        """A candidate's name among the candidates."""
         return f"{index} {self.candidates[index].trainer}"
 
     def _suggest(self, trial: typing.Any) -> tuple[int, tuple[tuple[str, Value], ...]]:
-        """The candidate and its values."""
         chosen = 0
         if len(self.candidates) > 1:
             labels = [self._label(index) for index in range(len(self.candidates))]
             chosen = labels.index(trial.suggest_categorical("trainer", labels))
         spans = self.candidates[chosen].spans
-        return chosen, tuple((span.name, _suggest_one(trial, f"{chosen}.{span.name}", span)) for span in spans)
+        return chosen, tuple(
+            (span.name, _suggest_one(trial, f"{chosen}.{span.name}", span)) for span in spans
+        )
 
     def _sampler(self, number: int) -> typing.Any:
-        """A sampler of its own for every trial, so that neither a resume nor the number of workers matters."""
+        # One sampler per trial, so that neither a resume nor the number of workers matters.
         seed = int(np.random.SeedSequence([self.spec.seed, number]).generate_state(1)[0])
         if self.spec.search != "tpe":
             return self.optuna.samplers.RandomSampler(seed=seed)
-        startup = min(MOST_STARTUP, max(1, self.spec.trials // STARTUP_SHARE))
+        startup = min(MAX_STARTUP, max(1, self.spec.trials // STARTUP_SHARE))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self.optuna.exceptions.ExperimentalWarning)
-            return self.optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
+            return self.optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=startup, constant_liar=True
+            )
 
 
-def _suggest_one(trial: typing.Any, name: str, span: Span) -> Value:
-    """One value of a span."""
+def _suggest_one(trial: typing.Any, name: str, span: SearchRange) -> Value:
     if span.options:
         value: Value = trial.suggest_categorical(name, list(span.options))
-    elif span.whole:
-        value = int(trial.suggest_int(name, int(span.low), int(span.high), step=int(span.step or 1), log=span.log))
+    elif span.integer:
+        value = int(
+            trial.suggest_int(
+                name, int(span.low), int(span.high), step=int(span.step or 1), log=span.log
+            )
+        )
     else:
         value = float(trial.suggest_float(name, span.low, span.high, step=span.step, log=span.log))
     return value
 
 
+def _opened(optuna: typing.Any, storage: Path) -> typing.Any:
+    """Open the database of searches; raise ExternalError if the file is not one."""
+    import sqlalchemy
+
+    try:
+        return optuna.storages.RDBStorage(
+            f"sqlite:///{storage}", engine_kwargs={"connect_args": {"timeout": 30}}
+        )
+    except (sqlalchemy.exc.SQLAlchemyError, RuntimeError) as error:
+        raise ExternalError(
+            str(storage),
+            f"is not a database of searches: {str(error).splitlines()[0]}",
+            "restore it from a backup, or delete it to search again",
+        ) from error
+
+
 @contextlib.contextmanager
 def open_study(
-    spec: SelectSpec, candidates: tuple[Candidate, ...], *, higher: bool, storage: Path | None, name: str,
+    spec: SelectSpec,
+    candidates: tuple[TrainerCandidate, ...],
+    *,
+    higher: bool,
+    storage: Path | None,
+    name: str,
     starts: tuple[tuple[tuple[str, Value], ...], ...],
-) -> Iterator[Study]:  # fmt: skip
-    """The search of that name, resumed where the file has it; without a file it lives in memory."""
-    try:
-        import optuna
-    except ModuleNotFoundError as error:
-        raise RefusedError("select", "the package optuna is not installed", "pip install 'gpuyard[run]'") from error
+) -> Iterator[Study]:
+    """Open the search of that name, resumed if the file contains it; in memory without a file."""
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     grid = []
     if spec.search == "grid":
         for index, candidate in enumerate(candidates):
             grid += [(index, tuple(values.items())) for values in grid_of(candidate)]
-    kept = None
+    database = None
     if storage is not None:
         storage.parent.mkdir(parents=True, exist_ok=True)
-        kept = optuna.storages.RDBStorage(f"sqlite:///{storage}", engine_kwargs={"connect_args": {"timeout": 30}})
+        database = _opened(optuna, storage)
     direction = "maximize" if higher else "minimize"
     try:
-        study = optuna.create_study(study_name=name, storage=kept, direction=direction, load_if_exists=True)
-        yield Study(optuna=optuna, study=study, spec=spec, candidates=candidates, starts=starts, grid=tuple(grid))
+        study = optuna.create_study(
+            study_name=name, storage=database, direction=direction, load_if_exists=True
+        )
+        yield Study(
+            optuna=optuna,
+            study=study,
+            spec=spec,
+            candidates=candidates,
+            starts=starts,
+            grid=tuple(grid),
+        )
     finally:
-        if kept is not None:
-            kept.remove_session()
-            kept.engine.dispose()
+        if database is not None:
+            database.remove_session()
+            database.engine.dispose()

@@ -1,4 +1,4 @@
-"""The program as a process: its environment, its lines of metrics, and its end."""
+"""Run the user's program as a process: environment, lines of metrics, and exit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import ExternalError
 from gpuyard.learn.metrics_log import NAMES, StepMetrics
 from gpuyard.learn.ranks import Ranks
-from gpuyard.learn.spec import Command
+from gpuyard.learn.spec import CommandSpec
 from gpuyard.learn.trainer import StoppedError, TrainerError
 
-__all__ = ["METRICS", "environment", "metrics_of", "run_program"]
-
 METRICS = "GPUYARD_METRICS"
-LOOK_S = 0.2
-LEAVE_S = 60.0  # for the program's own checkpoint after SIGTERM
-KEPT_LINES = 20  # of what it wrote last, for the message when it fails
-# The program is killed when the worker is (prctl(2), PR_SET_PDEATHSIG, SIGKILL), so that nothing is left running. A
-# step of its own before the program: no function may run between fork and exec where a framework has threads.
+POLL_S = 0.2
+STOP_TIMEOUT_S = 60.0  # for the program's own checkpoint after SIGTERM
+TAIL_LINES = 20  # of its output, for the error message
+# The program is killed with the worker (prctl(2), PR_SET_PDEATHSIG, SIGKILL), so that nothing is
+# left running. It is a separate step before the program because no function may run between fork
+# and exec in a process with threads, which frameworks have.
 DIES_WITH_WORKER = """\
 import ctypes, os, sys
 sys.platform == "linux" and ctypes.CDLL(None).prctl(1, 9)
@@ -39,8 +38,10 @@ os.execvp(sys.argv[1], sys.argv[1:])
 LAUNCH = (sys.executable, "-c", DIES_WITH_WORKER)
 
 
-def environment(spec: Command, ranks: Ranks, *, data: str, folder: Path, seed: int) -> dict[str, str]:
-    """What the program finds in its environment."""
+def environment(
+    spec: CommandSpec, ranks: Ranks, *, data: str, folder: Path, seed: int
+) -> dict[str, str]:
+    """Return the program's environment."""
     return {
         **os.environ,
         "RANK": str(ranks.rank),
@@ -50,7 +51,8 @@ def environment(spec: Command, ranks: Ranks, *, data: str, folder: Path, seed: i
         "NODE_RANK": str(ranks.node_rank),
         "MASTER_ADDR": ranks.address,
         "MASTER_PORT": str(ranks.port),
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # torchrun: a restarted group must not meet the dead one's addresses
+        # torchrun: a restarted group must not see the addresses of the dead one.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "DATA_DIR": data,
         "CHECKPOINT_DIR": str(folder / "checkpoints"),
         "GPUYARD_BUNDLE": str(folder / "exported"),
@@ -61,108 +63,118 @@ def environment(spec: Command, ranks: Ranks, *, data: str, folder: Path, seed: i
 
 
 def metrics_of(line: str) -> StepMetrics | None:
-    """A line of metrics: a JSON object with a whole number under `step`; None of any other line."""
+    """Parse a line of metrics: a JSON object with an integer `step`; None for any other line."""
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("step"), int) or isinstance(found["step"], bool):
+    if not isinstance(parsed, dict) or type(parsed.get("step")) is not int:
         return None
     numbers = {
         str(name): float(value)
-        for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and name != "step" and math.isfinite(value)
+        for name, value in parsed.items()
+        if type(value) in (int, float) and name != "step" and math.isfinite(value)
     }
     known: dict[str, typing.Any] = {name: numbers.pop(name) for name in NAMES if name in numbers}
     if "steps" in known:
         known["steps"] = int(known["steps"])
-    return StepMetrics(step=found["step"], others=tuple(sorted(numbers.items())), **known)
+    return StepMetrics(step=parsed["step"], others=tuple(sorted(numbers.items())), **known)
 
 
 def run_program(
-    spec: Command, env: dict[str, str], record: Callable[[StepMetrics], bool], stop: Callable[[], bool]
+    spec: CommandSpec,
+    env: dict[str, str],
+    record: Callable[[StepMetrics], bool],
+    stop: Callable[[], bool],
 ) -> None:
-    """Runs the program to its end; StoppedError when `stop` said so, TrainerError when it fails."""
+    """Run the program to its end; raise StoppedError on request, TrainerError if it fails."""
     where = f"train: command: {spec.run[0] if spec.run else ''}"
     if not spec.run or shutil.which(spec.run[0], path=env.get("PATH")) is None:
-        raise RefusedError(where, "no such program", "name a program that is on this machine, and its arguments")
+        raise ExternalError(
+            where, "no such program", "use a program that is installed on this host"
+        )
     process = subprocess.Popen(
-        (*LAUNCH, *spec.run), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        (*LAUNCH, *spec.run),
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
-    last: deque[str] = deque(maxlen=KEPT_LINES)
-    asked = False
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    stopping = False
     with process:
         try:
             for line in _lines(process, Path(env[METRICS])):
-                if line is not None and not _recorded(line, record, last):
-                    asked = True
-                if (asked or stop()) and process.poll() is None:
-                    _end(process)
-                    raise StoppedError("stopped; the program was asked to leave and left")
+                if line is not None and not _handle_line(line, record, tail):
+                    stopping = True
+                if (stopping or stop()) and process.poll() is None:
+                    _terminate(process)
+                    raise StoppedError("stopped; the program has exited")
         finally:
             if process.poll() is None:
                 process.kill()
     if process.returncode != 0:
-        tail = "\n    ".join(last)
-        raise TrainerError(where, f"ended with {process.returncode}:\n    {tail}", "mend the program, then resume")
+        output = "\n    ".join(tail)
+        what = f"exited with {process.returncode}:\n    {output}"
+        raise TrainerError(where, what, "fix the program, then resume")
 
 
-def _recorded(line: str, record: Callable[[StepMetrics], bool], last: deque[str]) -> bool:
-    """Records a line of metrics, passes any other on; False when the one who watches wants no more."""
+def _handle_line(line: str, record: Callable[[StepMetrics], bool], tail: deque[str]) -> bool:
+    # Records metrics and prints other output; returns False when `watch` ends the training.
     metrics = metrics_of(line)
     if metrics is not None:
         return not record(metrics)
     sys.stdout.write(line)
     sys.stdout.flush()
-    last.append(line.rstrip("\n"))
+    tail.append(line.rstrip("\n"))
     return True
 
 
 def _lines(process: subprocess.Popen[str], metrics: Path) -> Iterator[str | None]:
-    """What the program prints and what it appends to its file of metrics; None when it does neither for a while."""
+    # Lines of its output and of its metrics file; None when there is neither for a while.
     printed: queue.Queue[str | None] = queue.Queue()
     assert process.stdout is not None
     output = process.stdout
 
     def pump() -> None:
-        """Passes on what is printed."""
-        with contextlib.suppress(ValueError):  # closed under its hands: whoever listened has left
+        with contextlib.suppress(ValueError):  # the output was closed while it was read
             for line in output:
                 printed.put(line)
         printed.put(None)
 
     thread = threading.Thread(target=pump, daemon=True)
     thread.start()
-    place, open_ended = metrics.stat().st_size if metrics.is_file() else 0, True
-    while open_ended:
+    offset = metrics.stat().st_size if metrics.is_file() else 0
+    is_open = True
+    while is_open:
         try:
-            line = printed.get(timeout=LOOK_S)
-            open_ended = line is not None
+            line = printed.get(timeout=POLL_S)
+            is_open = line is not None
             yield line
         except queue.Empty:
             yield None
-        place, found = _appended(metrics, place)
-        yield from found
+        offset, lines = _appended(metrics, offset)
+        yield from lines
     thread.join()
     process.wait()
-    yield from _appended(metrics, place)[1]
+    yield from _appended(metrics, offset)[1]
 
 
-def _appended(path: Path, place: int) -> tuple[int, list[str]]:
-    """The whole lines behind a place in a file, and where they end."""
+def _appended(path: Path, offset: int) -> tuple[int, list[str]]:
+    # The complete lines after an offset, and the offset after them.
     if not path.is_file():
-        return place, []
+        return offset, []
     with path.open("rb") as file:
-        file.seek(place)
+        file.seek(offset)
         data = file.read()
-    whole = data[: data.rfind(b"\n") + 1]
-    return place + len(whole), whole.decode(errors="replace").splitlines(keepends=True)
+    complete = data[: data.rfind(b"\n") + 1]
+    return offset + len(complete), complete.decode(errors="replace").splitlines(keepends=True)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """Asks the program to leave, and waits for its checkpoint."""
+def _terminate(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(LEAVE_S)
+        process.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()

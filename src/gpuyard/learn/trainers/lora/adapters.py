@@ -1,4 +1,4 @@
-"""Low-rank adapters on linear layers (Hu et al. 2021, arXiv 2106.09685), saved as PEFT names and reads them."""
+"""Low-rank adapters on linear layers (Hu et al. 2021, arXiv 2106.09685), in PEFT's format."""
 
 from __future__ import annotations
 
@@ -11,71 +11,79 @@ import torch
 from torch import nn
 
 from gpuyard.errors import InputError
-from gpuyard.learn.spec import Lora
-
-__all__ = ["Adapted", "adapt", "merge", "save_adapters"]
+from gpuyard.learn.spec import LoraSpec
 
 PREFIX = "base_model.model."  # PEFT's wrapping of the model
 
 
-class Adapted(nn.Module):  # type: ignore[misc]
-    """A frozen linear layer and beside it two thin ones, the second of which starts at zero."""
+class LoraLinear(nn.Module):  # type: ignore[misc]
+    """A frozen linear layer plus a low-rank update, whose second factor starts at zero."""
 
-    def __init__(self, base: nn.Linear, spec: Lora, name: str, seed: int) -> None:
+    def __init__(self, base: nn.Linear, spec: LoraSpec, name: str, seed: int) -> None:
         super().__init__()
         self.base_layer, self.scale = base, spec.alpha / spec.rank
         self.lora_A = nn.Linear(base.in_features, spec.rank, bias=False)
         self.lora_B = nn.Linear(spec.rank, base.out_features, bias=False)
         generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())]))
-        bound = 1.0 / np.sqrt(base.in_features)  # Kaiming's uniform with a = sqrt(5), as PEFT starts
-        first = generator.uniform(-bound, bound, size=(spec.rank, base.in_features)).astype(np.float32)
+        bound = 1.0 / np.sqrt(base.in_features)  # Kaiming uniform with a = sqrt(5), as in PEFT
+        first = generator.uniform(-bound, bound, size=(spec.rank, base.in_features)).astype(
+            np.float32
+        )
         with torch.no_grad():
             self.lora_A.weight.copy_(torch.from_numpy(first))
             self.lora_B.weight.zero_()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The layer's output and the adapters'."""
-        beside = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype))) * self.scale
-        out: torch.Tensor = self.base_layer(x)
-        return out + beside.to(out.dtype)
+        """Return the output of the layer plus the adapter."""
+        update = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype))) * self.scale
+        output: torch.Tensor = self.base_layer(x)
+        return output + update.to(output.dtype)
 
 
-def adapt(model: nn.Module, spec: Lora, seed: int) -> int:
-    """Freezes the model and puts adapters on its targets; gives how many weights are trained."""
+def adapt(model: nn.Module, spec: LoraSpec, seed: int) -> int:
+    """Freeze the model, adapt the target layers and return the number of trained weights."""
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    found = [
+    targets = [
         (name, layer)
         for name, layer in model.named_modules()
         if isinstance(layer, nn.Linear) and name.rpartition(".")[2] in spec.targets
     ]
-    if not found:
+    if not targets:
         known = sorted(
-            {name.rpartition(".")[2] for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+            {
+                name.rpartition(".")[2]
+                for name, layer in model.named_modules()
+                if isinstance(layer, nn.Linear)
+            }
         )
         raise InputError.one(
-            "train: lora: targets", f"the model has no layer named {', '.join(spec.targets)}", f"use {', '.join(known)}"
+            "train: lora: targets",
+            f"the model has no layer named {', '.join(spec.targets)}",
+            f"use {', '.join(known)}",
         )
-    for name, layer in found:
+    for name, layer in targets:
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, Adapted(layer, spec, name, seed))
+        setattr(model.get_submodule(parent), last, LoraLinear(layer, spec, name, seed))
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def merge(model: nn.Module) -> None:
-    """Adds the adapters to the weights and takes them away."""
-    found = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, Adapted)]
-    for name, layer in found:
+    """Merge the adapters into the weights and remove them."""
+    adapted = [
+        (name, layer) for name, layer in model.named_modules() if isinstance(layer, LoraLinear)
+    ]
+    for name, layer in adapted:
         with torch.no_grad():
-            product = layer.lora_B.weight.double() @ layer.lora_A.weight.double() * layer.scale
+            update = layer.lora_B.weight.double() @ layer.lora_A.weight.double() * layer.scale
             weight = layer.base_layer.weight
-            weight.copy_((weight.double() + product).to(weight.dtype))
+            weight.copy_((weight.double() + update).to(weight.dtype))
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, layer.base_layer)
 
 
-def save_adapters(model: nn.Module, spec: Lora, folder: Path) -> None:
-    """Writes adapter_model.safetensors and adapter_config.json as PEFT reads them."""
+def save_adapters(model: nn.Module, spec: LoraSpec, folder: Path) -> None:
+    """Write adapter_model.safetensors and adapter_config.json in PEFT's format."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,4 +105,6 @@ def save_adapters(model: nn.Module, spec: Lora, folder: Path) -> None:
         "fan_in_fan_out": False,
         "inference_mode": True,
     }
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (folder / "adapter_config.json").write_text(
+        json.dumps(config, indent=2) + "\n", encoding="utf-8"
+    )

@@ -1,4 +1,4 @@
-"""The trainer: adapters learn, everything else is frozen."""
+"""The LoRA trainer: adapters are trained, everything else is frozen."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gpuyard.catalog import read_config
+from gpuyard.catalog.huggingface import read_config
 from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
+from gpuyard.learn.networks.inputs import tokens_of
 from gpuyard.learn.networks.llama import language_model
-from gpuyard.learn.networks.loop import Task, run_steps
+from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
-from gpuyard.learn.networks.tables import tokens_of
-from gpuyard.learn.spec import Lora, TrainSpec
-from gpuyard.learn.trainer import Exported, Run, Summary, Tokens, Training
+from gpuyard.learn.spec import LoraSpec, TrainSpec
+from gpuyard.learn.trainer import (
+    Exported,
+    TokenData,
+    TrainingContext,
+    TrainingInputs,
+    TrainingSummary,
+)
 from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters
-from gpuyard.learn.trainers.torch_nets.devices import place_of
+from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
-from gpuyard.learn.trainers.torch_nets.transformer import surprises
-from gpuyard.registry import WEIGHTS
-
-__all__ = ["LoraTrainer", "make"]
+from gpuyard.learn.trainers.torch_nets.transformer import nats_in_chunks
+from gpuyard.registry.bundle import WEIGHTS
 
 WHERE = "train: lora"
-# Beside the weights, what a server needs of the base.
+# Files of the base model that a server needs in addition to the weights.
 COPIED = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -43,97 +47,130 @@ COPIED = (
 
 
 class Causal(nn.Module):  # type: ignore[misc]
-    """A language model that, called with token numbers, gives the mean loss."""
+    """A language model that returns the mean loss when called with token ids."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def nats(self, ids: torch.Tensor) -> torch.Tensor:
-        """The surprise at every token but the first, [batch, sequence - 1]."""
+        """Return the nats of every token but the first, [batch, sequence - 1]."""
         logits = self._logits(ids)
         return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
     def guessed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Whether the likeliest token was the right one, of every token but the first."""
+        """Return whether the top token was right, for every token but the first."""
         return self._logits(ids).argmax(dim=-1) == ids[:, 1:]
 
     def _logits(self, ids: torch.Tensor) -> torch.Tensor:
-        """What every token but the first is held for."""
         logits: torch.Tensor = self.model(input_ids=ids[:, :-1], use_cache=False).logits.float()
         return logits
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         return self.nats(ids).mean()
 
 
 class LoraTrainer:
-    """The trainer."""
+    """Trains LoRA adapters in PyTorch."""
 
-    def __init__(self, train: TrainSpec, spec: Lora) -> None:
+    def __init__(self, train: TrainSpec, spec: LoraSpec) -> None:
         self.train, self.spec = train, spec
 
-    def fit(self, data: Training, run: Run) -> FittedLora:
-        """The model with trained adapters."""
+    def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedLora:
+        """Train the adapters and return the model."""
+        with place_of(self.spec.device, run.ranks) as place:
+            return self._fit(data, run, place)
+
+    def _fit(self, data: TrainingInputs, run: TrainingContext, place: TorchDevice) -> FittedLora:
         spec, tokens = self.spec, tokens_of(data.train, WHERE)
         model = load(Path(spec.base))
         vocab = int(model.config.vocab_size)
         if vocab < tokens.vocab:
             raise InputError.one(
-                f"{WHERE}: base", f"knows {vocab} tokens and the data have {tokens.vocab}", "use the base's tokenizer"
+                f"{WHERE}: base",
+                f"has a vocabulary of {vocab} tokens, but the data has {tokens.vocab}",
+                "use the tokenizer of the base model",
             )
-        place = place_of(spec.device, run.ranks)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trained = adapt(model, spec, self.train.seed)
         causal = Causal(model)
-        order = order_of(spec, rows=len(tokens), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world)
+        order = order_of(
+            spec, rows=len(tokens), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world
+        )
 
         def validate() -> float:
-            """The loss on the validation rows."""
             assert data.validation is not None
-            kept = tokens_of(data.validation, "train: validation")
-            return float(surprises(causal.nats, kept.of, len(kept), place.device).mean())
+            held_out = tokens_of(data.validation, "train: validation")
+            return float(
+                nats_in_chunks(causal.nats, held_out.of, len(held_out), place.device).mean()
+            )
 
         stepper = TorchStepper(
-            model=causal, rows=lambda rows: (tokens.of(rows).astype(np.int64),), validate=validate, spec=spec,
+            model=causal,
+            rows=lambda rows: (tokens.of(rows).astype(np.int64),),
+            validate=validate,
+            spec=spec,
             place=place,
-        )  # fmt: skip
+        )
         summary = run_steps(
             stepper,
-            Task(
-                train=self.train, gradient=spec, order=order, device=place.kind, parameters_count=float(trained),
-                flop_per_step=flop_of(Path(spec.base), order.batch, tokens.sequence_tokens, parameters),
-                sequence_tokens=tokens.sequence_tokens - 1, has_validation=data.validation is not None,
+            LoopConfig(
+                train=self.train,
+                gradient=spec,
+                order=order,
+                device=place.kind,
+                parameters_count=float(trained),
+                flop_per_step=flop_of(
+                    Path(spec.base), order.batch, tokens.sequence_tokens, parameters
+                ),
+                sequence_tokens=tokens.sequence_tokens - 1,
+                has_validation=data.validation is not None,
             ),
             run,
-        )  # fmt: skip
+        )
         return FittedLora(causal.eval(), spec, tokens, summary, place.device)
 
 
 class FittedLora:
-    """A model with trained adapters."""
+    """A model with trained adapters; without a spec they are merged, and it only predicts."""
 
-    def __init__(self, causal: Causal, spec: Lora, tokens: Tokens, summary: Summary, device: torch.device) -> None:
-        self.causal, self.spec, self.tokens, self._summary, self.device = causal, spec, tokens, summary, device
+    def __init__(
+        self,
+        causal: Causal,
+        spec: LoraSpec | None,
+        tokens: TokenData,
+        summary: TrainingSummary,
+        device: torch.device,
+    ) -> None:
+        self.causal, self.spec, self.tokens, self._summary, self.device = (
+            causal,
+            spec,
+            tokens,
+            summary,
+            device,
+        )
 
     @property
-    def summary(self) -> Summary:
-        """What the training came to."""
+    def summary(self) -> TrainingSummary:
+        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:
-        """Nats of every token but the first, [n, s - 1]."""
+        """Return the nats of every token but the first, [n, s - 1]."""
         with torch.no_grad():
-            return surprises(self.causal.nats, rows.__getitem__, len(rows), self.device)
+            return nats_in_chunks(self.causal.nats, rows.__getitem__, len(rows), self.device)
 
     def hits(self, rows: Array) -> Hits:
-        """Whether the likeliest token was the right one, of every token but the first."""
+        """Return whether the top token was right, for every token but the first."""
         with torch.no_grad():
-            return surprises(self.causal.guessed, rows.__getitem__, len(rows), self.device).astype(np.bool_)
+            return nats_in_chunks(
+                self.causal.guessed, rows.__getitem__, len(rows), self.device
+            ).astype(np.bool_)
 
     def export(self, folder: Path) -> Exported:
-        """Writes weights/ with the adapters merged in, and adapter/ with the adapters alone."""
+        """Write weights/ with the adapters merged, and adapter/ with the adapters alone."""
+        assert self.spec is not None
         save_adapters(self.causal.model, self.spec, folder / "adapter")
         whole = copy.deepcopy(self.causal.model).cpu()
         merge(whole)
@@ -141,37 +178,55 @@ class FittedLora:
         for name in COPIED:
             if (Path(self.spec.base) / name).is_file():
                 shutil.copyfile(Path(self.spec.base) / name, folder / WEIGHTS / name)
-        if self.tokens.tokenizer is not None and not (folder / WEIGHTS / "tokenizer.json").is_file():
+        if (
+            self.tokens.tokenizer is not None
+            and not (folder / WEIGHTS / "tokenizer.json").is_file()
+        ):
             shutil.copyfile(self.tokens.tokenizer, folder / WEIGHTS / "tokenizer.json")
         return language_model(int(whole.config.vocab_size), f"torch {torch.__version__}")
 
 
+def load_merged(weights: Path, tokens: TokenData, summary: TrainingSummary) -> FittedLora:
+    """Return an exported model with its adapters merged, or any causal language model."""
+    return FittedLora(Causal(load(weights)).eval(), None, tokens, summary, torch.device("cpu"))
+
+
 def load(folder: Path) -> typing.Any:
-    """The base model from its folder, in float32; InputError when it is not one."""
+    """Load the base model in float32; raise InputError if the folder has none."""
     import transformers
 
     if not (folder / "config.json").is_file():
-        raise InputError.one(f"{WHERE}: base", f"{folder} has no config.json", "name a folder of Hugging Face weights")
+        raise InputError.one(
+            f"{WHERE}: base",
+            f"{folder} has no config.json",
+            "use a folder of Hugging Face weights",
+        )
     try:
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, dtype=torch.float32
+        )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise InputError.one(
-            f"{WHERE}: base", f"{folder} cannot be loaded: {str(error).splitlines()[0]}", "check the folder's files"
+            f"{WHERE}: base",
+            f"{folder} cannot be loaded: {str(error).splitlines()[0]}",
+            "check the folder's files",
         ) from error
 
 
 def flop_of(base: Path, sequences: int, sequence_tokens: int, parameters: int) -> float:
-    """Operations of a step without gradients of the weights; four a weight and token where the shape is not known."""
+    """Return the FLOPs per step without weight gradients; 4 per weight and token if unknown."""
     try:
         shape = read_config(base / "config.json").transformer
     except InputError:
         shape = None
     if shape is None:
-        return 4.0 * parameters * sequences * (sequence_tokens - 1)  # forward, and the gradient of the inputs
+        return (
+            4.0 * parameters * sequences * (sequence_tokens - 1)
+        )  # forward, and the gradient of the inputs
     return transformer_flop(shape, sequences, sequence_tokens, adapters=True)
 
 
 def make(spec: TrainSpec) -> LoraTrainer:
-    """The trainer of a spec."""
+    """Return the trainer of a spec."""
     assert spec.lora is not None
     return LoraTrainer(spec, spec.lora)

@@ -11,21 +11,25 @@ from torch import nn
 
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.networks.flops import mlp_flop
-from gpuyard.learn.networks.loop import Task, run_steps
+from gpuyard.learn.networks.inputs import OutputHead, predicted, table_of, target_of
+from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.onnx_mlp import export_mlp
 from gpuyard.learn.networks.order import order_of
-from gpuyard.learn.networks.tables import Target, predicted, table_of, target_of
 from gpuyard.learn.networks.weights import Weights, mlp_weights, mlp_widths
-from gpuyard.learn.spec import TorchMlp, TrainSpec
-from gpuyard.learn.trainer import Exported, Run, Summary, Table, Training
-from gpuyard.learn.trainers.torch_nets.devices import place_of
+from gpuyard.learn.spec import TorchMlpSpec, TrainSpec
+from gpuyard.learn.trainer import (
+    Exported,
+    TabularData,
+    TrainingContext,
+    TrainingInputs,
+    TrainingSummary,
+)
+from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
-
-__all__ = ["TorchMlpTrainer", "make"]
 
 
 class Perceptron(nn.Module):  # type: ignore[misc]
-    """The layers; called with rows and answers it gives the mean loss."""
+    """The layers; returns the mean loss when called with rows and labels."""
 
     def __init__(self, weights: Weights, classes: bool) -> None:
         super().__init__()
@@ -34,16 +38,18 @@ class Perceptron(nn.Module):  # type: ignore[misc]
         for number in range(len(weights) // 2):
             outputs, inputs = weights[f"layers.{number}.weight"].shape
             self.layers.append(nn.Linear(inputs, outputs))
-        self.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+        self.load_state_dict(
+            {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
+        )
 
     def out(self, x: torch.Tensor) -> torch.Tensor:
-        """The last layer's values for every row, in float32."""
+        """Return the last layer's outputs per row, in float32."""
         for number, layer in enumerate(self.layers):
             x = layer(x) if number == 0 else layer(torch.relu(x))
         return x.float()
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         out = self.out(x)
         if self.classes:
             return nn.functional.cross_entropy(out, y.long())
@@ -51,69 +57,97 @@ class Perceptron(nn.Module):  # type: ignore[misc]
 
 
 class TorchMlpTrainer:
-    """The trainer."""
+    """Trains a perceptron in PyTorch."""
 
-    def __init__(self, train: TrainSpec, spec: TorchMlp) -> None:
+    def __init__(self, train: TrainSpec, spec: TorchMlpSpec) -> None:
         self.train, self.spec = train, spec
 
-    def fit(self, data: Training, run: Run) -> FittedTorchMlp:
-        """The trained perceptron."""
+    def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTorchMlp:
+        """Train and return the perceptron."""
+        with place_of(self.spec.device, run.ranks) as place:
+            return self._fit(data, run, place)
+
+    def _fit(
+        self, data: TrainingInputs, run: TrainingContext, place: TorchDevice
+    ) -> FittedTorchMlp:
         spec, table = self.spec, table_of(data.train, "train: torch_mlp")
-        target, place = target_of(table), place_of(spec.device, run.ranks)
+        target = target_of(table)
         order = order_of(
-            spec, rows=len(table.x), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world
-        )  # fmt: skip
+            spec,
+            rows=len(table.x),
+            seed=self.train.seed,
+            part=run.ranks.rank,
+            parts=run.ranks.world,
+        )
         widths = mlp_widths(table.x.shape[1], spec.hidden, spec.layers, target.outputs)
         model = Perceptron(mlp_weights(widths, self.train.seed), table.problem == "classification")
         answers = target.of(table)
-        validation = None if data.validation is None else table_of(data.validation, "train: validation")
+        validation = (
+            None if data.validation is None else table_of(data.validation, "train: validation")
+        )
 
         def validate() -> float:
-            """The loss on the validation rows."""
             assert validation is not None
-            rows = (torch.from_numpy(part).to(place.device) for part in (validation.x, target.of(validation)))
+            rows = (
+                torch.from_numpy(part).to(place.device)
+                for part in (validation.x, target.of(validation))
+            )
             return float(model(*rows))
 
         stepper = TorchStepper(
-            model=model, rows=lambda rows: (table.x[rows], answers[rows]), validate=validate, spec=spec, place=place,
-            parallel=spec.parallel, loss_scale=target.scale**2,
-        )  # fmt: skip
+            model=model,
+            rows=lambda rows: (table.x[rows], answers[rows]),
+            validate=validate,
+            spec=spec,
+            place=place,
+            parallel=spec.parallel,
+            loss_scale=target.scale**2,
+        )
         summary = run_steps(
             stepper,
-            Task(
-                train=self.train, gradient=spec, order=order, flop_per_step=mlp_flop(widths, order.batch),
+            LoopConfig(
+                train=self.train,
+                gradient=spec,
+                order=order,
+                flop_per_step=mlp_flop(widths, order.batch),
                 parameters_count=float(sum(a * b + b for a, b in itertools.pairwise(widths))),
-                device=place.kind, patience=spec.early_stopping, has_validation=validation is not None,
+                device=place.kind,
+                patience=spec.early_stopping,
+                has_validation=validation is not None,
             ),
             run,
-        )  # fmt: skip
+        )
         return FittedTorchMlp(stepper.weights(), table, target, summary)
 
 
 class FittedTorchMlp:
     """A trained perceptron."""
 
-    def __init__(self, weights: Weights, table: Table, target: Target, summary: Summary) -> None:
+    def __init__(
+        self, weights: Weights, table: TabularData, target: OutputHead, summary: TrainingSummary
+    ) -> None:
         self.weights, self.table, self.target, self._summary = weights, table, target, summary
         self.model = Perceptron(weights, table.problem == "classification")
 
     @property
-    def summary(self) -> Summary:
-        """What the training came to."""
+    def summary(self) -> TrainingSummary:
+        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:
-        """Probabilities [n, c], or values [n]."""
+        """Return probabilities [n, c], or values [n]."""
         with torch.no_grad():
             out = self.model.out(torch.from_numpy(np.ascontiguousarray(rows))).numpy()
         return predicted(out, self.table, self.target)
 
     def export(self, folder: Path) -> Exported:
-        """Writes model.onnx."""
-        return export_mlp(self.target.folded(self.weights), self.table, folder, f"torch {torch.__version__}")
+        """Write model.onnx."""
+        return export_mlp(
+            self.target.folded(self.weights), self.table, folder, f"torch {torch.__version__}"
+        )
 
 
 def make(spec: TrainSpec) -> TorchMlpTrainer:
-    """The trainer of a spec."""
+    """Return the trainer of a spec."""
     assert spec.torch_mlp is not None
     return TorchMlpTrainer(spec, spec.torch_mlp)

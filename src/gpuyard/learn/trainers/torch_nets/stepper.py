@@ -1,4 +1,4 @@
-"""One optimiser step in PyTorch: DDP or FSDP where there are several processes, AdamW, distributed checkpoints."""
+"""One optimizer step in PyTorch: DDP or FSDP across processes, AdamW, distributed checkpoints."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from gpuyard.errors import InputError, RefusedError, refusal
+from gpuyard.errors import ExternalError, InputError, external_error_from
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.networks.weights import Weights, decays
-from gpuyard.learn.spec import Gradient, Parallel
-from gpuyard.learn.trainer import Run
-from gpuyard.learn.trainers.torch_nets.devices import Place
-
-__all__ = ["TorchStepper"]
+from gpuyard.learn.spec import GradientTrainingSpec, Parallel
+from gpuyard.learn.trainer import TrainingContext
+from gpuyard.learn.trainers.torch_nets.devices import TorchDevice
 
 Batch = tuple[torch.Tensor, ...]
 Rows = Callable[[npt.NDArray[np.intp]], tuple[Array, ...]]
 EPSILON = 1e-8
-STATE, NOTES = "state", "notes.json"
+STATE = "state"
+NOTES = "notes.json"
 FROZEN = StateDictOptions(ignore_frozen_params=True)
 
 
 class TorchStepper:
-    """The model, its optimiser and the step; `loss` of the model is a module whose call gives the mean loss."""
+    """The model, its optimizer and the step; calling the model returns the mean loss."""
 
     def __init__(
         self,
@@ -48,13 +47,17 @@ class TorchStepper:
         model: nn.Module,
         rows: Rows,
         validate: Callable[[], float],
-        spec: Gradient,
-        place: Place,
+        spec: GradientTrainingSpec,
+        place: TorchDevice,
         parallel: Parallel = "ddp",
         blocks: typing.Sequence[nn.Module] = (),
         loss_scale: float = 1.0,
     ) -> None:
-        self.model, self.rows, self.validate, self.spec, self.place = model, rows, validate, spec, place
+        self.model = model
+        self.rows = rows
+        self.validate = validate
+        self.spec = spec
+        self.place = place
         self.loss_scale = loss_scale
         self.sharded = place.together and parallel == "fsdp"
         model.to(place.device)
@@ -68,19 +71,24 @@ class TorchStepper:
             self.wrapped = nn.parallel.DistributedDataParallel(model, device_ids=ids)
         trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
         groups = [
-            {"params": [value for name, value in trained if decays(name)], "weight_decay": spec.weight_decay},
+            {
+                "params": [value for name, value in trained if decays(name)],
+                "weight_decay": spec.weight_decay,
+            },
             {"params": [value for name, value in trained if not decays(name)], "weight_decay": 0.0},
         ]
         self.trained = [value for _, value in trained]
         self.optimizer = torch.optim.AdamW(
             [group for group in groups if group["params"]],
-            lr=spec.learning_rate, betas=(spec.beta1, spec.beta2), eps=EPSILON,
-        )  # fmt: skip
+            lr=spec.learning_rate,
+            betas=(spec.beta1, spec.beta2),
+            eps=EPSILON,
+        )
         self.best: dict[str, torch.Tensor] | None = None
         self.last: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def step(self, rows: npt.NDArray[np.intp], learning_rate: float) -> None:
-        """Takes one optimiser step; does not wait for it where the device does not."""
+        """Run one optimizer step, without waiting for an asynchronous device."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.model.train()
@@ -90,9 +98,9 @@ class TorchStepper:
         for number in range(len(rows)):
             batch = tuple(torch.from_numpy(part[number]).to(self.place.device) for part in parts)
             last = number == len(rows) - 1
-            with self._alone(not last), self._precision():
+            with self._sync_gradients(last), self._precision():
                 loss = self.wrapped(*batch) / len(rows)
-            with self._alone(not last):
+            with self._sync_gradients(last):
                 loss.backward()
             total += loss.detach()
         limit = self.spec.clip if self.spec.clip is not None else float("inf")
@@ -102,50 +110,50 @@ class TorchStepper:
         self.last = (total, norm)
 
     def loss(self) -> tuple[float, float]:
-        """Loss and norm of the gradient of the last step, over all processes."""
+        """Return loss and gradient norm of the last step, over all processes."""
         assert self.last is not None
         total, norm = self.last
-        whole = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        full_norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         mean = self.place.sum_of([float(total)])[0] / self.place.ranks.world
-        return mean * self.loss_scale, float(whole)
+        return mean * self.loss_scale, float(full_norm)
 
     def validation_loss(self) -> float:
-        """Loss on the validation rows."""
+        """Return the loss on the validation rows."""
         self.model.eval()
         with torch.no_grad():
             return self.validate() * self.loss_scale
 
-    def agree(self, asked: bool) -> bool:
-        """True in every process when any of them was asked."""
-        return self.place.sum_of([float(asked)])[0] > 0
+    def any_process(self, flag: bool) -> bool:
+        """Return True in every process if the flag is set in any of them."""
+        return self.place.sum_of([float(flag)])[0] > 0
 
     def keep_best(self) -> None:
-        """Remembers these weights as the best."""
-        self.best = self._whole()
+        """Remember the current weights as the best."""
+        self.best = self._gathered()
 
     def weights(self) -> Weights:
-        """The weights to use, in every process: the best, where early stopping looked for them."""
-        return {name: value.float().numpy() for name, value in (self.best or self._whole()).items()}
+        """Return the final weights in every process: the best ones with early stopping."""
+        return {
+            name: value.float().numpy() for name, value in (self.best or self._gathered()).items()
+        }
 
     def memory_bytes(self) -> float:
-        """The most memory that was in use."""
+        """Return the peak memory in use."""
         return self.place.memory_bytes()
 
-    def save(self, run: Run, step: int, notes: str) -> None:
-        """Makes the checkpoint of a step: every process writes its part, the first one seals."""
+    def save(self, run: TrainingContext, step: int, notes: str) -> None:
+        """Save the checkpoint of a step: every process writes its shard, rank 0 seals it."""
         checkpoints, first = run.checkpoints, run.ranks.first
         assert checkpoints is not None
         model, optimizer = get_state_dict(self.model, self.optimizer, options=FROZEN)
         state = {"model": model, "optimizer": optimizer}
 
         def write_own(folder: Path) -> None:
-            """What the first process alone writes."""
             (folder / NOTES).write_text(notes, encoding="utf-8")
             if self.best is not None:
                 torch.save(self.best, folder / "best.pt")
 
-        def write_parts(folder: Path) -> None:
-            """Every process's part of the state."""
+        def write_shard(folder: Path) -> None:
             try:
                 with _quiet():
                     dcp.save(state, checkpoint_id=folder / STATE, no_dist=not self.place.together)
@@ -153,35 +161,36 @@ class TorchStepper:
                 raise _cause(error) from error
 
         def write(folder: Path) -> None:
-            """All of it."""
             write_own(folder)
-            write_parts(folder)
+            write_shard(folder)
 
         if not self.place.together:
             checkpoints.save(step, write)
             return
         unsealed = checkpoints.unsealed(step)
-        # Each part in its turn, for all must agree that it is there before they meet in the next.
+        # One phase after another: all processes must finish a phase before the next begins.
         self._together(checkpoints, lambda: write_own(checkpoints.begin(step)) if first else None)
-        self._together(checkpoints, lambda: write_parts(unsealed))
+        self._together(checkpoints, lambda: write_shard(unsealed))
         self._together(checkpoints, lambda: checkpoints.seal(step) if first else None)
 
     def _together(self, checkpoints: Checkpoints, write: Callable[[], None]) -> None:
-        """Writes in every process; refused in all of them when the disk refuses one."""
-        failed: RefusedError | None = None
+        # If writing fails in one process, all of them raise.
+        failed: ExternalError | None = None
         try:
             write()
         except Exception as error:
-            failed = refusal(error, str(checkpoints.folder), "then resume the run")
+            failed = external_error_from(error, str(checkpoints.folder), "then resume the run")
             if failed is None:
                 raise
-        if self.agree(failed is not None):
-            what = failed.problem.what if failed else "another process could not write its part"
+        if self.any_process(failed is not None):
+            what = failed.problem.what if failed else "another process could not write its shard"
             fix = failed.problem.fix if failed else "see the log of that process"
-            raise RefusedError(str(checkpoints.folder), f"the checkpoint cannot be written: {what}", fix)
+            raise ExternalError(
+                str(checkpoints.folder), f"the checkpoint cannot be written: {what}", fix
+            )
 
     def restore(self, folder: Path) -> str:
-        """Takes weights and optimiser from a checkpoint; gives the notes."""
+        """Load weights and optimizer state from a checkpoint; return the saved loop state."""
         model, optimizer = get_state_dict(self.model, self.optimizer, options=FROZEN)
         state = {"model": model, "optimizer": optimizer}
         try:
@@ -189,32 +198,41 @@ class TorchStepper:
                 dcp.load(state, checkpoint_id=folder / STATE, no_dist=not self.place.together)
         except (dcp.CheckpointException, ValueError, RuntimeError) as error:
             raise InputError.one(
-                str(folder), f"is of another model: {error}", "name another folder for this training"
+                str(folder),
+                f"checkpoint of a different model: {error}",
+                "use another folder for this training",
             ) from error
         set_state_dict(
-            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"],
+            self.model,
+            self.optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
             options=StateDictOptions(ignore_frozen_params=True, strict=False),
-        )  # fmt: skip
+        )
         if (folder / "best.pt").is_file():
             self.best = torch.load(folder / "best.pt", weights_only=True)
         return (folder / NOTES).read_text(encoding="utf-8")
 
-    def _whole(self) -> dict[str, torch.Tensor]:
-        """All trained weights on the host, gathered from every process."""
-        options = StateDictOptions(full_state_dict=True, cpu_offload=False, ignore_frozen_params=True)
+    def _gathered(self) -> dict[str, torch.Tensor]:
+        # All trained weights on the host, gathered from every process.
+        options = StateDictOptions(
+            full_state_dict=True, cpu_offload=False, ignore_frozen_params=True
+        )
         state = get_model_state_dict(self.model, options=options)
-        return {name: typing.cast(torch.Tensor, value).detach().cpu().clone() for name, value in state.items()}
+        return {
+            name: typing.cast(torch.Tensor, value).detach().cpu().clone()
+            for name, value in state.items()
+        }
 
-    def _alone(self, alone: bool) -> contextlib.AbstractContextManager[object]:
-        """No exchange of gradients for a micro-batch that is not the last."""
+    def _sync_gradients(self, sync: bool) -> contextlib.AbstractContextManager[object]:
+        # Gradients are exchanged for the last micro-batch only.
         if isinstance(self.model, FSDPModule):
-            self.model.set_requires_gradient_sync(not alone)
-        elif alone and isinstance(self.wrapped, nn.parallel.DistributedDataParallel):
+            self.model.set_requires_gradient_sync(sync)
+        elif not sync and isinstance(self.wrapped, nn.parallel.DistributedDataParallel):
             return typing.cast(contextlib.AbstractContextManager[object], self.wrapped.no_sync())
         return contextlib.nullcontext()
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:
-        """bfloat16 matrix products where they are wished for."""
         wide = self.spec.precision == "float32"
         context: contextlib.AbstractContextManager[object] = torch.autocast(
             self.place.device.type, dtype=torch.bfloat16, enabled=not wide
@@ -223,14 +241,14 @@ class TorchStepper:
 
 
 def _cause(error: dcp.CheckpointException) -> Exception:
-    """What went wrong in the first process that could not save."""
+    # The error of the first process that could not save.
     cause = next(iter(error.failures.values()))[0]
     return cause if isinstance(cause, Exception) else OSError(errno.EIO, str(cause))
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warning that a single process saves a checkpoint: it is meant."""
+    # A single process saves a checkpoint on purpose: no warning.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         yield

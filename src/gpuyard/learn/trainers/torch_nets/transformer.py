@@ -14,25 +14,29 @@ from torch.utils.checkpoint import checkpoint
 
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
+from gpuyard.learn.networks.inputs import tokens_of
 from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
-from gpuyard.learn.networks.loop import Task, run_steps
+from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
-from gpuyard.learn.networks.tables import tokens_of
 from gpuyard.learn.networks.weights import Weights, check_shape, transformer_weights
-from gpuyard.learn.spec import Network, TorchNetwork, TrainSpec
-from gpuyard.learn.trainer import Exported, Run, Summary, Tokens, Training
-from gpuyard.learn.trainers.torch_nets.devices import place_of
+from gpuyard.learn.spec import TorchTransformerSpec, TrainSpec, TransformerSpec
+from gpuyard.learn.trainer import (
+    Exported,
+    TokenData,
+    TrainingContext,
+    TrainingInputs,
+    TrainingSummary,
+)
+from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
-
-__all__ = ["TorchTransformer", "make", "surprises"]
 
 PREDICT_ROWS = 8
 
 
 class Attention(nn.Module):  # type: ignore[misc]
-    """Grouped queries over rotary positions."""
+    """Grouped-query attention with rotary positions."""
 
-    def __init__(self, spec: Network) -> None:
+    def __init__(self, spec: TransformerSpec) -> None:
         super().__init__()
         shape = spec.shape
         self.width = shape.head_width
@@ -43,60 +47,64 @@ class Attention(nn.Module):  # type: ignore[misc]
         self.o_proj = nn.Linear(queries, shape.hidden, bias=False)
 
     def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-        """What every position takes from those before it."""
+        """Return the attention output per position."""
         batch, sequence, _ = x.shape
 
         def heads(y: torch.Tensor) -> torch.Tensor:
-            """Cut into heads."""
             return y.view(batch, sequence, -1, self.width).transpose(1, 2)
 
         def turned(y: torch.Tensor) -> torch.Tensor:
-            """Turned by its position."""
             first, second = y.chunk(2, dim=-1)
-            both = torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+            both = torch.cat(
+                [first * cosine - second * sine, second * cosine + first * sine], dim=-1
+            )
             return both.to(y.dtype)
 
-        q, k, v = turned(heads(self.q_proj(x))), turned(heads(self.k_proj(x))), heads(self.v_proj(x))
+        q, k, v = (
+            turned(heads(self.q_proj(x))),
+            turned(heads(self.k_proj(x))),
+            heads(self.v_proj(x)),
+        )
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         out: torch.Tensor = self.o_proj(seen.transpose(1, 2).reshape(batch, sequence, -1))
         return out
 
 
 class Gated(nn.Module):  # type: ignore[misc]
-    """SwiGLU."""
+    """The SwiGLU MLP."""
 
-    def __init__(self, spec: Network) -> None:
+    def __init__(self, spec: TransformerSpec) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(spec.shape.hidden, spec.shape.ffn, bias=False)
         self.up_proj = nn.Linear(spec.shape.hidden, spec.shape.ffn, bias=False)
         self.down_proj = nn.Linear(spec.shape.ffn, spec.shape.hidden, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The MLP of one layer."""
+        """Return the MLP output."""
         out: torch.Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
 
 class Layer(nn.Module):  # type: ignore[misc]
-    """Attention and MLP, each after a norm and beside the residual stream."""
+    """Attention and MLP, each after a norm and added to the residual stream."""
 
-    def __init__(self, spec: Network) -> None:
+    def __init__(self, spec: TransformerSpec) -> None:
         super().__init__()
         self.self_attn, self.mlp = Attention(spec), Gated(spec)
         self.input_layernorm = nn.RMSNorm(spec.shape.hidden, eps=NORM_EPSILON)
         self.post_attention_layernorm = nn.RMSNorm(spec.shape.hidden, eps=NORM_EPSILON)
 
     def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-        """The stream after this layer."""
+        """Return the residual stream after this layer."""
         x = x + self.self_attn(self.input_layernorm(x), cosine, sine)
         out: torch.Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
 
-class Stream(nn.Module):  # type: ignore[misc]
+class TransformerTrunk(nn.Module):  # type: ignore[misc]
     """Embedding, layers and last norm."""
 
-    def __init__(self, spec: Network) -> None:
+    def __init__(self, spec: TransformerSpec) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(spec.shape.vocab, spec.shape.hidden)
         self.layers = nn.ModuleList(Layer(spec) for _ in range(spec.shape.layers))
@@ -104,18 +112,20 @@ class Stream(nn.Module):  # type: ignore[misc]
 
 
 class Decoder(nn.Module):  # type: ignore[misc]
-    """The whole; called with token numbers it gives the mean loss."""
+    """The full model; returns the mean loss when called with token ids."""
 
-    def __init__(self, spec: Network, weights: Weights) -> None:
+    def __init__(self, spec: TransformerSpec, weights: Weights) -> None:
         super().__init__()
         self.spec = spec
-        self.model = Stream(spec)
+        self.model = TransformerTrunk(spec)
         if not spec.shape.tied_embeddings:
             self.lm_head = nn.Linear(spec.shape.hidden, spec.shape.vocab, bias=False)
-        self.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+        self.load_state_dict(
+            {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
+        )
 
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
-        """The next token's logits at every position."""
+        """Return the next token's logits per position."""
         width = self.spec.shape.head_width
         exponents = torch.arange(0, width, 2, dtype=torch.float32, device=ids.device) / width
         places = torch.arange(ids.shape[1], dtype=torch.float32, device=ids.device)
@@ -128,60 +138,87 @@ class Decoder(nn.Module):  # type: ignore[misc]
             else:
                 x = layer(x, cosine, sine)
         x = self.model.norm(x)
-        head = self.model.embed_tokens.weight if self.spec.shape.tied_embeddings else self.lm_head.weight
+        head = (
+            self.model.embed_tokens.weight
+            if self.spec.shape.tied_embeddings
+            else self.lm_head.weight
+        )
         return functional.linear(x, head).float()
 
     def nats(self, ids: torch.Tensor) -> torch.Tensor:
-        """The surprise at every token but the first, [batch, sequence - 1]."""
+        """Return the nats of every token but the first, [batch, sequence - 1]."""
         logits = self.logits(ids[:, :-1])
         return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
     def guessed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Whether the likeliest token was the right one, of every token but the first."""
+        """Return whether the top token was right, for every token but the first."""
         return self.logits(ids[:, :-1]).argmax(dim=-1) == ids[:, 1:]
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         return self.nats(ids.long()).mean()
 
 
 class TorchTransformer:
-    """The trainer."""
+    """Trains a transformer in PyTorch."""
 
-    def __init__(self, train: TrainSpec, spec: TorchNetwork) -> None:
+    def __init__(self, train: TrainSpec, spec: TorchTransformerSpec) -> None:
         self.train, self.spec = train, spec
 
-    def fit(self, data: Training, run: Run) -> FittedTorchTransformer:
-        """The trained transformer."""
+    def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTorchTransformer:
+        """Train and return the transformer."""
+        with place_of(self.spec.device, run.ranks) as place:
+            return self._fit(data, run, place)
+
+    def _fit(
+        self, data: TrainingInputs, run: TrainingContext, place: TorchDevice
+    ) -> FittedTorchTransformer:
         where, spec = "train: torch_transformer", self.spec
         tokens = tokens_of(data.train, where)
         sequence_tokens = tokens.sequence_tokens
         check_shape(spec.shape, tokens.vocab, sequence_tokens, where)
-        place = place_of(spec.device, run.ranks)
-        order = order_of(spec, rows=len(tokens), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world)
+        order = order_of(
+            spec, rows=len(tokens), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world
+        )
         first = transformer_weights(spec.shape, self.train.seed)
         model = Decoder(spec, first)
 
         def validate() -> float:
-            """The loss on the validation rows."""
             assert data.validation is not None
-            kept = tokens_of(data.validation, "train: validation")
-            return float(surprises(lambda ids: model(ids)[None], kept.of, len(kept), place.device, at_once=1).mean())
+            held_out = tokens_of(data.validation, "train: validation")
+            return float(
+                nats_in_chunks(
+                    lambda ids: model(ids)[None],
+                    held_out.of,
+                    len(held_out),
+                    place.device,
+                    at_once=1,
+                ).mean()
+            )
 
         stepper = TorchStepper(
-            model=model, rows=lambda rows: (tokens.of(rows).astype(np.int64),), validate=validate, spec=spec,
-            place=place, parallel=spec.parallel, blocks=tuple(model.model.layers),
-        )  # fmt: skip
+            model=model,
+            rows=lambda rows: (tokens.of(rows).astype(np.int64),),
+            validate=validate,
+            spec=spec,
+            place=place,
+            parallel=spec.parallel,
+            blocks=tuple(model.model.layers),
+        )
         summary = run_steps(
             stepper,
-            Task(
-                train=self.train, gradient=spec, order=order, device=place.kind,
+            LoopConfig(
+                train=self.train,
+                gradient=spec,
+                order=order,
+                device=place.kind,
                 flop_per_step=transformer_flop(spec.shape, order.batch, sequence_tokens),
                 parameters_count=float(sum(array.size for array in first.values())),
-                sequence_tokens=sequence_tokens - 1, has_validation=data.validation is not None,
+                sequence_tokens=sequence_tokens - 1,
+                has_validation=data.validation is not None,
             ),
             run,
-        )  # fmt: skip
+        )
         return FittedTorchTransformer(stepper.weights(), spec, tokens, summary, place.device)
 
 
@@ -189,40 +226,55 @@ class FittedTorchTransformer:
     """A trained transformer."""
 
     def __init__(
-        self, weights: Weights, spec: TorchNetwork, tokens: Tokens, summary: Summary, device: torch.device
+        self,
+        weights: Weights,
+        spec: TorchTransformerSpec,
+        tokens: TokenData,
+        summary: TrainingSummary,
+        device: torch.device,
     ) -> None:
-        self.weights, self.spec, self.tokens, self._summary, self.device = weights, spec, tokens, summary, device
+        self.weights, self.spec, self.tokens, self._summary, self.device = (
+            weights,
+            spec,
+            tokens,
+            summary,
+            device,
+        )
 
     @property
-    def summary(self) -> Summary:
-        """What the training came to."""
+    def summary(self) -> TrainingSummary:
+        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:
-        """Nats of every token but the first, [n, s - 1]."""
+        """Return the nats of every token but the first, [n, s - 1]."""
         model = Decoder(self.spec, self.weights).to(self.device).eval()
         with torch.no_grad():
-            return surprises(model.nats, rows.__getitem__, len(rows), self.device)
+            return nats_in_chunks(model.nats, rows.__getitem__, len(rows), self.device)
 
     def hits(self, rows: Array) -> Hits:
-        """Whether the likeliest token was the right one, of every token but the first."""
+        """Return whether the top token was right, for every token but the first."""
         model = Decoder(self.spec, self.weights).to(self.device).eval()
         with torch.no_grad():
-            return surprises(model.guessed, rows.__getitem__, len(rows), self.device).astype(np.bool_)
+            return nats_in_chunks(model.guessed, rows.__getitem__, len(rows), self.device).astype(
+                np.bool_
+            )
 
     def export(self, folder: Path) -> Exported:
-        """Writes weights/."""
-        return export_llama(self.weights, self.spec, self.tokens, folder, f"torch {torch.__version__}")
+        """Write weights/."""
+        return export_llama(
+            self.weights, self.spec, self.tokens, folder, f"torch {torch.__version__}"
+        )
 
 
-def surprises(
+def nats_in_chunks(
     nats: Callable[[torch.Tensor], torch.Tensor],
     read: Callable[[npt.NDArray[np.intp]], Array],
     rows: int,
     device: torch.device,
     at_once: int = PREDICT_ROWS,
 ) -> Array:
-    """The surprises at many sequences, a few at a time."""
+    """Evaluate a per-token function over many sequences, a few at a time."""
     parts = []
     for start in range(0, rows, at_once):
         ids = read(np.arange(start, min(start + at_once, rows))).astype(np.int64)
@@ -230,7 +282,17 @@ def surprises(
     return np.concatenate(parts)
 
 
+def load(
+    weights: Path, spec: TorchTransformerSpec, tokens: TokenData, summary: TrainingSummary
+) -> FittedTorchTransformer:
+    """Return an exported transformer on the CPU."""
+    from safetensors.numpy import load_file
+
+    arrays = load_file(weights / "model.safetensors")
+    return FittedTorchTransformer(arrays, spec, tokens, summary, torch.device("cpu"))
+
+
 def make(spec: TrainSpec) -> TorchTransformer:
-    """The trainer of a spec."""
+    """Return the trainer of a spec."""
     assert spec.torch_transformer is not None
     return TorchTransformer(spec, spec.torch_transformer)

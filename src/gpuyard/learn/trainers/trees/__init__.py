@@ -1,5 +1,0 @@
-"""Gradient-boosted trees by LightGBM."""
-
-from gpuyard.learn.trainers.trees.trainer import make
-
-__all__ = ["make"]

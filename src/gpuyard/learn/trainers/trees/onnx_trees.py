@@ -1,8 +1,9 @@
-"""Trees as an ONNX graph that takes float32 rows to the same leaves as LightGBM.
+"""Export trees as an ONNX graph that sends float32 rows to the same leaves as LightGBM.
 
-LightGBM's thresholds are float64. Rounding one to the nearest float32 sends rows that lie on it the other way; so each
-becomes the largest float32 that is not above it, for which `x <= threshold` says the same of every float32. LightGBM
-takes numbers as small as 1e-35 for zero (kZeroThreshold), and so do the thresholds beside zero.
+LightGBM's thresholds are float64. Rounding one to the nearest float32 can send rows that lie on it
+the other way, so each becomes the largest float32 that is not above it: `x <= threshold` is then
+the same for every float32 x. LightGBM treats magnitudes up to 1e-35 as zero (kZeroThreshold), and
+so do the thresholds next to zero.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from gpuyard.learn.networks.onnx_graph import save_graph
-from gpuyard.learn.trainer import Exported, Table
-from gpuyard.learn.trainers.trees.structure import Node
-
-__all__ = ["export_trees", "threshold32"]
+from gpuyard.learn.trainer import Exported, TabularData
+from gpuyard.learn.trainers.trees.structure import TreeNode
 
 ZERO = float(np.float32(1e-35))
 
 
 def threshold32(value: float) -> float:
-    """The largest float32 that goes left of the value."""
+    """Return the largest float32 that goes left of the threshold."""
     if -ZERO <= value < 0:
         return float(np.nextafter(np.float32(-ZERO), np.float32(-np.inf)))
     if 0 <= value < ZERO:
@@ -31,15 +30,17 @@ def threshold32(value: float) -> float:
     return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
 
 
-def export_trees(nodes: tuple[Node, ...], table: Table, targets: int, folder: Path, framework: str) -> Exported:
-    """Writes model.onnx; the trees take turns over the targets."""
+def export_trees(
+    nodes: tuple[TreeNode, ...], table: TabularData, targets: int, folder: Path, framework: str
+) -> Exported:
+    """Write model.onnx; trees take turns over the targets."""
     from onnx import helper, numpy_helper
 
     graph_nodes = [_ensemble(nodes, targets)]
-    initial = []
+    initializers = []
     if table.problem == "classification":
         if targets == 1:
-            initial.append(numpy_helper.from_array(np.array(1.0, dtype=np.float32), "one"))
+            initializers.append(numpy_helper.from_array(np.array(1.0, dtype=np.float32), "one"))
             graph_nodes += [
                 helper.make_node("Sigmoid", ["raw"], ["second"]),
                 helper.make_node("Sub", ["one", "second"], ["first"]),
@@ -47,11 +48,10 @@ def export_trees(nodes: tuple[Node, ...], table: Table, targets: int, folder: Pa
             ]
         else:
             graph_nodes.append(helper.make_node("Softmax", ["raw"], ["probabilities"], axis=1))
-    return save_graph("trees", graph_nodes, initial, table, folder, framework, "raw")
+    return save_graph("trees", graph_nodes, initializers, table, folder, framework, "raw")
 
 
-def _ensemble(nodes: tuple[Node, ...], targets: int) -> object:
-    """All trees in one node of the graph."""
+def _ensemble(nodes: tuple[TreeNode, ...], targets: int) -> object:
     from onnx import helper
 
     leaves = [node for node in nodes if node.feature < 0]

@@ -1,4 +1,4 @@
-"""Boosting by LightGBM, in blocks of rounds that can be gone on from to the same trees."""
+"""Gradient boosting with LightGBM, in blocks of rounds that resume to the same trees."""
 
 from __future__ import annotations
 
@@ -18,35 +18,48 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.memory import peak_bytes
 from gpuyard.learn.metrics_log import StepMetrics
-from gpuyard.learn.spec import TrainSpec, Trees
-from gpuyard.learn.trainer import Exported, Run, StoppedError, Summary, Table, Training
+from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.trainer import (
+    Exported,
+    StoppedError,
+    TabularData,
+    TrainingContext,
+    TrainingInputs,
+    TrainingSummary,
+)
 from gpuyard.learn.trainers.trees.onnx_trees import export_trees
 from gpuyard.learn.trainers.trees.structure import additions, leaves, nodes_of
 
-__all__ = ["TreesTrainer", "make"]
-
 WHERE = "train: trees"
-MODEL, NOTES = "booster.txt", "notes.json"
-# LightGBM draws rows and columns from a state that a saved model does not hold. With sampling each block of rounds
-# therefore starts from a saved model and a seed of its own, so that going on from one gives the same trees.
+MODEL = "booster.txt"
+NOTES = "notes.json"
+# LightGBM samples rows and columns from a state that is not part of a saved model. With sampling,
+# each block of rounds therefore starts from a saved model and its own seed, so that a resumed run
+# grows the same trees.
 BLOCK = 50
-RANK_AT = 5
+NDCG_AT = 5
 
 
 class TreesTrainer:
-    """The trainer."""
+    """Trains gradient-boosted trees with LightGBM."""
 
-    def __init__(self, train: TrainSpec, spec: Trees) -> None:
+    def __init__(self, train: TrainSpec, spec: TreesSpec) -> None:
         self.train, self.spec = train, spec
 
-    def fit(self, data: Training, run: Run) -> FittedTrees:
-        """The trained trees; only the first process of several trains."""
+    def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTrees:
+        """Train in one process and return the trees."""
         table = _checked(data.train, self.spec)
         if run.ranks.world > 1:
-            raise InputError.one(WHERE, "trains in one process", "set one process; it uses all cores of its machine")
+            raise InputError.one(
+                WHERE, "trains in one process", "set one process; it uses all cores of the host"
+            )
         validation = None if data.validation is None else _checked(data.validation, self.spec)
         if self.spec.early_stopping is not None and validation is None:
-            raise InputError.one(f"{WHERE}: early_stopping", "there are no validation rows", "set train: validation")
+            raise InputError.one(
+                f"{WHERE}: early_stopping",
+                "there are no validation rows",
+                "set split: validation in data, or train: validation",
+            )
         boosting = _Boosting(self.train, self.spec, run, table, validation)
         boosting.restore()
         while not boosting.over:
@@ -55,17 +68,29 @@ class TreesTrainer:
 
 
 class _Boosting:
-    """The state between blocks of rounds."""
-
-    def __init__(self, train: TrainSpec, spec: Trees, run: Run, table: Table, validation: Table | None) -> None:
-        self.train, self.spec, self.run, self.table = train, spec, run, table
+    # The state between blocks of rounds.
+    def __init__(
+        self,
+        train: TrainSpec,
+        spec: TreesSpec,
+        run: TrainingContext,
+        table: TabularData,
+        validation: TabularData | None,
+    ) -> None:
+        self.train = train
+        self.spec = spec
+        self.run = run
+        self.table = table
         self.targets = len(table.classes) if len(table.classes) > 2 else 1
         self.sampled = spec.rows_ratio < 1 or spec.columns_ratio < 1
         self.data = _dataset(table)
         self.validation = None if validation is None else _dataset(validation, self.data)
         self.text: str | None = None  # the model so far
-        self.round, self.best_loss, self.best_round = 0, math.inf, 0
-        self.loss, self.validation_loss = math.nan, math.nan
+        self.round = 0
+        self.best_loss = math.inf
+        self.best_round = 0
+        self.loss = math.nan
+        self.validation_loss = math.nan
         self.ended = False
         self.resumed: int | None = None
         self.seconds: list[float] = []
@@ -73,11 +98,10 @@ class _Boosting:
 
     @property
     def over(self) -> bool:
-        """True when there is no round left to do."""
         return self.ended or self.round >= self.spec.rounds
 
     def block(self) -> None:
-        """Trains until the next block begins, or to the end where nothing is drawn."""
+        # Up to the next block, or to the end without sampling.
         block, rounds = self.round // BLOCK, self.spec.rounds
         ends = min(rounds, (block + 1) * BLOCK) if self.sampled else rounds
         self.began = time.perf_counter()
@@ -95,8 +119,7 @@ class _Boosting:
         if self.sampled and not self.over:
             self.save()
 
-    def after_round(self, env: typing.Any) -> None:
-        """LightGBM calls this after every round."""
+    def after_round(self, env: typing.Any) -> None:  # callback of LightGBM
         now = time.perf_counter()
         self.seconds.append(now - self.began)
         self.round = env.iteration + 1
@@ -122,7 +145,6 @@ class _Boosting:
         self.began = time.perf_counter()
 
     def metrics(self) -> StepMetrics:
-        """The line of this round."""
         rows, step_s = len(self.table.x), self.seconds[-1]
         return StepMetrics(
             step=self.round,
@@ -137,12 +159,10 @@ class _Boosting:
         )
 
     def save(self) -> None:
-        """Makes the checkpoint of this round."""
         names = ("best_loss", "best_round", "loss", "validation_loss", "ended")
         notes = {name: getattr(self, name) for name in names} | {"step_s": self.step_s}
 
         def write(folder: Path) -> None:
-            """Writes the parts."""
             (folder / MODEL).write_text(self.text or "", encoding="utf-8")
             (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
 
@@ -150,40 +170,39 @@ class _Boosting:
             self.run.checkpoints.save(self.round, write)
 
     def restore(self) -> None:
-        """Goes on from the newest good checkpoint."""
         if self.run.checkpoints is None:
             return
-        found = self.run.checkpoints.restore(lambda folder: (folder / MODEL, folder / NOTES))
-        if found is None:
+        checkpoint = self.run.checkpoints.restore(lambda folder: (folder / MODEL, folder / NOTES))
+        if checkpoint is None:
             return
-        self.round, (model, notes) = found
+        self.round, (model, notes) = checkpoint
         self.resumed, self.text = self.round, model.read_text(encoding="utf-8")
         saved = json.loads(notes.read_text(encoding="utf-8"))
         self.seconds.append(saved.pop("step_s"))
         for name, value in saved.items():
             setattr(self, name, value)
         if lgb.Booster(model_str=self.text).num_feature() != self.table.x.shape[1]:
-            raise InputError.one(str(model), "is of other columns", "name another folder for this training")
+            raise InputError.one(
+                str(model), "checkpoint was trained on different columns", "use another folder"
+            )
 
     def model(self) -> lgb.Booster:
-        """The trees, up to the best round where early stopping looked for it."""
-        whole = lgb.Booster(model_str=self.text)
+        # With early stopping, the trees up to the best round.
+        booster = lgb.Booster(model_str=self.text)
         if self.spec.early_stopping is None or self.best_round == self.round:
-            return whole
-        return lgb.Booster(model_str=whole.model_to_string(num_iteration=self.best_round))
+            return booster
+        return lgb.Booster(model_str=booster.model_to_string(num_iteration=self.best_round))
 
     @property
     def step_s(self) -> float:
-        """Median seconds of a round."""
         return statistics.median(self.seconds or [0.0])
 
     @property
-    def summary(self) -> Summary:
-        """What it came to."""
+    def summary(self) -> TrainingSummary:
         nodes = tuple(nodes_of(lgb.Booster(model_str=self.text).dump_model(num_iteration=-1)))
         columns = self.table.x.shape[1] * self.spec.columns_ratio
         best = self.best_loss if self.spec.early_stopping is not None else self.validation_loss
-        return Summary(
+        return TrainingSummary(
             steps=self.round,
             step_s=self.step_s,
             samples_per_s=len(self.table.x) / self.step_s if self.step_s > 0 else 0.0,
@@ -200,66 +219,79 @@ class _Boosting:
 class FittedTrees:
     """Trained trees."""
 
-    def __init__(self, booster: lgb.Booster, table: Table, summary: Callable[[], Summary]) -> None:
+    def __init__(
+        self, booster: lgb.Booster, table: TabularData, summary: Callable[[], TrainingSummary]
+    ) -> None:
         self.booster, self.table, self._summary = booster, table, summary
 
     @functools.cached_property
-    def summary(self) -> Summary:
-        """What the training came to; counted on demand, for walking the trees takes as long as growing many."""
+    def summary(self) -> TrainingSummary:
+        """Outcome of the training run; computed on demand because walking the trees is slow."""
         return self._summary()
 
     def predict(self, rows: Array) -> Array:
-        """Probabilities [n, c], or values [n]."""
-        found: Array = np.asarray(self.booster.predict(rows))
-        if self.table.problem == "classification" and found.ndim == 1:
-            return np.stack([1.0 - found, found], axis=1)
-        return found
+        """Return probabilities [n, c], or values [n]."""
+        outputs: Array = np.asarray(self.booster.predict(rows))
+        if self.table.problem == "classification" and outputs.ndim == 1:
+            return np.stack([1.0 - outputs, outputs], axis=1)
+        return outputs
 
     def export(self, folder: Path) -> Exported:
-        """Writes model.onnx."""
+        """Write model.onnx."""
         nodes = tuple(nodes_of(self.booster.dump_model(num_iteration=-1)))
         targets = self.booster.num_model_per_iteration()
         return export_trees(nodes, self.table, targets, folder, f"lightgbm {lgb.__version__}")
 
 
-def _checked(data: object, spec: Trees) -> Table:
-    """The data as a table with answers; InputError when it is not one."""
-    if not isinstance(data, Table):
-        raise InputError.one(WHERE, "learns from a table, and the data are tokens", "use a transformer or lora")
+def _checked(data: object, spec: TreesSpec) -> TabularData:
+    if not isinstance(data, TabularData):
+        raise InputError.one(
+            WHERE, "requires a table, but the data is tokens", "use a transformer or lora"
+        )
     if data.y is None:
-        raise InputError.one(WHERE, "the data have no label", "name the label column under data: label")
+        raise InputError.one(
+            WHERE, "the data has no label", "set the label column under data: label"
+        )
     if spec.ranking and data.groups is None:
-        raise InputError.one(f"{WHERE}: ranking", "the data have no groups", "name the group column under data")
+        raise InputError.one(
+            f"{WHERE}: ranking", "the data has no groups", "set the group column under data"
+        )
     if spec.ranking and data.groups is not None:
-        order = np.argsort(data.groups, kind="stable")  # LightGBM takes the groups one after another
-        ordered = data.take(order)
-        return Table(x=ordered.x, y=ordered.y, names=data.names, problem="ranking", groups=ordered.groups)
+        ordered = data.take(np.argsort(data.groups, kind="stable"))  # LightGBM: contiguous groups
+        return TabularData(
+            x=ordered.x, y=ordered.y, names=data.names, problem="ranking", groups=ordered.groups
+        )
     return data
 
 
-def _dataset(table: Table, reference: lgb.Dataset | None = None) -> lgb.Dataset:
-    """The table as LightGBM takes it; the rows are kept, for blocks that go on from a model."""
+def _dataset(table: TabularData, reference: lgb.Dataset | None = None) -> lgb.Dataset:
     group = None
     if table.problem == "ranking" and table.groups is not None:
         _, group = np.unique(table.groups, return_counts=True)
     quiet = {"verbosity": -1, "feature_pre_filter": False}
-    return lgb.Dataset(table.x, table.y, group=group, reference=reference, params=quiet, free_raw_data=False)
+    # The rows stay in memory: the next block of rounds needs them.
+    return lgb.Dataset(
+        table.x, table.y, group=group, reference=reference, params=quiet, free_raw_data=False
+    )
 
 
 def _loss(result: tuple[typing.Any, ...]) -> float:
-    """The loss of a line of LightGBM's evaluation: set, metric, value, whether higher is better."""
+    # A row of LightGBM's evaluation: dataset, metric, value, whether higher is better.
     return 1.0 - float(result[2]) if result[3] else float(result[2])
 
 
-def _parameters(spec: Trees, table: Table, seed: int) -> dict[str, object]:
-    """LightGBM's own names of what the spec says."""
-    kinds: dict[str, dict[str, object]] = {
+def _parameters(spec: TreesSpec, table: TabularData, seed: int) -> dict[str, object]:
+    objectives: dict[str, dict[str, object]] = {
         "regression": {"objective": "regression", "metric": "l2"},
-        "ranking": {"objective": "lambdarank", "metric": "ndcg", "eval_at": [RANK_AT]},
+        "ranking": {"objective": "lambdarank", "metric": "ndcg", "eval_at": [NDCG_AT]},
         "classification": {"objective": "binary", "metric": "binary_logloss"},
     }
-    several = {"objective": "multiclass", "metric": "multi_logloss", "num_class": len(table.classes)}
-    return (several if len(table.classes) > 2 else kinds[table.problem]) | {
+    multiclass = {
+        "objective": "multiclass",
+        "metric": "multi_logloss",
+        "num_class": len(table.classes),
+    }
+    return (multiclass if len(table.classes) > 2 else objectives[table.problem]) | {
         "num_leaves": spec.leaves,
         "max_depth": spec.depth if spec.depth is not None else -1,
         "learning_rate": spec.learning_rate,
@@ -272,12 +304,12 @@ def _parameters(spec: Trees, table: Table, seed: int) -> dict[str, object]:
         "num_threads": spec.threads,
         "seed": seed % 2**31,
         "deterministic": True,
-        "force_col_wise": True,  # without a choice by timing
+        "force_col_wise": True,  # otherwise chosen by timing
         "verbosity": -1,
     }
 
 
 def make(spec: TrainSpec) -> TreesTrainer:
-    """The trainer of a spec."""
+    """Return the trainer of a spec."""
     assert spec.trees is not None
     return TreesTrainer(spec, spec.trees)
