@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.document import load_json
+from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
-from gpuyard.jobs import EngineSpec, Handle, Status, Task, new_id
-from gpuyard.jobs.engines.local import LocalEngine
 from gpuyard.jobs.engines.local.chips import chip_environment, local_chips
-from gpuyard.jobs.process import Process, alive, this_process
+from gpuyard.jobs.engines.local.local_engine import LocalEngine
+from gpuyard.jobs.process import Process, is_alive, this_process
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Handle, Task, TaskStatus, new_id
 
 ENGINE = LocalEngine(spec=EngineSpec())
 WAIT = "import os, time; open('pid', 'w').write(str(os.getpid())); print('up', flush=True); time.sleep(300)"
@@ -26,7 +27,7 @@ def task(folder: Path, code: str, **changes: object) -> Task:
     return Task(id=new_id("t"), argv=(sys.executable, "-c", code), folder=str(folder), **changes)  # type: ignore[arg-type]
 
 
-def ended(handle: Handle) -> Status:
+def ended(handle: Handle) -> TaskStatus:
     """The status at the end."""
     for _ in ENGINE.logs(handle, follow=True):
         pass
@@ -41,7 +42,7 @@ def test_a_killed_supervisor_takes_everything_with_it(tmp_path: Path) -> None:
     worker = this_process(int((tmp_path / "pid").read_text()))
     assert ENGINE.status(handle).state == "running"
     os.kill(supervisor.pid, signal.SIGKILL)
-    while alive(worker) or alive(supervisor):
+    while is_alive(worker) or is_alive(supervisor):
         time.sleep(0.05)
     assert ENGINE.status(handle).state == "lost"
     assert list(lines) == []
@@ -67,7 +68,7 @@ def test_a_process_that_does_not_listen_is_killed_after_its_grace(tmp_path: Path
     assert next(ENGINE.logs(handle, follow=True)) == "up"
     ENGINE.cancel(handle)
     assert ended(handle).state == "cancelled"
-    assert not alive(this_process(int((tmp_path / "pid").read_text())))
+    assert not is_alive(this_process(int((tmp_path / "pid").read_text())))
 
 
 def test_a_job_cancelled_between_attempts_does_not_start_again(tmp_path: Path) -> None:
@@ -80,28 +81,39 @@ def test_a_job_cancelled_between_attempts_does_not_start_again(tmp_path: Path) -
 
 
 def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
-    handle = ENGINE.submit(task(tmp_path, "import sys; sys.stdout.write('a\\nb')", env=(("LANG", "C"),)))
+    handle = ENGINE.submit(
+        task(tmp_path, "import sys; sys.stdout.write('a\\nb')", env=(("LANG", "C"),))
+    )
     assert list(ENGINE.logs(handle, follow=True)) == ["a", "b"]
 
 
-def test_chips_are_dealt_out_by_rank_and_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chips_are_dealt_out_by_rank_and_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("nvidia0", "nvidia1", "nvidia10", "nvidiactl"):
         (tmp_path / name).touch()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert local_chips(tmp_path) == ("0", "1", "10")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     two = task(tmp_path, "", processes_per_node=2, chips_per_process=2)
-    assert [chip_environment(two, rank, 0)["CUDA_VISIBLE_DEVICES"] for rank in (0, 1)] == ["4,5", "6,7"]
+    assert [chip_environment(two, rank, 0)["CUDA_VISIBLE_DEVICES"] for rank in (0, 1)] == [
+        "4,5",
+        "6,7",
+    ]
     copies = task(tmp_path, "", copies=8, chips_per_process=1)
-    assert [chip_environment(copies, 0, index)["CUDA_VISIBLE_DEVICES"] for index in (0, 3, 4)] == ["4", "7", "4"]
+    assert [chip_environment(copies, 0, index)["CUDA_VISIBLE_DEVICES"] for index in (0, 3, 4)] == [
+        "4",
+        "7",
+        "4",
+    ]
     assert chip_environment(task(tmp_path, ""), 0, 0) == {}
-    with pytest.raises(InputError, match="asks for 6 chips; this machine has 4"):
+    with pytest.raises(InputError, match="needs 6 chips; this host has 4"):
         ENGINE.submit(task(tmp_path, "", nodes=3, chips_per_process=2))
 
 
 def test_a_process_is_known_by_its_start_and_not_its_number_alone() -> None:
     own = this_process()
-    assert alive(own)
-    assert alive(Process(host=own.host, boot=own.boot, pid=own.pid, start="1")) is False
-    assert alive(Process(host=own.host, boot="another", pid=own.pid, start=own.start)) is False
-    assert alive(Process(host="elsewhere", boot=own.boot, pid=own.pid, start=own.start)) is None
+    assert is_alive(own)
+    assert is_alive(Process(host=own.host, boot=own.boot, pid=own.pid, start="1")) is False
+    assert is_alive(Process(host=own.host, boot="another", pid=own.pid, start=own.start)) is False
+    assert is_alive(Process(host="elsewhere", boot=own.boot, pid=own.pid, start=own.start)) is None

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.document import Plain
-from gpuyard.errors import RefusedError
-from gpuyard.jobs import EngineSpec, Task
-from gpuyard.jobs.engines.ray import RayEngine, cluster
-from gpuyard.jobs.engines.ray.cluster import Cluster
-from gpuyard.jobs.engines.ray.engine import _api, _request, _status
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import ExternalError
+from gpuyard.jobs.engines.ray import cluster
+from gpuyard.jobs.engines.ray.cluster import RayClusterAddress
+from gpuyard.jobs.engines.ray.ray_engine import RayEngine, _client, _request, _status
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Task
 
-TASK = Task(id="train-1", argv=("python", "x.py"), folder="/mnt/jobs", nodes=2, retries=1, grace_s=10.0)
+TASK = Task(
+    id="train-1", argv=("python", "x.py"), folder="/mnt/jobs", nodes=2, retries=1, grace_s=10.0
+)
 
 
 def test_what_is_sent_needs_only_ray_there() -> None:
@@ -27,7 +30,9 @@ def test_what_is_sent_needs_only_ray_there() -> None:
     assert int(sent["RAY_JOB_STOP_WAIT_TIME_S"]) > TASK.grace_s
     assert max(len(value) for value in sent.values()) < 100_000  # what one variable may hold
     compile(sent["GPUYARD_DRIVER"], "driver.py", "exec")
-    assert "gpuyard." not in "".join(line for line in sent["GPUYARD_DRIVER"].splitlines() if "import" in line)
+    assert "gpuyard." not in "".join(
+        line for line in sent["GPUYARD_DRIVER"].splitlines() if "import" in line
+    )
     job = json.loads(sent["GPUYARD_TASK"])
     assert job["task"]["nodes"] == 2
     compile(job["guard"], "guard.py", "exec")
@@ -38,13 +43,28 @@ def test_what_is_sent_needs_only_ray_there() -> None:
     [
         ({"status": "PENDING", "start_time": 1000}, "pending", None),
         ({"status": "RUNNING", "start_time": 1000}, "running", None),
-        ({"status": "SUCCEEDED", "start_time": 1000, "end_time": 2000, "driver_exit_code": 0}, "done", 0),
         (
-            {"status": "FAILED", "driver_exit_code": 7, "message": "Job entrypoint command failed with exit code 7"},
+            {"status": "SUCCEEDED", "start_time": 1000, "end_time": 2000, "driver_exit_code": 0},
+            "done",
+            0,
+        ),
+        (
+            {
+                "status": "FAILED",
+                "driver_exit_code": 7,
+                "message": "Job entrypoint command failed with exit code 7",
+            },
             "failed",
             7,
         ),
-        ({"status": "FAILED", "message": "Job supervisor actor died: node of the actor has died"}, "lost", None),
+        (
+            {
+                "status": "FAILED",
+                "message": "Job supervisor actor died: node of the actor has died",
+            },
+            "lost",
+            None,
+        ),
         ({"status": "STOPPED", "message": "Job was intentionally stopped."}, "cancelled", None),
         ({"status": "SOMETHING"}, "lost", None),
     ],
@@ -60,33 +80,35 @@ def test_where_a_token_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     address = "http://head:8265"
-    assert _api(Cluster(address=address)).headers == ()
+    assert _client(RayClusterAddress(address=address)).authorization == ""
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text("home\n")
-    assert _api(Cluster(address=address)).headers == (("Authorization", "Bearer home"),)
+    assert _client(RayClusterAddress(address=address)).authorization == "Bearer home"
     monkeypatch.setenv("RAY_AUTH_TOKEN", "given")
-    assert _api(Cluster(address=address)).headers == (("Authorization", "Bearer given"),)
+    assert _client(RayClusterAddress(address=address)).authorization == "Bearer given"
     (tmp_path / "own").write_text("own")
-    assert _api(Cluster(address=address, token_file=str(tmp_path / "own"))).headers == (
-        ("Authorization", "Bearer own"),
-    )
-    with pytest.raises(RefusedError, match="name the token's file"):
-        _api(Cluster(address=address, token_file=str(tmp_path / "none")))
+    own = RayClusterAddress(address=address, token_file=str(tmp_path / "own"))
+    assert _client(own).authorization == "Bearer own"
+    with pytest.raises(ExternalError, match="name the token's file"):
+        _client(RayClusterAddress(address=address, token_file=str(tmp_path / "none")))
 
 
 def test_no_ray_is_told_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(cluster, "ray_folder", lambda: tmp_path)
-    with pytest.raises(RefusedError, match=r"gpuyard\[ray\]"):
+    with pytest.raises(ExternalError, match=r"gpuyard\[ray\]"):
         cluster.local_cluster()
 
 
 def test_a_cluster_that_is_away_is_refused_and_one_of_this_machine_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuyard.jobs.http.jittered_s", lambda *_: 0.0)
-    here = Cluster(address="http://127.0.0.1:1")
-    for spec, state in ((EngineSpec(name="ray"), "lost"), (EngineSpec(name="ray", address=here.address), None)):
+    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    here = RayClusterAddress(address="http://127.0.0.1:1")
+    for spec, state in (
+        (EngineSpec(name="ray"), "lost"),
+        (EngineSpec(name="ray", address=here.address), None),
+    ):
         engine = RayEngine(spec=spec)
         handle = engine.handle(Task(id="t-1", argv=("x",), folder=str(tmp_path)))
         Path(handle.folder).mkdir(parents=True, exist_ok=True)
@@ -94,5 +116,5 @@ def test_a_cluster_that_is_away_is_refused_and_one_of_this_machine_lost(
         if state:
             assert engine.status(handle).state == state
         else:
-            with pytest.raises(RefusedError, match="no answer"):
+            with pytest.raises(ExternalError, match="no response"):
                 engine.status(handle)

@@ -1,4 +1,4 @@
-"""A real lab: routing daemons in namespaces, looked at, broken, mended, and gone without a trace."""
+"""A real lab: routing daemons in namespaces, verified, failed, restored and removed."""
 
 from __future__ import annotations
 
@@ -11,69 +11,86 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.app.lab import Wanted, lab_down, lab_status, lab_up, lab_verify
+from gpuyard.app.lab import LabOptions, lab_down, lab_status, lab_up, lab_verify
 from gpuyard.errors import InputError
-from gpuyard.fabric import Fabric
-from gpuyard.lab import boot, lab_of, labs
-from gpuyard.lab.boot import CONFIGURATIONS, RUNNING
-from gpuyard.lab.faults import fail_link, fail_switch, heal, wire_named
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.lab.boot import CONFIGURATIONS, RUNNING, boot, labs
+from gpuyard.lab.faults import fail_link, fail_switch, heal, link_between
 from gpuyard.lab.host import inside, namespaces
+from gpuyard.lab.links import PREFIX, Lab, lab_of
 from gpuyard.lab.lldp import as_built
-from gpuyard.lab.saved import keep, recall
+from gpuyard.lab.saved import load, save
 from gpuyard.lab.state import computed_routes, running_routes, status, wait
-from gpuyard.lab.wires import PREFIX, Lab
 
 
 def left(name: str) -> list[str]:
-    """What still stands of a lab: namespaces, files and processes."""
-    files = [str(path) for folder in (CONFIGURATIONS, RUNNING) for path in folder.glob(f"{PREFIX}{name}_*")]
+    """Return the namespaces, files and processes that are left of a lab."""
+    files = [
+        str(path)
+        for folder in (CONFIGURATIONS, RUNNING)
+        for path in folder.glob(f"{PREFIX}{name}_*")
+    ]
     spaces = namespaces(f"{PREFIX}{name}_")
-    found = subprocess.run(["pgrep", "-f", f"{PREFIX}{name}_"], capture_output=True, text=True, check=False)
-    return [*files, *spaces, *found.stdout.split()]
+    pids = subprocess.run(
+        ["pgrep", "-f", f"{PREFIX}{name}_"], capture_output=True, text=True, check=False
+    )
+    return [*files, *spaces, *pids.stdout.split()]
 
 
 @pytest.fixture
 def lab(small: Fabric, name: str) -> Lab:
-    made = lab_of(small, name=name, bfd_interval_s=0.1)
-    keep(made)
-    boot(made)
-    wait(made)
-    return made
+    booted = lab_of(small, name=name, bfd_interval_s=0.1)
+    save(booted)
+    boot(booted)
+    wait(booted)
+    return booted
 
 
-def pings(lab: Lab, seconds: int) -> subprocess.Popen[str]:
+def pings(ping: str, lab: Lab, seconds: int) -> subprocess.Popen[str]:
     """Echoes every 5 ms from the first server to the last, rail 0."""
     first, last = lab.fabric.servers[0].interfaces[0], lab.fabric.servers[-1].interfaces[0]
-    words = ["ping", "-q", "-i", "0.005", "-c", str(200 * seconds), "-I", (first.address or "").partition("/")[0],
-             (last.address or "").partition("/")[0]]  # fmt: skip
+    command = [
+        ping,
+        "-q",
+        "-i",
+        "0.005",
+        "-c",
+        str(200 * seconds),
+        "-I",
+        (first.address or "").partition("/")[0],
+        (last.address or "").partition("/")[0],
+    ]
     space = lab.namespace(lab.fabric.servers[0].name)
-    return subprocess.Popen(inside(space, words), stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(inside(space, command), stdout=subprocess.PIPE, text=True)
 
 
-def test_daemons_kernel_and_cables_agree_with_the_design_and_failures_are_seen(lab: Lab) -> None:
+def test_lab_matches_the_design_and_detects_failures(ping: str, lab: Lab) -> None:
     assert status(lab).is_converged
     assert as_built(lab) == lab.fabric.topology
     assert computed_routes(lab) == running_routes(lab) == running_routes(lab, kernel=True)
-    found = lab_verify(lab.name)
-    assert found.is_sound
-    assert {check.verdict for check in found.checks} == {"passed"}
+    verification = lab_verify(lab.name)
+    assert not verification.has_errors
+    assert {check.verdict for check in verification.checks} == {"passed"}
 
-    fail_link(lab, wire_named(lab, "leaf-s1-r1", "spine-1"))
+    fail_link(lab, link_between(lab, "leaf-s1-r1", "spine-1"))
     time.sleep(1.0)
     state = {switch.name: switch for switch in lab_status(lab.name).switches}
     assert state["leaf-s1-r1"].sessions_up_count == 1
     assert state["leaf-s1-r1"].least_width_count == 1
     broken = lab_verify(lab.name)
-    assert any(finding.check == "missing-link" and "leaf-s1-r1" in finding.where for finding in broken.errors)
+    assert any(
+        finding.rule == "missing-link" and "leaf-s1-r1" in finding.where
+        for finding in broken.errors
+    )
     assert heal(lab) == 2
     wait(lab)
-    assert lab_verify(lab.name).is_sound
+    assert not lab_verify(lab.name).has_errors
 
-    traffic = pings(lab, 5)
+    traffic = pings(ping, lab, 5)
     time.sleep(0.5)
-    fail_switch(lab, "spine-1", silent=True)  # traffic that hashed there comes back once BFD gives it up
-    told, _ = traffic.communicate()
-    received = int(told.split(" received")[0].split()[-1])
+    fail_switch(lab, "spine-1", silent=True)  # traffic over it is lost until BFD detects it
+    output, _ = traffic.communicate()
+    received = int(output.split(" received")[0].split()[-1])
     assert 1000 - 400 <= received <= 1000
     assert heal(lab) > 0
     wait(lab)
@@ -84,25 +101,30 @@ def test_daemons_kernel_and_cables_agree_with_the_design_and_failures_are_seen(l
     assert left(lab.name) == []
 
 
-def test_crossed_cables_are_found(saved: Path, name: str) -> None:
-    raised = lab_up(saved, Wanted(name=name, crossed=("leaf-s1-r1", "leaf-s2-r2")))
+def test_crossed_cables_are_reported(saved: Path, name: str) -> None:
+    raised = lab_up(saved, LabOptions(name=name, crossed=("leaf-s1-r1", "leaf-s2-r2")))
     assert not hasattr(raised, "binding")
-    time.sleep(6.0)  # sessions that can come up do
-    found = lab_verify(name)
-    wrong = [finding for finding in found.findings if "leaf-s1-r1" in f"{finding.where} {finding.what}"]
+    time.sleep(6.0)  # wait for the sessions that can come up
+    verification = lab_verify(name)
+    wrong = [
+        finding
+        for finding in verification.findings
+        if "leaf-s1-r1" in f"{finding.where} {finding.what}"
+    ]
     assert any("instead of" in finding.what for finding in wrong)
-    assert not found.is_sound
-    with pytest.raises(InputError, match="up already"):
-        lab_up(saved, Wanted(name=name))
-    assert recall(name).name == name
+    assert verification.has_errors
+    with pytest.raises(InputError, match="already up"):
+        lab_up(saved, LabOptions(name=name))
+    assert load(name).name == name
 
 
-def test_a_killed_boot_leaves_what_down_finds(saved: Path, name: str) -> None:
+def test_down_removes_what_a_killed_boot_left(saved: Path, name: str) -> None:
     started = subprocess.Popen(
         [sys.executable, "-m", "gpuyard", "lab", "up", str(saved), "--name", name],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    for _ in range(400):
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    for _ in range(3000):
         if namespaces(f"{PREFIX}{name}_"):
             break
         time.sleep(0.02)
@@ -115,6 +137,6 @@ def test_a_killed_boot_leaves_what_down_finds(saved: Path, name: str) -> None:
     assert left(name) == []
 
 
-def test_a_lab_that_is_not_up_is_told(name: str) -> None:
+def test_status_of_a_lab_that_is_not_up_raises_input_error(name: str) -> None:
     with pytest.raises(InputError, match="not up"):
         lab_status(name)

@@ -20,19 +20,25 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from gpuyard.datasets.columns import Column
-from gpuyard.datasets.steps.encode import OneHotted
+from gpuyard.datasets.steps.encode import FittedOneHot
 from gpuyard.datasets.steps.impute import FillNumbers
 from gpuyard.datasets.steps.scale import Affine
 from gpuyard.datasets.transform import FittedTransform, TransformRecord, saved_part
 from gpuyard.home import Home
-from gpuyard.registry import ONNX, TRANSFORM, Bundle, Registry, Tensor, write_bundle
-from gpuyard.serving import Endpoint, Mount, Settings, deploy, folder_of, stop
-from gpuyard.serving.endpoints import Endpoints
+from gpuyard.registry.bundle import ONNX, TRANSFORM, ModelBundle, Tensor, write_bundle
+from gpuyard.registry.registry import Registry
+from gpuyard.serving.access import management_token
+from gpuyard.serving.deploy import deploy, stop
+from gpuyard.serving.endpoints import Endpoint, Endpoints
+from gpuyard.serving.server import folder_of
+from gpuyard.serving.spec import ServedModel, ServerSettings
 
 WIDTH = 4
 
 
-def write_mlp(path: Path, sizes: Sequence[int], *, bias: float = 0.0, seed: int = 0, broken: bool = False) -> None:
+def write_mlp(
+    path: Path, sizes: Sequence[int], *, bias: float = 0.0, seed: int = 0, broken: bool = False
+) -> None:
     """A multi-layer perceptron; `bias` moves its first class, `broken` makes its answers NaN."""
     rng = np.random.default_rng(seed)
     nodes, weights, current = [], [], "x"
@@ -42,8 +48,13 @@ def write_mlp(path: Path, sizes: Sequence[int], *, bias: float = 0.0, seed: int 
         last = number == len(sizes) - 2
         if last:
             offset[0] = np.nan if broken else bias
-        weights += [numpy_helper.from_array(matrix, f"w{number}"), numpy_helper.from_array(offset, f"b{number}")]
-        nodes.append(helper.make_node("Gemm", [current, f"w{number}", f"b{number}"], [f"g{number}"]))
+        weights += [
+            numpy_helper.from_array(matrix, f"w{number}"),
+            numpy_helper.from_array(offset, f"b{number}"),
+        ]
+        nodes.append(
+            helper.make_node("Gemm", [current, f"w{number}", f"b{number}"], [f"g{number}"])
+        )
         current = f"g{number}"
         if not last:
             nodes.append(helper.make_node("Relu", [current], [f"r{number}"]))
@@ -51,28 +62,44 @@ def write_mlp(path: Path, sizes: Sequence[int], *, bias: float = 0.0, seed: int 
     nodes.append(helper.make_node("Softmax", [current], ["probabilities"], axis=1))
     nodes.append(helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0))
     graph = helper.make_graph(
-        nodes, "mlp", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", sizes[0]])],
-        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", sizes[-1]]),
-         helper.make_tensor_value_info("label", TensorProto.INT64, ["n"])], weights,
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+        nodes,
+        "mlp",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", sizes[0]])],
+        [
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", sizes[-1]]),
+            helper.make_tensor_value_info("label", TensorProto.INT64, ["n"]),
+        ],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        str(path),
+    )
 
 
 def transform() -> FittedTransform:
     """Two numbers, a text and a bool to four features; a missing age becomes 40."""
     parts = (
         saved_part("impute", FillNumbers(columns=("age",), values=(40.0,))),
-        saved_part("zscore", Affine(columns=("age", "income"), shift=(40.0, 1000.0), scale=(10.0, 500.0))),
-        saved_part("one_hot", OneHotted(column="city", texts=True, categories=("Oslo", "Rome"))),
+        saved_part(
+            "zscore", Affine(columns=("age", "income"), shift=(40.0, 1000.0), scale=(10.0, 500.0))
+        ),
+        saved_part("one_hot", FittedOneHot(column="city", texts=True, categories=("Oslo", "Rome"))),
     )
     inputs = (
-        Column(name="age", dtype="Float64"), Column(name="income", dtype="Int64"), Column(name="city", dtype="String"),
-    )  # fmt: skip
+        Column(name="age", dtype="Float64"),
+        Column(name="income", dtype="Int64"),
+        Column(name="city", dtype="String"),
+    )
     outputs = ("age", "income", "city=Oslo", "city=Rome")
-    return FittedTransform(TransformRecord(version="t1", inputs=inputs, outputs=outputs, parts=parts))
+    return FittedTransform(
+        TransformRecord(version="t1", inputs=inputs, outputs=outputs, parts=parts)
+    )
 
 
-def bundle(folder: Path, *, columns: bool = False, sizes: Sequence[int] = (WIDTH, 8, 2), **options: object) -> Path:
+def bundle(
+    folder: Path, *, columns: bool = False, sizes: Sequence[int] = (WIDTH, 8, 2), **options: object
+) -> Path:
     """A bundle folder; with `columns`, the transform stands in front."""
     folder.mkdir(parents=True)
     write_mlp(folder / ONNX, sizes, **options)  # type: ignore[arg-type]
@@ -90,7 +117,14 @@ def bundle(folder: Path, *, columns: bool = False, sizes: Sequence[int] = (WIDTH
     )
     classes = tuple(f"class {number}" for number in range(sizes[-1]))
     write_bundle(
-        folder, Bundle(kind="classification", trainer="torch_mlp", inputs=inputs, outputs=outputs, classes=classes)
+        folder,
+        ModelBundle(
+            kind="classification",
+            trainer="torch_mlp",
+            inputs=inputs,
+            outputs=outputs,
+            classes=classes,
+        ),
     )
     return folder
 
@@ -103,17 +137,27 @@ def register(home: Home, name: str, folder: Path, alias: str = "champion") -> in
 
 
 @contextlib.contextmanager
-def serving(home: Home, mounts: Sequence[Mount], **options: object) -> Iterator[Endpoint]:
+def serving(home: Home, mounts: Sequence[ServedModel], **options: object) -> Iterator[Endpoint]:
     """A server of its own processes, stopped at the end."""
-    settings = Settings(
-        name="s", mounts=tuple(mounts), home=str(home.path), folder=str(folder_of(home, "s")), port=0, follow_s=0.2
+    settings = ServerSettings(
+        name="s",
+        mounts=tuple(mounts),
+        home=str(home.path),
+        folder=str(folder_of(home, "s")),
+        port=0,
+        follow_s=0.2,
     )
     endpoint = deploy(replace(settings, **options))  # type: ignore[arg-type]
     try:
         yield endpoint
     finally:
-        stop(Endpoints(home=home).get("s"), drain_s=5)
+        stop(Endpoints(home=home).get(endpoint.name), drain_s=5)
     assert "Traceback" not in Path(endpoint.log).read_text(encoding="utf-8")
+
+
+def management(home: Home) -> dict[str, str]:
+    """The headers of a request that changes what is served."""
+    return {"Authorization": f"Bearer {management_token(home.path)}"}
 
 
 class Load:
@@ -171,7 +215,8 @@ def ask(
 ) -> tuple[int, object]:
     """Status and decoded body of a request; texts stay texts."""
     data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, headers or {}, method=method)
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    request = urllib.request.Request(url, data, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, _decoded(answer.read())
@@ -190,4 +235,8 @@ def _decoded(body: bytes) -> object:
 def rows(*values: Sequence[float]) -> dict[str, object]:
     """A request with rows of x."""
     flat = [number for row in values for number in row]
-    return {"inputs": [{"name": "x", "shape": [len(values), len(values[0])], "datatype": "FP32", "data": flat}]}
+    return {
+        "inputs": [
+            {"name": "x", "shape": [len(values), len(values[0])], "datatype": "FP32", "data": flat}
+        ]
+    }

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpuyard.home import Home
-from gpuyard.serving import LimitSpec, Mount
+from gpuyard.serving.spec import LimitSpec, ServedModel
 
 from .cases import ask, bundle, register, rows, serving, until
 
@@ -31,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     base = tmp_path_factory.mktemp("faults")
     home = Home(path=base / "home")
     register(home, "m", bundle(base / "m"))
-    with serving(home, (Mount(name="m", reference="m"),), limits=LIMITS) as endpoint:
+    with serving(home, (ServedModel(name="m", reference="m"),), limits=LIMITS) as endpoint:
         yield endpoint.url
 
 
@@ -41,7 +41,9 @@ def _still_right(url: str) -> Iterator[None]:
     before = ask(f"{url}/v2/models/m/infer", BODY)
     assert before[0] == 200
     yield
-    until(lambda: ask(f"{url}/v2/models/m/infer", BODY)[0] == 200)  # requests of clients that left may still be held
+    until(
+        lambda: ask(f"{url}/v2/models/m/infer", BODY)[0] == 200
+    )  # requests of clients that left may still be held
     assert ask(f"{url}/v2/models/m/infer", BODY) == before
 
 
@@ -54,7 +56,7 @@ def dial(url: str) -> socket.socket:
 
 def head(length: int | None, extra: str = "") -> bytes:
     size = f"Content-Length: {length}\r\n" if length is not None else ""
-    return f"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n{size}{extra}\r\n".encode()
+    return f"POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\n{size}{extra}\r\n".encode()
 
 
 def reply(link: socket.socket) -> bytes:
@@ -149,7 +151,16 @@ def mutated(rng: random.Random) -> bytes:
             body[at:at] = body[: rng.randint(1, 30)]
         elif kind == 3:
             body[at:at] = rng.choice(
-                [b"null", b"[[", b"1e999", b'"\xff"', b"-", b"{}", b"99999999999999999999", b"\\u0000"]
+                [
+                    b"null",
+                    b"[[",
+                    b"1e999",
+                    b'"\xff"',
+                    b"-",
+                    b"{}",
+                    b"99999999999999999999",
+                    b"\\u0000",
+                ]
             )
         else:
             body[at:at] = rng.randbytes(rng.randint(1, 8))
@@ -173,7 +184,12 @@ def test_thousands_of_malformed_requests(url: str) -> None:
                 )
             if rng.random() < 0.05:
                 headers["Content-Encoding"] = rng.choice(["gzip", "br", "identity"])
-            link.request("POST", rng.choice(["/v2/models/m/infer", "/v2/models/m/versions/1/infer"]), body, headers)
+            link.request(
+                "POST",
+                rng.choice(["/v2/models/m/infer", "/v2/models/m/versions/1/infer"]),
+                body,
+                headers,
+            )
             answer = link.getresponse()
             said = answer.read()
             with lock:
@@ -206,7 +222,10 @@ def test_stopping_waits_for_requests_under_way(tmp_path_factory: pytest.TempPath
     base = tmp_path_factory.mktemp("drain")
     home = Home(path=base / "home")
     register(home, "m", bundle(base / "m"))
-    with serving(home, (Mount(name="m", reference="m"),)) as endpoint, dial(endpoint.url) as link:
+    with (
+        serving(home, (ServedModel(name="m", reference="m"),)) as endpoint,
+        dial(endpoint.url) as link,
+    ):
         link.sendall(head(len(BODY)) + BODY[:10])
         time.sleep(0.1)  # the server has the head
         os.kill(endpoint.pid, signal.SIGTERM)

@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 
 from gpuyard.app.serve import read_canary, read_mount, settings_from_spec
-from gpuyard.document import Keys, decode, dump_json, json_schema, load_json, read_yaml
+from gpuyard.document.decode import decode
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import Keys
+from gpuyard.document.read import read_yaml
+from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
 from gpuyard.home import Home
-from gpuyard.serving import CanarySpec, DeploySpec, Mount, Settings, check_settings
+from gpuyard.serving.spec import CanarySpec, DeploySpec, ServedModel, ServerSettings, check_settings
 
-GOOD = Settings(name="s", mounts=(Mount(name="m", reference="m"),), home="h", folder="f")
+GOOD = ServerSettings(
+    name="s", mounts=(ServedModel(name="m", reference="m"),), home="h", folder="f"
+)
 TEXT = """
 name: churn
 port: 8080
@@ -40,20 +46,20 @@ def test_deploy_is_read_from_a_file() -> None:
     assert spec.canary is not None
     assert (spec.canary.share_ratio, spec.canary.guard.errors_ratio) == (0.1, 0.01)
     settings = settings_from_spec(spec, Home(path=Path("h")), "churn@champion")
-    assert settings.mounts == (Mount(name="churn", reference="churn@champion"),)
-    assert load_json(dump_json(settings), Settings) == settings
+    assert settings.mounts == (ServedModel(name="churn", reference="churn@champion"),)
+    assert load_json(dump_json(settings), ServerSettings) == settings
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"mounts": ()}, "no model"),
-        ({"mounts": GOOD.mounts * 2}, "twice"),
-        ({"name": "../up"}, "cannot stand in a path"),
-        ({"mounts": (Mount(name="a/b", reference="m"),)}, "cannot stand in a path"),
+        ({"mounts": GOOD.mounts * 2}, "duplicate name"),
+        ({"name": "../up"}, "not usable in a URL path"),
+        ({"mounts": (ServedModel(name="a/b", reference="m"),)}, "not usable in a URL path"),
         ({"port": 70000}, "not a port"),
         ({"canaries": (CanarySpec(model="m@a", share_ratio=1.0),)}, "not a share"),
-        ({"canaries": (CanarySpec(model="other@a"),)}, "no model beside it"),
+        ({"canaries": (CanarySpec(model="other@a"),)}, "is not served"),
     ],
 )
 def test_what_cannot_be_served_is_said(change: dict[str, object], said: str) -> None:
@@ -63,10 +69,10 @@ def test_what_cannot_be_served_is_said(change: dict[str, object], said: str) -> 
 
 
 def test_models_are_named_by_reference_or_folder(tmp_path: Path) -> None:
-    assert read_mount("m") == Mount(name="m", reference="m")
-    assert read_mount("m@champion") == Mount(name="m", reference="m@champion")
-    assert read_mount("n=m/3") == Mount(name="n", reference="m/3")
-    assert read_mount(f"n={tmp_path}") == Mount(name="n", folder=str(tmp_path))
+    assert read_mount("m") == ServedModel(name="m", reference="m")
+    assert read_mount("m@champion") == ServedModel(name="m", reference="m@champion")
+    assert read_mount("n=m/3") == ServedModel(name="n", reference="m/3")
+    assert read_mount(f"n={tmp_path}") == ServedModel(name="n", folder=str(tmp_path))
     assert read_mount(str(tmp_path)).name == tmp_path.name
 
 

@@ -1,9 +1,9 @@
-"""The engine's own files of a job, in a folder that every node sees.
+"""The engine's files of a job, in a folder that every node can read.
 
-log            what its processes wrote
-task.json      what was submitted
-exit-I.json    how copy I ended; written whole, last
-cancelled      somebody asked for its end
+log            output of its processes
+task.json      the submitted task
+exit-I.json    how copy I ended; written last, atomically
+cancelled      a cancellation was requested
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.home import write_whole
-from gpuyard.jobs.task import Handle, Status, Task
-
-__all__ = ["JobFiles", "follow_files", "together"]
+from gpuyard.home import write_atomic
+from gpuyard.jobs.task import Handle, Task, TaskStatus
 
 PIECE_BYTES = 1 << 16
 FOLLOW_S = 0.1
@@ -26,69 +24,73 @@ FOLLOW_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFiles:
-    """Where the files of one job are."""
+    """Paths and contents of the files of one job."""
 
     folder: Path
 
     @classmethod
     def of(cls, handle: Handle) -> JobFiles:
-        """The files of a job."""
+        """Return the files of a job."""
         return cls(folder=Path(handle.folder))
 
     @property
     def log(self) -> Path:
-        """What the processes wrote, in order."""
+        """Output of the processes."""
         return self.folder / "log"
 
-    def keep_task(self, task: Task) -> None:
-        """Writes down what is submitted."""
-        write_whole(self.folder / "task.json", dump_json(task))
+    @property
+    def attempts(self) -> int:
+        """Number of attempts started so far, as the engine's own process recorded it."""
+        file = self.folder / "attempts"
+        return int(file.read_text(encoding="ascii") or 0) if file.exists() else 0
+
+    def save_task(self, task: Task) -> None:
+        """Save the submitted task."""
+        write_atomic(self.folder / "task.json", dump_json(task))
 
     def task(self) -> Task:
-        """What was submitted."""
+        """Return the submitted task."""
         file = self.folder / "task.json"
         return load_json(file.read_text(encoding="utf-8"), Task, str(file))
 
-    def keep_exit(self, index: int, status: Status) -> None:
-        """Writes down how a copy ended."""
-        write_whole(self.folder / f"exit-{index}.json", dump_json(status))
+    def save_exit(self, index: int, status: TaskStatus) -> None:
+        """Save how a copy ended."""
+        write_atomic(self.folder / f"exit-{index}.json", dump_json(status))
 
-    def exit(self, index: int) -> Status | None:
-        """How a copy ended; None while it has not."""
-        return _status(self.folder / f"exit-{index}.json")
+    def exit(self, index: int) -> TaskStatus | None:
+        """Return how a copy ended, or None while it runs."""
+        file = self.folder / f"exit-{index}.json"
+        try:
+            return load_json(file.read_text(encoding="utf-8"), TaskStatus, str(file))
+        except (OSError, InputError, UnicodeDecodeError):
+            return None
 
-    def exits(self, copies: int) -> list[Status | None]:
-        """How each copy ended."""
+    def exits(self, copies: int) -> list[TaskStatus | None]:
+        """Return how each copy ended."""
         return [self.exit(index) for index in range(copies)]
 
-    def ask_cancel(self) -> None:
-        """Notes that the job is to end, for whoever looks at it later."""
-        write_whole(self.folder / "cancelled", "")
+    def request_cancel(self) -> None:
+        """Record that the job is to be cancelled, for every process that looks at it later."""
+        write_atomic(self.folder / "cancelled", "")
 
     @property
-    def cancel_asked(self) -> bool:
-        """Whether somebody asked for its end."""
+    def cancel_requested(self) -> bool:
+        """Whether the job is to be cancelled."""
         return (self.folder / "cancelled").exists()
 
 
-def _status(path: Path) -> Status | None:
-    """A status from its file; None where there is none that is whole."""
-    try:
-        return load_json(path.read_text(encoding="utf-8"), Status, str(path))
-    except (OSError, InputError, UnicodeDecodeError):
-        return None
-
-
-def together(parts: list[Status]) -> Status:
-    """The status of all copies as one: it fails with the first that failed, and runs while one runs."""
+def combined_status(parts: list[TaskStatus]) -> TaskStatus:
+    """Combine the statuses of all copies: failed if one failed, running while one runs."""
     states = {part.state for part in parts}
-    order = ("failed", "lost", "cancelled") if not states & {"pending", "running"} else ("running", "pending")
+    is_active = bool(states & {"pending", "running"})
+    order = ["running", "pending"] if is_active else ["failed", "lost", "cancelled"]
     first = next((part for state in order for part in parts if part.state == state), parts[0])
     started = [part.started_s for part in parts if part.started_s is not None]
     ended = [part.ended_s for part in parts if part.ended_s is not None]
-    partly = first.state == "pending" and bool(states - {"pending"})  # some have ended, others wait for a place
-    return Status(
-        state="running" if partly else first.state,
+    # Some copies have ended while others are still queued.
+    is_partly_done = first.state == "pending" and bool(states - {"pending"})
+    return TaskStatus(
+        state="running" if is_partly_done else first.state,
         exit_code=first.exit_code if first.ended else None,
         reason=first.reason,
         started_s=min(started, default=None),
@@ -98,45 +100,47 @@ def together(parts: list[Status]) -> Status:
 
 
 class _Tail:
-    """A file that may still grow, read by lines."""
+    """A growing file, read line by line."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.offset, self.rest = path, 0, b""
 
     def lines(self) -> Iterator[str]:
-        """The whole lines since the last time."""
+        """Yield the lines that were completed since the last call."""
         while piece := self._piece():
             self.offset += len(piece)
             *lines, self.rest = (self.rest + piece).split(b"\n")
             yield from (line.decode(errors="replace") for line in lines)
 
     def _piece(self) -> bytes:
-        """The next bytes; empty at the end, or where the file is not there yet."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
                 return file.read(PIECE_BYTES)
-        except FileNotFoundError:
+        except FileNotFoundError:  # not written yet
             return b""
 
 
+# Following growing files. Invariant: every line written before the end is yielded. `ended` is
+# therefore called before the files are read, so that a writer that ends in between is read once
+# more, and a last line without a newline is yielded only after the end.
 def follow_files(
-    named: Mapping[str, Path], ended: Callable[[], bool], follow: bool, ask_s: float = FOLLOW_S
+    named: Mapping[str, Path], ended: Callable[[], bool], follow: bool, poll_s: float = FOLLOW_S
 ) -> Iterator[str]:
-    """The lines of files that may still grow, each behind its label; with `follow`, until `ended` and all is read.
+    """Yield the lines of growing files with their labels; with `follow`, until `ended`.
 
-    `ended` is asked every `ask_s` seconds at most, for it may cost its engine something.
+    `ended` is called at most every `poll_s` seconds, because it may query the engine.
     """
     tails = {label: _Tail(path) for label, path in named.items()}
-    next_s, last = 0.0, not follow
+    next_s, is_last = 0.0, not follow
     while True:
-        if not last and time.monotonic() >= next_s:
-            last = ended()  # asked before reading: what was written before the end is read below
-            next_s = time.monotonic() + ask_s
+        if not is_last and time.monotonic() >= next_s:
+            is_last = ended()
+            next_s = time.monotonic() + poll_s
         for label, tail in tails.items():
             yield from (label + line for line in tail.lines())
-            if last and tail.rest:
+            if is_last and tail.rest:
                 yield label + tail.rest.decode(errors="replace")
-        if last:
+        if is_last:
             return
         time.sleep(FOLLOW_S)

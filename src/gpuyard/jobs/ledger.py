@@ -1,4 +1,4 @@
-"""The ledger of runs: every change is one transaction, so that a run killed anywhere can be told and resumed."""
+"""The ledger of runs: every change is one transaction, so a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -12,60 +12,85 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import get_args
 
-from gpuyard.document import dump_json, load_json
-from gpuyard.errors import InputError, RefusedError, nearest
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.errors import ExternalError, InputError, closest_match
 from gpuyard.home import Home
-from gpuyard.jobs.process import Process, alive, this_process
+from gpuyard.jobs.migrations import TABLES
+from gpuyard.jobs.process import Process, is_alive, this_process
 from gpuyard.jobs.records import Run, RunState, Stage, StageState
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.tables import TABLES
 from gpuyard.jobs.task import Handle
 
-__all__ = ["Ledger"]
-
-SILENCE_S = 60.0  # a run of another machine that has not been heard of for so long is taken to be interrupted
+SILENCE_S = 60.0  # a run on another host without a heartbeat for this long is interrupted
 NEW_ID_TRIES = 8
+NEWEST_FIRST = "SELECT * FROM runs ORDER BY created_s DESC, rowid DESC"
 STAGE_ENDED: tuple[StageState, ...] = ("done", "failed", "cancelled", "skipped")
 
 
+# The ledger is the only memory of a run: whoever resumes it knows nothing else. Invariants:
+#   - every method is one SQLite transaction, so that kill -9 leaves the state before or after it;
+#   - a stage is recorded as running, with the handle of its job, before the job is submitted, so
+#     that no job is unknown to the ledger;
+#   - a run has one driver, the process that advances its stages. The driver is alive if its process
+#     is (on this host) or if its last heartbeat is recent (on another). "interrupted" is computed
+#     from that when a run is read, never stored, so that a killed driver has nothing to write.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The runs of one state directory; `now` gives Unix time."""
+    """The runs of one state directory; `now` returns Unix time."""
 
     home: Home
     now: Callable[[], float] = time.time
 
     def connect(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The database with this room's tables, one transaction a block."""
+        """Open the database with the tables of this package, one transaction per block."""
         return self.home.connect("jobs", TABLES)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The database as it is now, to read."""
+        """Open the database for reading."""
         return self.home.reading("jobs", TABLES)
 
     def new_id(self) -> str:
-        """An id that no run has."""
+        """Return an unused run id."""
         with self.reading() as ledger:
             taken = {row["id"] for row in ledger.execute("SELECT id FROM runs")}
-        return next(each for each in (secrets.token_hex(3) for _ in range(NEW_ID_TRIES)) if each not in taken)
+        return next(
+            run_id
+            for run_id in (secrets.token_hex(3) for _ in range(NEW_ID_TRIES))
+            if run_id not in taken
+        )
 
     def begin(
-        self, *, name: str, workload: str, engine: EngineSpec, stages: Sequence[str],
-        versions: Sequence[tuple[str, str]] = (), run_id: str = "",
-    ) -> Run:  # fmt: skip
-        """A new run, driven by this process; its folder is `home.runs`/ID."""
+        self,
+        *,
+        name: str,
+        workload: str,
+        engine: EngineSpec,
+        stages: Sequence[str],
+        versions: Sequence[tuple[str, str]] = (),
+        run_id: str = "",
+    ) -> Run:
+        """Create a run driven by this process; its folder is `home.runs`/ID."""
         assert len(set(stages)) == len(stages)
         digest = hashlib.sha256(workload.encode()).hexdigest()
         run_id = run_id or self.new_id()
         with self.connect() as ledger:
             ledger.execute(
-                "INSERT INTO runs (id, name, state, engine, folder, workload, workload_hash, created_s, versions,"
-                " driver, seen_s) VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs (id, name, state, engine, folder, workload, workload_hash,"
+                " created_s, versions, driver, seen_s)"
+                " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    run_id, name, dump_json(engine), str(self.home.runs / run_id), workload, digest,
-                    self.now(), json.dumps([list(pair) for pair in versions]), dump_json(this_process()), self.now(),
+                    run_id,
+                    name,
+                    dump_json(engine),
+                    str(self.home.runs / run_id),
+                    workload,
+                    digest,
+                    self.now(),
+                    json.dumps([list(pair) for pair in versions]),
+                    dump_json(this_process()),
+                    self.now(),
                 ),
-            )  # fmt: skip
+            )
             ledger.executemany(
                 "INSERT INTO stages (run, place, name, state) VALUES (?, ?, ?, 'pending')",
                 [(run_id, place, stage) for place, stage in enumerate(stages)],
@@ -73,51 +98,67 @@ class Ledger:
         return self.get(run_id)
 
     def take(self, run_id: str) -> Run:
-        """The run, driven by this process from now on; stages that did not end are pending or running still."""
+        """Take over a run in this process; unfinished stages stay pending or running."""
         run = self.get(run_id)
-        if run.state == "done":
+        if run.state == "done" and not run.resumable:
             raise InputError.one(f"run {run.id}", "is done", "start a new one with `gpuyard run`")
         with self.connect() as ledger:
             row = ledger.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
-            if row["state"] == "running" and self._driven(row):
-                raise RefusedError(f"run {run.id}", "is running in another process", f"see `gpuyard logs {run.id} -f`")
+            if row["state"] == "running" and self._has_live_driver(row):
+                raise ExternalError(
+                    f"run {run.id}",
+                    "is running in another process",
+                    f"see `gpuyard logs {run.id} -f`",
+                )
             ledger.execute(
-                "UPDATE runs SET state = 'running', ended_s = NULL, error = '', stop_asked = 0, driver = ?, seen_s = ?"
-                " WHERE id = ?",
+                "UPDATE runs SET state = 'running', ended_s = NULL, error = '', stop_asked = 0,"
+                " driver = ?, seen_s = ? WHERE id = ?",
                 (dump_json(this_process()), self.now(), run.id),
             )
         return self.get(run.id)
 
     def start(self, run_id: str, stage: str, handle: Handle | None = None) -> Stage:
-        """The stage as it starts (again): written before its job is submitted, so that no job is ever unknown."""
+        """Record that a stage starts; called before its job is submitted, so no job is unknown."""
         with self.connect() as ledger:
             ledger.execute(
-                "UPDATE stages SET state = 'running', attempt = attempt + 1, handle = ?, started_s = ?,"
-                " ended_s = NULL, result = '', error = '', exit_code = NULL WHERE run = ? AND name = ?",
+                "UPDATE stages SET state = 'running', attempt = attempt + 1, handle = ?,"
+                " started_s = ?, ended_s = NULL, result = '', error = '', exit_code = NULL"
+                " WHERE run = ? AND name = ?",
                 (dump_json(handle) if handle else None, self.now(), run_id, stage),
             )
             ledger.execute("UPDATE runs SET seen_s = ? WHERE id = ?", (self.now(), run_id))
             return self._stages(ledger, run_id, stage)[0]
 
     def finish(
-        self, run_id: str, stage: str, *, state: StageState, result: str = "", error: str = "", cost_usd: float = 0.0,
+        self,
+        run_id: str,
+        stage: str,
+        *,
+        state: StageState,
+        result: str = "",
+        error: str = "",
+        cost_usd: float = 0.0,
         exit_code: int | None = None,
-    ) -> None:  # fmt: skip
-        """The stage as it ended; costs of earlier attempts stay in its sum."""
+    ) -> None:
+        """Record how a stage ended; costs of earlier attempts stay in its sum."""
         assert state in STAGE_ENDED
         with self.connect() as ledger:
             ledger.execute(
-                "UPDATE stages SET state = ?, ended_s = ?, result = ?, error = ?, cost_usd = cost_usd + ?,"
-                " exit_code = ? WHERE run = ? AND name = ?",
+                "UPDATE stages SET state = ?, ended_s = ?, result = ?, error = ?,"
+                " cost_usd = cost_usd + ?, exit_code = ? WHERE run = ? AND name = ?",
                 (state, self.now(), result, error, cost_usd, exit_code, run_id, stage),
             )
 
     def end(self, run_id: str, state: RunState, error: str = "") -> Run:
-        """The run as it ended; a done run has no stage that is not done or skipped."""
+        """Record how a run ended; stages of a done run are done, skipped, or not requested."""
         assert state in ("done", "failed", "cancelled")
         with self.connect() as ledger:
             if state == "done":
-                rest = [stage.name for stage in self._stages(ledger, run_id) if stage.state not in ("done", "skipped")]
+                rest = [
+                    stage.name
+                    for stage in self._stages(ledger, run_id)
+                    if stage.state not in ("done", "skipped", "pending")
+                ]
                 assert not rest, f"stages not done: {rest}"
             else:
                 ledger.execute(
@@ -125,60 +166,64 @@ class Ledger:
                     (state, self.now(), run_id),
                 )
             ledger.execute(
-                "UPDATE runs SET state = ?, ended_s = ?, error = ? WHERE id = ?", (state, self.now(), error, run_id)
+                "UPDATE runs SET state = ?, ended_s = ?, error = ? WHERE id = ?",
+                (state, self.now(), error, run_id),
             )
         return self.get(run_id)
 
-    def beat(self, run_id: str) -> bool:
-        """Notes that the run is still driven; says whether `gpuyard stop` asked it to stop."""
+    def heartbeat(self, run_id: str) -> bool:
+        """Record that the run is still driven. Return whether a stop was requested."""
         with self.connect() as ledger:
             ledger.execute("UPDATE runs SET seen_s = ? WHERE id = ?", (self.now(), run_id))
-            return bool(ledger.execute("SELECT stop_asked FROM runs WHERE id = ?", (run_id,)).fetchone()[0])
+            return bool(
+                ledger.execute("SELECT stop_asked FROM runs WHERE id = ?", (run_id,)).fetchone()[0]
+            )
 
-    def ask_stop(self, run_id: str) -> Process | None:
-        """Asks the run to stop; gives the process that drives it, if that is alive on this machine."""
+    def request_stop(self, run_id: str) -> Process | None:
+        """Request a stop. Return the process that drives the run if it is alive on this host."""
         with self.connect() as ledger:
             ledger.execute("UPDATE runs SET stop_asked = 1 WHERE id = ?", (run_id,))
             row = ledger.execute("SELECT driver FROM runs WHERE id = ?", (run_id,)).fetchone()
         driver = load_json(row["driver"], Process)
-        return driver if alive(driver) else None
+        return driver if is_alive(driver) else None
 
     def runs(self) -> tuple[Run, ...]:
-        """Every run, newest first."""
+        """Return every run, newest first."""
         with self.reading() as ledger:
-            rows = ledger.execute("SELECT * FROM runs ORDER BY created_s DESC, rowid DESC").fetchall()
+            rows = ledger.execute(NEWEST_FIRST).fetchall()
             return tuple(self._run(ledger, row) for row in rows)
 
     def get(self, run_id: str) -> Run:
-        """The run of that id, of the only id that begins so, or the `last`; InputError names those there are."""
+        """Return a run by id, unique id prefix, or `last`. Raise InputError if there is none."""
         with self.reading() as ledger:
-            rows = ledger.execute("SELECT * FROM runs ORDER BY created_s DESC, rowid DESC").fetchall()
+            rows = ledger.execute(NEWEST_FIRST).fetchall()
             if run_id == "last" and rows:
                 return self._run(ledger, rows[0])
             exact = [row for row in rows if row["id"] == run_id]
-            found = exact or [row for row in rows if run_id and row["id"].startswith(run_id)]
-            if len(found) == 1:
-                return self._run(ledger, found[0])
+            matches = exact or [row for row in rows if run_id and row["id"].startswith(run_id)]
+            if len(matches) == 1:
+                return self._run(ledger, matches[0])
         where = f'run "{run_id}"'
-        if found:
-            raise InputError.one(where, f"{len(found)} runs begin so", "write more of the id")
-        meant = nearest(run_id, [row["id"] for row in rows])
-        fix = f"did you mean {meant}?" if meant else "see `gpuyard runs`" if rows else "start one with `gpuyard run`"
+        if matches:
+            what = f"is the prefix of {len(matches)} run ids"
+            raise InputError.one(where, what, "write more of the id")
+        meant = closest_match(run_id, [row["id"] for row in rows])
+        fix = "see `gpuyard runs`" if rows else "start one with `gpuyard run`"
+        fix = f"did you mean {meant}?" if meant else fix
         raise InputError.one(where, f"not in {self.home.ledger}", fix)
 
-    def _driven(self, row: sqlite3.Row) -> bool:
-        """Whether another process than this one drives a running run."""
+    def _has_live_driver(self, row: sqlite3.Row) -> bool:
         driver = load_json(row["driver"], Process)
         if driver == this_process():
             return False
-        known = alive(driver)
-        return self.now() - float(row["seen_s"]) < SILENCE_S if known is None else known
+        alive = is_alive(driver)
+        return self.now() - float(row["seen_s"]) < SILENCE_S if alive is None else alive
 
     def _run(self, ledger: sqlite3.Connection, row: sqlite3.Row) -> Run:
-        """A run from its row; a running one whose process is gone is interrupted."""
         state: RunState = row["state"]
         assert state in get_args(RunState)
-        if state == "running" and load_json(row["driver"], Process) != this_process() and not self._driven(row):
+        is_own = load_json(row["driver"], Process) == this_process()
+        if state == "running" and not is_own and not self._has_live_driver(row):
             state = "interrupted"
         return Run(
             id=row["id"],
@@ -197,9 +242,9 @@ class Ledger:
         )
 
     def _stages(self, ledger: sqlite3.Connection, run_id: str, name: str = "") -> tuple[Stage, ...]:
-        """The stages of a run in order, or the one of that name."""
         rows = ledger.execute(
-            "SELECT * FROM stages WHERE run = ? AND (? = '' OR name = ?) ORDER BY place", (run_id, name, name)
+            "SELECT * FROM stages WHERE run = ? AND (? = '' OR name = ?) ORDER BY place",
+            (run_id, name, name),
         )
         return tuple(
             Stage(

@@ -1,4 +1,4 @@
-"""Metrics over time: read from where a worker appends them, kept in the ledger, each line once."""
+"""Metrics over time: imported from the files that workers append to, each line once."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuyard.jobs.ledger import Ledger
-from gpuyard.jobs.records import Point, Series
-
-__all__ = ["import_metrics", "series"]
+from gpuyard.jobs.records import MetricPoint, Series
 
 PIECE_BYTES = 8 << 20  # at most this much in one transaction
 NOT_VALUES = {"step", "time_s"}
 
 
-def import_metrics(ledger: Ledger, run_id: str, stage: str, path: Path) -> tuple[Point, ...]:
-    """The points that are new in a file of one JSON object a line; a last line without an end waits for it.
+def import_metrics(ledger: Ledger, run_id: str, stage: str, path: Path) -> tuple[MetricPoint, ...]:
+    """Return the new points of a JSON-lines file; an incomplete last line is left for later.
 
-    How far the file was read is kept with the points in one transaction, so no line is lost or taken twice. A step
-    that is written again, as after a restart from a checkpoint, replaces the old one.
+    The read position is stored with the points in one transaction, so no line is lost or read
+    twice. A step that is written again, as after a restart from a checkpoint, replaces the old one.
     """
-    found: list[Point] = []
-    while piece := _import_piece(ledger, run_id, stage, path):
-        found += piece[1]
-        if not piece[0]:
-            break
-    return tuple(found)
+    points: list[MetricPoint] = []
+    has_more = True
+    while has_more:
+        has_more, piece = _import_piece(ledger, run_id, stage, path)
+        points += piece
+    return tuple(points)
 
 
-def _import_piece(ledger: Ledger, run_id: str, stage: str, path: Path) -> tuple[bool, list[Point]]:
-    """One piece of the file: whether there is more, and its points."""
+def _import_piece(
+    ledger: Ledger, run_id: str, stage: str, path: Path
+) -> tuple[bool, list[MetricPoint]]:
     try:
         size = path.stat().st_size
     except OSError:  # not written yet
@@ -44,22 +43,27 @@ def _import_piece(ledger: Ledger, run_id: str, stage: str, path: Path) -> tuple[
         offset = int(row["read_bytes"]) if row else 0
         if size == offset:
             return False, []
-        offset = offset if size > offset else 0  # shorter than what was read: another file of that name
+        offset = offset if size > offset else 0  # a shorter file replaced the one read before
         with path.open("rb") as file:
             file.seek(offset)
-            whole = file.read(PIECE_BYTES)
-        whole = whole[: whole.rfind(b"\n") + 1]
-        points = [point for line in whole.splitlines() for point in _points(line)]
+            data = file.read(PIECE_BYTES)
+        lines = data[: data.rfind(b"\n") + 1]
+        points = [point for line in lines.splitlines() for point in _points(line)]
         connection.executemany(
-            "INSERT OR REPLACE INTO metrics (run, stage, name, step, value, time_s) VALUES (?, ?, ?, ?, ?, ?)",
-            [(run_id, stage, point.name, point.step, point.value, point.time_s) for point in points],
+            "INSERT OR REPLACE INTO metrics (run, stage, name, step, value, time_s)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (run_id, stage, point.name, point.step, point.value, point.time_s)
+                for point in points
+            ],
         )
-        connection.execute("INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)", (*key, offset + len(whole)))
-    return bool(whole) and offset + len(whole) < size, points
+        connection.execute(
+            "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)", (*key, offset + len(lines))
+        )
+    return bool(lines) and offset + len(lines) < size, points
 
 
-def _points(line: bytes) -> Iterator[Point]:
-    """The values of one line; a line that is not a JSON object with a step has none."""
+def _points(line: bytes) -> Iterator[MetricPoint]:
     try:
         row = json.loads(line)
     except ValueError:
@@ -68,23 +72,30 @@ def _points(line: bytes) -> Iterator[Point]:
     if not isinstance(step, int) or isinstance(step, bool) or not -(2**63) <= step < 2**63:
         return
     time_s = row.get("time_s")
-    known_s = float(time_s) if isinstance(time_s, int | float) and math.isfinite(time_s) else None
+    point_s = float(time_s) if isinstance(time_s, int | float) and math.isfinite(time_s) else None
     for name, value in row.items():
         if name in NOT_VALUES or isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        finite = abs(value) <= 1.7e308  # a loss that is not a number is told as none, not left out
-        yield Point(step=step, name=name, value=float(value) if finite else None, time_s=known_s)
+        is_finite = abs(value) <= 1.7e308  # a NaN loss is stored as None, not dropped
+        yield MetricPoint(
+            step=step, name=name, value=float(value) if is_finite else None, time_s=point_s
+        )
 
 
 def series(ledger: Ledger, run_id: str, stage: str = "") -> tuple[Series, ...]:
-    """Every metric of a run, or of one stage, by step."""
-    gathered: dict[tuple[str, str], list[Point]] = {}
+    """Return every metric of a run, or of one stage, by step."""
+    points: dict[tuple[str, str], list[MetricPoint]] = {}
     with ledger.reading() as connection:
         rows = connection.execute(
-            "SELECT * FROM metrics WHERE run = ? AND (? = '' OR stage = ?) ORDER BY stage, name, step",
+            "SELECT * FROM metrics WHERE run = ? AND (? = '' OR stage = ?)"
+            " ORDER BY stage, name, step",
             (run_id, stage, stage),
         )
         for row in rows:
-            point = Point(step=row["step"], name=row["name"], value=row["value"], time_s=row["time_s"])
-            gathered.setdefault((row["stage"], row["name"]), []).append(point)
-    return tuple(Series(stage=at, name=name, points=tuple(points)) for (at, name), points in gathered.items())
+            point = MetricPoint(
+                step=row["step"], name=row["name"], value=row["value"], time_s=row["time_s"]
+            )
+            points.setdefault((row["stage"], row["name"]), []).append(point)
+    return tuple(
+        Series(stage=key[0], name=key[1], points=tuple(values)) for key, values in points.items()
+    )

@@ -1,4 +1,4 @@
-"""A process that can be told from another with the same number, also after a reboot."""
+"""Process identity that survives process id reuse and reboots."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Process", "alive", "send", "this_process"]
-
 PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of a machine: its number, when it was started (clock ticks) and in which boot."""
+    """A process: host, process id, start time in clock ticks, and boot id."""
 
     host: str
     boot: str
@@ -25,7 +23,6 @@ class Process:
 
 
 def _start(pid: int) -> str:
-    """When a process was started, in ticks since boot; empty if it is gone or only waits to be reaped."""
     try:
         # The name in parentheses may hold anything, so count the fields from its end.
         fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -35,20 +32,19 @@ def _start(pid: int) -> str:
 
 
 def _boot() -> str:
-    """The id of this boot; empty where the kernel does not tell."""
     with contextlib.suppress(OSError):
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 def this_process(pid: int | None = None) -> Process:
-    """The process of that number on this machine; this one by default."""
+    """Return the process with that id on this host, by default this one."""
     number = os.getpid() if pid is None else pid
     return Process(host=socket.gethostname(), boot=_boot(), pid=number, start=_start(number))
 
 
-def alive(process: Process) -> bool | None:
-    """Whether it still runs; None for a process of another machine."""
+def is_alive(process: Process) -> bool | None:
+    """Return whether it still runs; None for a process of another host."""
     if process.host != socket.gethostname():
         return None
     if process.boot != _boot() or not process.start:
@@ -57,8 +53,8 @@ def alive(process: Process) -> bool | None:
 
 
 def send(process: Process, number: signal.Signals) -> bool:
-    """Signals the process if it is still the same one; says whether it was."""
-    if not alive(process):
+    """Signal the process if it is still the same one. Return whether it was."""
+    if not is_alive(process):
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, number)

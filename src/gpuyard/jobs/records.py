@@ -1,4 +1,4 @@
-"""What the ledger knows of a run."""
+"""Records of the ledger: runs, stages, metrics and artefacts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Literal
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Handle
 
-__all__ = ["Artefact", "Point", "Run", "RunState", "Series", "Stage", "StageState"]
-
+STAGES = ("data", "train", "evaluate", "select", "register", "deploy")  # of a pipeline
 # "interrupted" is never stored: it is a running run whose process is gone.
 RunState = Literal["running", "interrupted", "done", "failed", "cancelled"]
 StageState = Literal["pending", "running", "done", "failed", "cancelled", "skipped"]
@@ -25,10 +24,11 @@ class Stage:
     handle: Handle | None = None
     started_s: float | None = None
     ended_s: float | None = None
-    result: str = ""  # path of what it found, as JSON
+    result: str = ""  # path of its result, a JSON file
     error: str = ""
     cost_usd: float = 0.0
-    exit_code: int | None = None  # of its process, where it failed: 2 wrong input, 3 infeasible, 4 the world refused
+    # Of a failed process: 2 wrong input, 3 infeasible, 4 external error.
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Run:
     state: RunState
     engine: EngineSpec
     folder: str
-    workload: str  # the file's text as it was
+    workload: str  # text of the file when the run began
     workload_hash: str
     created_s: float
     ended_s: float | None = None
@@ -51,21 +51,24 @@ class Run:
 
     @property
     def cost_usd(self) -> float:
-        """What its stages cost together."""
+        """Total cost of its stages."""
         return sum(stage.cost_usd for stage in self.stages)
 
     @property
     def resumable(self) -> bool:
-        """True when `gpuyard resume` can go on with it."""
-        return self.state in ("interrupted", "failed", "cancelled")
+        """Whether `gpuyard resume` can continue it."""
+        left = any(stage.state == "pending" for stage in self.stages)
+        return self.state in ("interrupted", "failed", "cancelled") or (
+            self.state == "done" and left  # `gpuyard run --until`
+        )
 
     def stage(self, name: str) -> Stage | None:
-        """The stage of that name."""
+        """Return the stage of that name, or None."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class MetricPoint:
     """One measured value."""
 
     step: int
@@ -80,12 +83,12 @@ class Series:
 
     stage: str
     name: str
-    points: tuple[Point, ...]
+    points: tuple[MetricPoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artefact:
-    """A file that a run made; its path is relative to the run's folder."""
+class RunArtefact:
+    """A file that a run wrote; its path is relative to the run's folder."""
 
     path: str
     size_bytes: int

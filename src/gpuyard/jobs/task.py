@@ -1,37 +1,38 @@
-"""What an engine runs, how it is found again, and what every engine can do."""
+"""Tasks, handles, statuses, and the Engine interface."""
 
 from __future__ import annotations
 
 import math
 import re
 import secrets
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from gpuyard.errors import InputError, Problem
+from gpuyard.http import RetryPolicy
 from gpuyard.jobs.spec import EngineSpec
-
-__all__ = ["ENDED", "Engine", "Handle", "State", "Status", "Task", "check_task", "cost_usd", "handle_of", "new_id"]
+from gpuyard.units import HOUR_S
 
 State = Literal["pending", "running", "done", "failed", "cancelled", "lost"]
 ENDED: frozenset[State] = frozenset({"done", "failed", "cancelled", "lost"})
-NAME = re.compile(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?")  # a DNS label with room for what Kubernetes appends
-SECONDS_PER_HOUR = 3600.0
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?")  # a DNS label; Kubernetes appends to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One command on one or many processes, which start and fail together; `copies` of it run independently.
+    """One command on one or more processes that start and fail together, in `copies` copies.
 
-    Every process sees RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT, and
-    GPUYARD_JOB, GPUYARD_ATTEMPT (from 0), GPUYARD_INDEX (which copy) and GPUYARD_COPIES.
+    Every process sees RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR,
+    MASTER_PORT, GPUYARD_JOB, GPUYARD_ATTEMPT (from 0), GPUYARD_INDEX (which copy) and
+    GPUYARD_COPIES.
     """
 
     id: str  # `new_id(name)`: submitting the same id twice starts it once
     argv: tuple[str, ...]
-    folder: str  # working folder, seen by every process; the engine's own files go to folder/jobs/ID
+    folder: str  # working folder, shared by every process; the engine writes to folder/jobs/ID
     env: tuple[tuple[str, str], ...] = ()
     nodes: int = 1
     processes_per_node: int = 1
@@ -40,20 +41,25 @@ class Task:
     memory_per_process_bytes: int | None = None
     time_limit_s: float | None = None  # of the whole task, with its retries
     retries: int = 0  # further attempts after a process failed, was killed or lost its node
-    final_codes: tuple[int, ...] = (2, 3)  # wrong input, infeasible: another attempt would end the same
+    final_codes: tuple[int, ...] = (2, 3)  # not retried: wrong input, infeasible
     backoff_s: float = 1.0  # before the first retry; doubles, up to five minutes
     grace_s: float = 10.0  # between SIGTERM and SIGKILL, for a last checkpoint
     copies: int = 1  # independent runs of one process each: folds, trials
 
     @property
     def processes(self) -> int:
-        """The processes of one copy: the world size."""
+        """Processes per copy: the world size."""
         return self.nodes * self.processes_per_node
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The retries and their backoff; without jitter, because a task competes with no other."""
+        return RetryPolicy(attempts=self.retries + 1, first_s=self.backoff_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """Where a task is, before, while and after it runs; as JSON it outlives the process that submitted it."""
+    """Where a task runs; saved as JSON, it outlives the process that submitted it."""
 
     engine: EngineSpec
     id: str
@@ -64,8 +70,8 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """What an engine knows of a task."""
+class TaskStatus:
+    """The state of a task as its engine reports it."""
 
     state: State
     exit_code: int | None = None
@@ -76,72 +82,113 @@ class Status:
 
     @property
     def ended(self) -> bool:
-        """True once nothing of it runs any more."""
+        """Whether none of its processes runs any more."""
         return self.state in ENDED
 
 
 def handle_of(spec: EngineSpec, task: Task) -> Handle:
-    """Where a task will be on an engine, known before anything is submitted."""
+    """Return the handle of a task, known before it is submitted."""
     return Handle(
-        engine=spec, id=task.id, folder=str(Path(task.folder).resolve() / "jobs" / task.id), processes=task.processes,
-        nodes=task.nodes, copies=task.copies,
-    )  # fmt: skip
+        engine=spec,
+        id=task.id,
+        folder=str(Path(task.folder).resolve() / "jobs" / task.id),
+        processes=task.processes,
+        nodes=task.nodes,
+        copies=task.copies,
+    )
 
 
 class Engine(Protocol):
-    """A place that runs tasks."""
+    """Interface of an engine that runs tasks."""
 
     @property
-    def poll_s(self) -> float: ...  # how often it may be asked for a status
-    def handle(self, task: Task) -> Handle: ...  # known before anything is submitted, so that it can be kept first
-    def submit(self, task: Task) -> Handle: ...
-    def status(self, handle: Handle) -> Status: ...
-    def logs(self, handle: Handle, follow: bool) -> Iterator[str]: ...
-    def cancel(self, handle: Handle) -> None: ...
+    def poll_s(self) -> float:
+        """The shortest time between two status queries."""
+        ...
+
+    def handle(self, task: Task) -> Handle:
+        """Return the handle of a task; it is recorded before the task is submitted."""
+        ...
+
+    def submit(self, task: Task) -> Handle:
+        """Start the task, unless one with its id was already submitted."""
+        ...
+
+    def status(self, handle: Handle) -> TaskStatus:
+        """Return the state of a task; `lost` if the engine does not know it."""
+        ...
+
+    def logs(self, handle: Handle, follow: bool) -> Iterator[str]:
+        """Yield the output of its processes; with `follow`, until the task ends."""
+        ...
+
+    def cancel(self, handle: Handle) -> None:
+        """Stop a task: SIGTERM, its grace period, SIGKILL. Does nothing once it has ended."""
+        ...
 
 
 def new_id(name: str) -> str:
-    """An id that no other task has, in letters that every engine takes."""
+    """Return a unique task id that every engine accepts."""
     stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24].strip("-")
     return f"{stem if stem[:1].isalpha() else 'task'}-{secrets.token_hex(4)}"
 
 
 def check_task(task: Task) -> None:
-    """Raises InputError with everything that no engine could run."""
+    """Raise InputError with everything that no engine could run."""
     where = f"task {task.id}"
-    found: list[Problem] = []
+    problems: list[Problem] = []
 
-    def note(wrong: bool, what: str, fix: str) -> None:
-        """One problem, where there is one."""
-        if wrong:
-            found.append(Problem(where=where, what=what, fix=fix))
+    def check(is_wrong: bool, what: str, fix: str) -> None:
+        if is_wrong:
+            problems.append(Problem(where=where, what=what, fix=fix))
 
-    note(not NAME.fullmatch(task.id), f'"{task.id}" is not an id', "use new_id: lower-case letters, digits and dashes")
-    note(not task.argv, "there is no command", "write the program and its arguments")
+    check(
+        not NAME.fullmatch(task.id),
+        f'"{task.id}" is not an id',
+        "use new_id: lower-case letters, digits and dashes",
+    )
+    check(not task.argv, "the command is empty", "give the program and its arguments")
     for name in ("nodes", "processes_per_node", "cores_per_process", "copies"):
-        note(getattr(task, name) < 1, f"{name} is {getattr(task, name)}", "use 1 or more")
+        check(getattr(task, name) < 1, f"{name} is {getattr(task, name)}", "use 1 or more")
     for name in ("chips_per_process", "retries", "backoff_s", "grace_s"):
-        note(not 0 <= getattr(task, name) < math.inf, f"{name} is {getattr(task, name)}", "use 0 or more")
+        check(
+            not 0 <= getattr(task, name) < math.inf,
+            f"{name} is {getattr(task, name)}",
+            "use 0 or more",
+        )
     limit_s = task.time_limit_s
-    note(limit_s is not None and not 0 < limit_s < math.inf, f"the time limit is {limit_s} s", "use more than 0")
-    note(
+    check(
+        limit_s is not None and not 0 < limit_s < math.inf,
+        f"the time limit is {limit_s} s",
+        "use more than 0",
+    )
+    check(
         task.copies > 1 and task.processes > 1,
         f"{task.copies} copies of {task.processes} processes",
-        "give each its own task, or one process a copy",
+        "submit a task per copy, or use one process per copy",
     )
     wrong = [code for code in task.final_codes if not 1 <= code <= 255]
-    note(bool(wrong), f"{wrong} are not exit codes of a failure", "use numbers from 1 to 255")
+    check(bool(wrong), f"{wrong} are not exit codes of a failure", "use numbers from 1 to 255")
     for name, value in task.env:
         bad = not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in value
-        note(bad, f'"{name}" is not an environment variable', "use letters, digits and underscores")
-    note(any("\0" in word for word in task.argv), "the command holds a NUL byte", "remove it")
-    if found:
-        raise InputError(found)
+        check(
+            bad, f'"{name}" is not an environment variable', "use letters, digits and underscores"
+        )
+    check(any("\0" in word for word in task.argv), "the command contains a NUL byte", "remove it")
+    if problems:
+        raise InputError(problems)
 
 
-def cost_usd(task: Task, spec: EngineSpec, status: Status) -> float:
-    """What the machines cost from start to end: their price by the hour, where the engine's section gives it."""
+def exit_reason(code: int) -> str:
+    """Return an exit code as text; a shell reports signal N as 128 + N."""
+    if code - 128 in set(signal.Signals):
+        return f"killed by {signal.Signals(code - 128).name}"
+    return f"exit code {code}"
+
+
+def cost_usd(task: Task, spec: EngineSpec, status: TaskStatus) -> float:
+    """Return the cost from start to end at the engine's price per node-hour, if it is set."""
     if status.started_s is None or status.ended_s is None:
         return 0.0
-    hours = max(0.0, status.ended_s - status.started_s) / SECONDS_PER_HOUR
+    hours = max(0.0, status.ended_s - status.started_s) / HOUR_S
     return spec.price_usd_per_hour * task.nodes * task.copies * hours

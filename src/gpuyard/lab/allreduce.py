@@ -1,9 +1,9 @@
-"""Measures all-reduce between the servers of a lab: one process a server, the buffer divided over the rails.
+"""Measures all-reduce in a lab: one process per server, the buffer divided over the rails.
 
     python -m gpuyard.lab.allreduce OUT.json SIZE_BYTES…
 
-Ranks come from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; gloo sends the operations of a group round-robin over the
-interfaces of GLOO_SOCKET_IFNAME, so as many operations as rails at once keep every rail busy.
+Ranks come from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Gloo sends the operations of a group
+round-robin over the interfaces of GLOO_SOCKET_IFNAME, so one operation per rail uses all rails.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document import dump_json
-from gpuyard.home import write_whole
-
-__all__ = ["Measured", "Point", "measure"]
+from gpuyard.document.encode import dump_json
+from gpuyard.home import write_atomic
 
 TIMEOUT = datetime.timedelta(minutes=5)
 ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One size."""
+class AllReduceSample:
+    """The time of one buffer size."""
 
     size_bytes: int
     time_s: float
@@ -35,16 +33,16 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """All sizes."""
+class AllReduceResult:
+    """The times of all buffer sizes."""
 
     ranks_count: int
     rails_count: int
-    points: tuple[Point, ...]
+    points: tuple[AllReduceSample, ...]
 
 
-def measure(sizes: list[int]) -> Measured:
-    """The time of an all-reduce of each size, the median of a few rounds after a first one."""
+def measure(sizes: list[int]) -> AllReduceResult:
+    """Measure an all-reduce of each size: the median of a few rounds after a warm-up."""
     import torch
     import torch.distributed as dist
 
@@ -61,18 +59,24 @@ def measure(sizes: list[int]) -> Measured:
             for work in [dist.all_reduce(part, async_op=True) for part in parts]:
                 work.wait()
             times.append(time.perf_counter() - start_s)
-        whole = sum(part.numel() * 4 for part in parts)
+        size_bytes = sum(part.numel() * 4 for part in parts)
         took_s = statistics.median(times[1:])
-        points.append(Point(size_bytes=whole, time_s=took_s, bus_bytes_per_s=2 * (ranks - 1) / ranks * whole / took_s))
+        points.append(
+            AllReduceSample(
+                size_bytes=size_bytes,
+                time_s=took_s,
+                bus_bytes_per_s=2 * (ranks - 1) / ranks * size_bytes / took_s,
+            )
+        )
     dist.destroy_process_group()
-    return Measured(ranks_count=ranks, rails_count=rails, points=tuple(points))
+    return AllReduceResult(ranks_count=ranks, rails_count=rails, points=tuple(points))
 
 
-def main(words: list[str]) -> None:
-    """Writes what rank 0 measured."""
-    found = measure([int(word) for word in words[1:]])
+def main(arguments: list[str]) -> None:
+    """Measure on every rank, and write the result of rank 0."""
+    result = measure([int(size) for size in arguments[1:]])
     if os.environ.get("RANK", "0") == "0":
-        write_whole(Path(words[0]), dump_json(found))
+        write_atomic(Path(arguments[0]), dump_json(result))
 
 
 if __name__ == "__main__":

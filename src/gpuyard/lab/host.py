@@ -1,4 +1,4 @@
-"""This host's network: namespaces, veth pairs, addresses and rates, through iproute2."""
+"""Commands on this host: iproute2, FRR, and processes in network namespaces."""
 
 from __future__ import annotations
 
@@ -10,90 +10,117 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
-from gpuyard.document import Plain
-from gpuyard.errors import RefusedError
-
-__all__ = ["FRR_DAEMONS", "asked", "batch", "inside", "is_root", "namespaces", "pids", "require", "run", "tool"]
+from gpuyard.document.frozen_json import Plain
+from gpuyard.errors import ExternalError
 
 FRR_DAEMONS = Path("/usr/lib/frr")  # where Debian puts zebra, bgpd and bfdd
 SBIN = ("/usr/sbin", "/sbin")
-_TOOLS = {
+_PACKAGES = {  # Debian's, by tool
+    "hostname": "hostname",
     "ip": "iproute2",
-    "tc": "iproute2",
+    "mount": "mount",
     "nsenter": "util-linux",
+    "ping": "iputils-ping",
     "sysctl": "procps",
+    "tc": "iproute2",
+    "unshare": "util-linux",
     "vtysh": "frr",
 }
+_LAB_TOOLS = tuple(name for name in _PACKAGES if name != "ping")  # a lab itself sends no pings
 
 
 def is_root() -> bool:
-    """True when this process may make namespaces."""
+    """Return whether this process may create namespaces."""
     return os.geteuid() == 0
 
 
 def tool(name: str) -> str:
-    """The path of a program; daemons' folders are looked in too."""
-    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(SBIN))
-    if found is None:
-        package = _TOOLS.get(name, name)
-        raise RefusedError("lab", f"{name} is not installed", f"apt-get install {package}")
-    return found
+    """Return the path of a program, also from the sbin folders."""
+    path = _path_of(name)
+    if path is None:
+        raise _missing(name)
+    return path
 
 
 def require() -> None:
-    """RefusedError when this host cannot hold a lab: what is missing, and how to get it."""
+    """Raise ExternalError if this host cannot run a lab, with what is missing."""
     if not is_root():
-        raise RefusedError("lab", "network namespaces need root", "run the same command with sudo")
-    for name in _TOOLS:
-        tool(name)
+        raise ExternalError("lab", "network namespaces need root", "run the same command with sudo")
+    missing = [name for name in _LAB_TOOLS if _path_of(name) is None]
+    if missing:
+        raise _missing(*missing)
     for daemon in ("zebra", "bgpd", "bfdd"):
         if not (FRR_DAEMONS / daemon).exists():
-            raise RefusedError("lab", f"{daemon} is not in {FRR_DAEMONS}", "apt-get install frr")
+            raise ExternalError("lab", f"{daemon} is not in {FRR_DAEMONS}", "apt-get install frr")
 
 
-def run(words: Sequence[str], *, text: str = "", check: bool = True, timeout_s: float = 60.0) -> str:
-    """What a command printed; RefusedError with its complaint when it fails."""
-    command = [tool(words[0]), *words[1:]] if "/" not in words[0] else list(words)
+def _path_of(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(SBIN))
+
+
+def _missing(*names: str) -> ExternalError:
+    packages = sorted({_PACKAGES.get(name, name) for name in names})
+    return ExternalError(
+        "lab", f"not installed: {', '.join(names)}", f"apt-get install {' '.join(packages)}"
+    )
+
+
+def run(
+    arguments: Sequence[str], *, text: str = "", check: bool = True, timeout_s: float = 60.0
+) -> str:
+    """Return the output of a command; raise ExternalError with its message if it fails."""
+    program, *rest = arguments
+    command = [program if "/" in program else tool(program), *rest]
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=timeout_s)
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
     except subprocess.TimeoutExpired as error:
-        raise RefusedError(
-            " ".join(words[:4]), f"no answer in {timeout_s:g} s", "try again on a quieter host"
+        raise ExternalError(
+            " ".join(arguments[:4]), f"no reply in {timeout_s:g} s", "try again on an idle host"
         ) from error
     if check and done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise RefusedError(
-            " ".join(words[:6]), said[-1] if said else f"exit {done.returncode}", "see `gpuyard lab down`"
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise ExternalError(
+            " ".join(arguments[:6]),
+            lines[-1] if lines else f"exit {done.returncode}",
+            "run `gpuyard lab down` and start again",
         )
     return done.stdout
 
 
-def batch(tool_name: str, lines: Iterable[str], namespace: str | None = None, *, force: bool = False) -> None:
-    """Runs many `ip` or `tc` commands in one process; `force` goes on after one that fails."""
+def batch(
+    tool_name: str, lines: Iterable[str], namespace: str | None = None, *, force: bool = False
+) -> None:
+    """Run many `ip` or `tc` commands in one process; `force` continues after a failure."""
     text = "\n".join(lines)
     if not text:
         return
     where = ["-n", namespace] if namespace else []
-    run([tool_name, *where, *(["-force"] if force else []), "-batch", "-"], text=text + "\n", check=not force)
+    run(
+        [tool_name, *where, *(["-force"] if force else []), "-batch", "-"],
+        text=text + "\n",
+        check=not force,
+    )
 
 
-def asked(words: Sequence[str]) -> Plain:
-    """The JSON that a command printed."""
-    text = run(words)
+def run_json(arguments: Sequence[str]) -> Plain:
+    """Return the parsed JSON output of a command."""
+    text = run(arguments)
     return cast(Plain, json.loads(text)) if text.strip() else []
 
 
-def inside(namespace: str, words: Sequence[str]) -> list[str]:
-    """The command that runs `words` in a namespace; `nsenter` leaves /sys as it is, which `ip netns exec` does not."""
-    return [tool("nsenter"), f"--net=/run/netns/{namespace}", *words]
+def inside(namespace: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs in a namespace; unlike `ip netns exec`, /sys stays mounted."""
+    return [tool("nsenter"), f"--net=/run/netns/{namespace}", *arguments]
 
 
 def namespaces(prefix: str) -> tuple[str, ...]:
-    """The namespaces whose names begin so."""
+    """Return the namespaces with this prefix."""
     folder = Path("/run/netns")
     return tuple(sorted(path.name for path in folder.glob(f"{prefix}*"))) if folder.is_dir() else ()
 
 
 def pids(namespace: str) -> tuple[int, ...]:
-    """The processes in a namespace."""
-    return tuple(int(word) for word in run(["ip", "netns", "pids", namespace], check=False).split())
+    """Return the processes in a namespace."""
+    return tuple(map(int, run(["ip", "netns", "pids", namespace], check=False).split()))

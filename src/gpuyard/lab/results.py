@@ -1,31 +1,29 @@
-"""What came of a lab: that it is up, its bandwidth beside the simulated one, trainings with and without failures."""
+"""Results of lab commands: start-up, all-reduce bandwidth, training with and without faults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document import Doc
-from gpuyard.lab.state import Status
+from gpuyard.document.field_types import Doc
+from gpuyard.lab.state import LabStatus
 from gpuyard.lab.training import Trained
-
-__all__ = ["Bandwidth", "Broken", "Raised", "Ran"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Raised:
-    """A lab that is up."""
+class LabStarted:
+    """A lab after `lab up`."""
 
-    status: Status
-    fabric: Annotated[str, Doc("what stands, in words")]
+    status: LabStatus
+    fabric: Annotated[str, Doc("summary of the fabric")]
     boot_s: float
-    converge_s: Annotated[float | None, Doc("None where a miswiring on purpose keeps it from converging")]
+    converge_s: Annotated[float | None, Doc("None if a deliberate miswiring prevents convergence")]
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """An all-reduce over the lab, measured and simulated."""
+    """Measured and simulated bus bandwidth of an all-reduce."""
 
     size_bytes: float
     measured_s: float
@@ -35,24 +33,28 @@ class Bandwidth:
 
     @property
     def error_ratio(self) -> float:
-        """Predicted over measured, less one."""
         return self.predicted_s / self.measured_s - 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """The training with a failure against the one without."""
+class FailureComparison:
+    """A training run with a fault, compared with one without."""
 
     trained: Trained
-    largest_loss_difference: Annotated[float, Doc("of the same step, with and without the failure, relative")]
-    detect_s: Annotated[float, Doc("after which the routing gives up a silent neighbour: BFD's interval x multiplier")]
+    largest_loss_difference: Annotated[
+        float, Doc("relative, at the same step with and without the fault")
+    ]
+    detect_s: Annotated[
+        float,
+        Doc("BFD detection time: interval x multiplier"),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """Everything that was measured."""
+class LabResults:
+    """All measurements of `lab run`."""
 
     name: str
     bandwidth: tuple[Bandwidth, ...]
     trained: Trained
-    broken: Broken | None = None
+    broken: FailureComparison | None = None

@@ -1,4 +1,4 @@
-"""A lab's record on this host: gone after a restart, as its namespaces are."""
+"""Saves a lab's description on this host until it is removed or the host restarts."""
 
 from __future__ import annotations
 
@@ -6,44 +6,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document import Doc, dump_json, load_json
-from gpuyard.errors import InputError
-from gpuyard.fabric import from_json, to_json
-from gpuyard.home import write_whole
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.field_types import Doc, FormerName
+from gpuyard.errors import InputError, choices_text
+from gpuyard.fabric.saved import from_json, to_json
+from gpuyard.home import write_atomic
 from gpuyard.lab.boot import labs
-from gpuyard.lab.wires import Lab, Wire
-
-__all__ = ["forget", "keep", "recall"]
+from gpuyard.lab.links import Lab, LabLink
 
 FOLDER = Path("/run/gpuyard/labs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What a later command needs to know."""
+    """What later commands need."""
 
     name: str
     fabric: Annotated[str, Doc("as `fabric design` saves it")]
-    wires: tuple[Wire, ...]
+    links: Annotated[tuple[LabLink, ...], FormerName("wires")]
 
 
-def keep(lab: Lab) -> None:
-    """Saves the lab, before anything of it is made."""
-    record = _Record(name=lab.name, fabric=to_json(lab.fabric), wires=lab.wires)
-    write_whole(FOLDER / f"{lab.name}.json", dump_json(record))
+def save(lab: Lab) -> None:
+    """Save the description of a lab; call it before `boot`."""
+    record = _Record(name=lab.name, fabric=to_json(lab.fabric), links=lab.links)
+    write_atomic(FOLDER / f"{lab.name}.json", dump_json(record))
 
 
-def recall(name: str) -> Lab:
-    """The lab of that name that stands on this host."""
+def load(name: str) -> Lab:
+    """Return the running lab with this name."""
     path = FOLDER / f"{name}.json"
-    if name not in labs() or not path.exists():
-        standing = ", ".join(labs())
-        fix = f"use --name with one of: {standing}" if standing else "gpuyard lab up FABRIC.json"
-        raise InputError.one(f"lab {name}", "it is not up", fix)
+    running = labs()
+    if name not in running or not path.exists():
+        fix = f"use --name {choices_text(running)}" if running else "gpuyard lab up FABRIC.json"
+        raise InputError.one(f"lab {name}", "is not up", fix)
     record = load_json(path.read_text(encoding="utf-8"), _Record, str(path))
-    return Lab(name=record.name, fabric=from_json(record.fabric, str(path)), wires=record.wires)
+    return Lab(name=record.name, fabric=from_json(record.fabric, str(path)), links=record.links)
 
 
-def forget(name: str) -> None:
-    """Removes the record."""
+def delete(name: str) -> None:
+    """Delete the description of a lab."""
     (FOLDER / f"{name}.json").unlink(missing_ok=True)

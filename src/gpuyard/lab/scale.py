@@ -1,32 +1,40 @@
-"""A large design at the size of one host: fewer servers, and the same rails, stripes and spines as far as they go."""
+"""Scales a design down to one host: fewer servers, with the same rails and stripes if possible."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from gpuyard.catalog import Catalog
+from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.fabric import Demand, Fabric, design
+from gpuyard.fabric.demand import Demand
+from gpuyard.fabric.design import design
+from gpuyard.fabric.fabric import Fabric
 
-__all__ = ["MOST_SERVERS", "scaled"]
-
-MOST_SERVERS = 32
-MOST_SWITCHES = 40  # three daemons each, about 15 MB together
+MAX_SERVERS = 32
+MAX_SWITCHES = 40  # three daemons each, about 15 MB together
 
 
 def scaled(fabric: Fabric, server_count: int, catalog: Catalog) -> Fabric | Infeasible:
-    """The design for `server_count` servers, each leaf with one link to each spine, configured as Linux with FRR."""
+    """Return the design for N servers with one link per leaf and spine, on Linux with FRR."""
     if fabric.demand.technology != "ethernet":
-        raise InputError.one("lab", "InfiniBand has no routing daemons to boot", "design an Ethernet fabric")
+        raise InputError.one(
+            "lab", "InfiniBand has no routing daemons to run", "design an Ethernet fabric"
+        )
     if fabric.demand.has_overlay:
         raise InputError.one(
-            "lab", "tenants need VRF devices, which a lab does not have", "design it with --tenancy none"
+            "lab",
+            "tenants need VRF devices, which the lab does not support",
+            "design with --tenancy none",
         )
-    if not 1 <= server_count <= MOST_SERVERS:
-        raise InputError.one("--servers", f"{server_count} servers", f"write 1 to {MOST_SERVERS}")
+    if not 1 <= server_count <= MAX_SERVERS:
+        raise InputError.one("--servers", f"{server_count} servers", f"use 1 to {MAX_SERVERS}")
     demand, size = fabric.demand, fabric.size
-    if demand.os == "frr" and server_count == demand.server_count and len(fabric.switches) <= MOST_SWITCHES:
+    if (
+        demand.os == "frr"
+        and server_count == demand.server_count
+        and len(fabric.switches) <= MAX_SWITCHES
+    ):
         return fabric
     stripes = max(1, min(size.stripes, server_count))
     per_stripe = math.ceil(server_count / stripes)
@@ -52,11 +60,11 @@ def scaled(fabric: Fabric, server_count: int, catalog: Catalog) -> Fabric | Infe
             links_per_pair=1,
             oversubscription_ratio=per_stripe / max(1, min(size.spines, per_stripe)),
         )
-    made = design(wanted, catalog)
-    if isinstance(made, Fabric) and len(made.switches) > MOST_SWITCHES:
+    small = design(wanted, catalog)
+    if isinstance(small, Fabric) and len(small.switches) > MAX_SWITCHES:
         return Infeasible(
             binding="switches",
-            what=f"{len(made.switches)} switches are more than the {MOST_SWITCHES} that a host is asked to boot",
-            fix="ask for fewer servers, or design with fewer rails",
+            what=f"{len(small.switches)} switches exceed the limit of {MAX_SWITCHES} per host",
+            fix="use fewer servers, or design with fewer rails",
         )
-    return made
+    return small

@@ -1,4 +1,4 @@
-"""A data-parallel training with one process on every server of a lab, and what a failure in the middle does to it."""
+"""Data-parallel training over the servers of a lab, with faults injected during the run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document import Doc
-from gpuyard.errors import RefusedError
-from gpuyard.fabric import Device
-from gpuyard.lab.wires import Lab
-from gpuyard.lab.work import Job, start
-from gpuyard.learn import StepMetrics, read_metrics
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import ExternalError
+from gpuyard.fabric.fabric import Device
+from gpuyard.lab.links import Lab
+from gpuyard.lab.processes import LabJob, start
+from gpuyard.learn.metrics_log import StepMetrics, read_metrics
 
-__all__ = ["Event", "Happened", "Trained", "train"]
-
-Act = Callable[[Job], None]
+Act = Callable[[LabJob], None]
 LIMIT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Event:
-    """Something that is done to the lab when the training has come to a step."""
+class ScheduledFault:
+    """A fault to inject when the training reaches a step."""
 
     step: int
     what: str
@@ -32,37 +30,36 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
-    """An event, and the longest step between it and the next one."""
+class FaultImpact:
+    """A fault, and the longest step between it and the next one."""
 
     step: int
     what: str
     longest_step_s: float
-    pause_s: Annotated[float, Doc("the longest step less the median of all")]
+    pause_s: Annotated[float, Doc("longest step minus the median step")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What a training came to."""
+    """The result of a training run."""
 
     steps: int
     servers_count: int
     losses: Annotated[tuple[tuple[int, float], ...], Doc("step and loss")]
     median_step_s: float
-    starts_count: Annotated[int, Doc("one, and one more for each time that a server was lost")]
-    happened: tuple[Happened, ...] = ()
+    starts_count: Annotated[int, Doc("one, plus one per lost server")]
+    happened: tuple[FaultImpact, ...] = ()
 
 
 class _Watch:
-    """Looks at the metrics as they are written and lets events happen at their steps."""
+    """Polls the metrics and injects each fault at its step."""
 
-    def __init__(self, path: Path, events: list[Event]) -> None:
+    def __init__(self, path: Path, events: list[ScheduledFault]) -> None:
         self.path, self.events = path, events
-        self.fired: list[tuple[int, Event]] = []
-        self.job: Job | None = None
+        self.fired: list[tuple[int, ScheduledFault]] = []
+        self.job: LabJob | None = None
 
-    def look(self) -> None:
-        """Fires what is due."""
+    def poll(self) -> None:
         if not self.events:
             return
         lines = read_metrics(self.path) if self.path.exists() else ()
@@ -74,37 +71,52 @@ class _Watch:
 
 
 def train(
-    lab: Lab, folder: Path, *, servers: Sequence[Device], events: Sequence[Event] = (), tries: int = 3
+    lab: Lab,
+    folder: Path,
+    *,
+    servers: Sequence[Device],
+    events: Sequence[ScheduledFault] = (),
+    tries: int = 3,
 ) -> Trained:
-    """Trains the task in `folder` (task.json) over the servers; after a lost server all start from the checkpoint."""
+    """Train the task in `folder` (task.json); after a lost server, restart from the checkpoint."""
     watch = _Watch(folder / "metrics.jsonl", sorted(events, key=lambda event: event.step))
-    words = [sys.executable, "-m", "gpuyard.learn.worker", str(folder)]
+    command = [sys.executable, "-m", "gpuyard.learn.worker", str(folder)]
     starts = 0
     while True:
         starts += 1
-        job = start(lab, words, folder, servers=servers)
+        job = start(lab, command, folder, servers=servers)
         watch.job = job
         before = len(watch.fired)
         try:
-            job.wait(LIMIT_S, watch.look)
+            job.wait(LIMIT_S, watch.poll)
             break
-        except RefusedError:
-            if starts >= tries or len(watch.fired) == before:  # a failure that nobody asked for is not tried again
+        except ExternalError:
+            # Only injected faults are retried.
+            if starts >= tries or len(watch.fired) == before:
                 raise
-    return _told(read_metrics(folder / "metrics.jsonl"), watch.fired, len(servers), starts)
+    return _result(read_metrics(folder / "metrics.jsonl"), watch.fired, len(servers), starts)
 
 
-def _told(lines: Sequence[StepMetrics], fired: Sequence[tuple[int, Event]], servers: int, starts: int) -> Trained:
-    """The training in numbers."""
+def _result(
+    lines: Sequence[StepMetrics],
+    fired: Sequence[tuple[int, ScheduledFault]],
+    servers: int,
+    starts: int,
+) -> Trained:
     times = [(line.step, line.step_s) for line in lines if line.step_s is not None]
     median_s = statistics.median(time_s for _, time_s in times) if times else 0.0
     happened = []
     for place, (step, event) in enumerate(fired):
         until = fired[place + 1][0] if place + 1 < len(fired) else sys.maxsize
         longest_s = max((time_s for at, time_s in times if step <= at <= until), default=0.0)
-        happened.append(Happened(
-            step=step, what=event.what, longest_step_s=longest_s, pause_s=max(0.0, longest_s - median_s)
-        ))  # fmt: skip
+        happened.append(
+            FaultImpact(
+                step=step,
+                what=event.what,
+                longest_step_s=longest_s,
+                pause_s=max(0.0, longest_s - median_s),
+            )
+        )
     return Trained(
         steps=max((line.step for line in lines), default=0),
         servers_count=servers,

@@ -1,38 +1,37 @@
-"""The running lab against design and computation: cabling, sessions, routes of the daemons and of the kernel."""
+"""Verification of a running lab: cabling, BGP sessions, and routes of the daemons and kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuyard.errors import Finding
 from gpuyard.fabric.fabric import by_name
-from gpuyard.fabric.imports import AsBuilt, compare
-from gpuyard.fabric.verify import Check, Checked, Finding, Verification
-from gpuyard.fabric.verify.finding import error, note, together, verdict_of, warning
+from gpuyard.fabric.imports.built import AsBuilt
+from gpuyard.fabric.imports.compare import compare
+from gpuyard.fabric.verify.finding import Check, Verification, error, merged, note, warning
 from gpuyard.fabric.verify.sessions import dead_sessions
+from gpuyard.lab.links import Lab
 from gpuyard.lab.lldp import as_built
-from gpuyard.lab.state import Route, computed_routes, running_routes, sessions
-from gpuyard.lab.wires import Lab
-from gpuyard.topology import Topology
-
-__all__ = ["CHECKS", "Running", "read_running", "verify_lab"]
+from gpuyard.lab.state import SwitchRoute, computed_routes, running_routes, sessions
+from gpuyard.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Running:
-    """Everything that was read from the running lab, once for all checks."""
+    """The state of a running lab, read once for all checks."""
 
     lab: Lab
     built: Topology
-    designed: frozenset[Route]
-    computed: frozenset[Route]  # over the cabling as built
-    rib: frozenset[Route]
-    fib: frozenset[Route]
+    designed: frozenset[SwitchRoute]
+    computed: frozenset[SwitchRoute]  # over the cabling as built
+    rib: frozenset[SwitchRoute]
+    fib: frozenset[SwitchRoute]
     sessions: tuple[tuple[str, int, int], ...]  # switch, established, configured
 
 
 def read_running(lab: Lab) -> Running:
-    """Asks every cable, daemon and kernel."""
+    """Read the state of every link, daemon and kernel."""
     built = as_built(lab)
     return Running(
         lab=lab,
@@ -46,14 +45,16 @@ def read_running(lab: Lab) -> Running:
 
 
 def _cabling(running: Running) -> Iterator[Finding]:
-    """Cables as LLDP tells them, against the design."""
     yield from compare(running.lab.fabric.topology, AsBuilt(topology=running.built))
     if running.built == running.lab.fabric.topology:
-        yield note("as-built", where="all cables", what=f"{len(running.built.links)} are where the design has them")
+        yield note(
+            "as-built",
+            where="all cables",
+            what=f"{len(running.built.links)} are connected as designed",
+        )
 
 
 def _sessions(running: Running) -> Iterator[Finding]:
-    """Sessions that are down, with the reason where the cabling gives it."""
     lab = running.lab
     dead = list(dead_sessions(lab.fabric, running.built, by_name(lab.fabric.devices)))
     for session in dead:
@@ -64,74 +65,88 @@ def _sessions(running: Running) -> Iterator[Finding]:
             "sessions",
             where=name,
             what=f"{up} of {count} established",
-            fix=f"gpuyard lab heal, or look with vtysh at {name}",
+            fix=f"run `gpuyard lab heal`, or inspect {name} with vtysh",
         )
     if not dead and not down:
         total = sum(count for _, _, count in running.sessions) // 2
         yield note("sessions", where="all switches", what=f"{total} are established")
 
 
-def _differ(check: str, wanted: frozenset[Route], found: frozenset[Route], words: tuple[str, str]) -> Iterator[Finding]:
-    """Routes that one side has and the other has not, or in another width."""
-    have = {(route.switch, route.prefix): route.width_count for route in found}
-    want = {(route.switch, route.prefix): route.width_count for route in wanted}
+def _differ(
+    rule: str,
+    expected: frozenset[SwitchRoute],
+    actual: frozenset[SwitchRoute],
+    sides: tuple[str, str],
+) -> Iterator[Finding]:
+    have = {(route.switch, route.prefix): route.width_count for route in actual}
+    want = {(route.switch, route.prefix): route.width_count for route in expected}
     for key in sorted(want.keys() | have.keys()):
         if want.get(key, 0) != have.get(key, 0):
             yield error(
-                check,
+                rule,
                 where=f"{key[0]} to {key[1]}",
-                what=f"{words[0]} {want.get(key, 0)} next hops, {words[1]} {have.get(key, 0)}",
-                fix="wait for convergence and verify again; then look at the daemon's log",
+                what=f"{sides[0]} {want.get(key, 0)} next hops, {sides[1]} {have.get(key, 0)}",
+                fix="wait for convergence and verify again; then check the daemon's log",
             )
-    if wanted == found:
-        yield note(check, where="all switches", what=f"{len(wanted)} routes, {words[0]} and {words[1]} alike")
+    if expected == actual:
+        yield note(
+            rule,
+            where="all switches",
+            what=f"{len(expected)} routes are the same {sides[0]} and {sides[1]}",
+        )
 
 
 def _rib(running: Running) -> Iterator[Finding]:
-    """What the daemons chose, against what was computed over the cabling as built."""
     yield from _differ("rib", running.computed, running.rib, ("computed", "in the daemons"))
 
 
 def _fib(running: Running) -> Iterator[Finding]:
-    """What the kernel forwards by, against what the daemons chose."""
     yield from _differ("fib", running.rib, running.fib, ("in the daemons", "in the kernel"))
 
 
 def _width(running: Running) -> Iterator[Finding]:
-    """Equal paths that the design has and the lab has not."""
     have = {(route.switch, route.prefix): route.width_count for route in running.fib}
-    lost = [route for route in running.designed if have.get((route.switch, route.prefix), 0) < route.width_count]
+    lost = [
+        route
+        for route in running.designed
+        if have.get((route.switch, route.prefix), 0) < route.width_count
+    ]
     for route in sorted(lost, key=lambda route: (route.switch, route.prefix)):
-        found = have.get((route.switch, route.prefix), 0)
+        width = have.get((route.switch, route.prefix), 0)
         yield warning(
             "ecmp",
             where=route.switch,
-            what=f"a route has {found} of {route.width_count} equal paths",
-            fix="mend the cables and sessions above",
+            what=f"a route has {width} of {route.width_count} ECMP paths",
+            fix="fix the cables and sessions reported above",
         )
     if not lost:
         widest = max((route.width_count for route in running.designed), default=0)
-        yield note("ecmp", where="all switches", what=f"every route has all its equal paths, up to {widest}")
+        yield note(
+            "ecmp",
+            where="all switches",
+            what=f"every route has all its ECMP paths, up to {widest}",
+        )
 
 
 CHECKS: tuple[Check[Running], ...] = (
-    Check(name="as-built", proves="every cable is where the design has it, as the cables tell", find=_cabling),
-    Check(name="sessions", proves="every BGP session of the design is established", find=_sessions),
-    Check(name="rib", proves="the daemons chose the routes that were computed", find=_rib),
-    Check(name="fib", proves="the kernel forwards by the routes that the daemons chose", find=_fib),
-    Check(name="ecmp", proves="every route has as many equal paths as the design", find=_width),
+    Check(
+        name="as-built",
+        verifies="every cable is connected as designed, according to LLDP",
+        find=_cabling,
+    ),
+    Check(
+        name="sessions", verifies="every BGP session of the design is established", find=_sessions
+    ),
+    Check(name="rib", verifies="the daemons chose the computed routes", find=_rib),
+    Check(name="fib", verifies="the kernel has the routes of the daemons", find=_fib),
+    Check(name="ecmp", verifies="every route has as many ECMP paths as designed", find=_width),
 )
 
 
 def verify_lab(running: Running) -> Verification:
-    """Every check over the running lab."""
-    findings: list[Finding] = []
-    checked: list[Checked] = []
-    for check in CHECKS:
-        found = list(check.find(running))
-        findings += found
-        checked.append(Checked(
-            name=check.name, proves=check.proves, verdict=verdict_of(found),
-            finding_count=sum(finding.severity != "note" for finding in found),
-        ))  # fmt: skip
-    return Verification(checks=tuple(checked), findings=together(findings))
+    """Run every check on a running lab."""
+    results = [check.run(running) for check in CHECKS]
+    return Verification(
+        checks=tuple(checked for checked, _ in results),
+        findings=merged(finding for _, findings in results for finding in findings),
+    )

@@ -1,4 +1,4 @@
-"""What this machine is."""
+"""The host: processor, cores, memory, and versions of Python and the frameworks."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import os
 import platform
 from pathlib import Path
 
-__all__ = ["cores_count", "memory_bytes", "processor", "versions"]
-
 PACKAGES = ("numpy", "torch", "jax", "jaxlib", "lightgbm", "onnxruntime")
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Return the processor's model name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
+    name = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), ""
+    )
+    return name or platform.processor() or platform.machine()
 
 
 def cores_count() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def memory_bytes() -> float:
-    """Main memory."""
+    """Return the size of main memory."""
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def versions() -> tuple[tuple[str, str], ...]:
-    """Of Python and the frameworks that are installed."""
-    found = [("python", platform.python_version())]
-    for name in PACKAGES:
+    """Return the versions of Python and of the installed frameworks."""
+    installed = [("python", platform.python_version())]
+    for package in PACKAGES:
         try:
-            found.append((name, importlib.metadata.version(name)))
+            installed.append((package, importlib.metadata.version(package)))
         except importlib.metadata.PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(installed)

@@ -1,8 +1,8 @@
-"""All-reduce between processes of this machine: gloo on the CPU, NCCL where there are two GPUs or more.
+"""All-reduce between processes on this host: gloo on the CPU, NCCL with two GPUs or more.
 
     python -m gpuyard.measure.processes OUT.json BACKEND
 
-Ranks come from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuyard.errors import RefusedError
+from gpuyard.errors import ExternalError
 from gpuyard.measure.compute import has
 from gpuyard.measure.timing import timed
-from gpuyard.perf.local import Rate
-
-__all__ = ["process_rates"]
+from gpuyard.perf.local.profile import Rate
 
 SMALL_BYTES, LARGE_BYTES = 1024, 16 * 1024 * 1024
-LIMIT_S = 180.0
+TIMEOUT_S = 180.0
 
 
 def process_rates(processes: int = 2) -> Iterator[Rate]:
-    """The time of a small all-reduce and the bus bandwidth of a large one; nothing without PyTorch."""
+    """Yield the latency of a small all-reduce and the bus bandwidth of a large one."""
     if not has("torch"):
         return
     import torch
 
-    many = torch.cuda.device_count() >= 2
-    yield from _measured("nccl" if many else "gloo", torch.cuda.device_count() if many else processes)
+    gpus = torch.cuda.device_count()
+    if gpus >= 2:
+        yield from _measured("nccl", gpus)
+    else:
+        yield from _measured("gloo", processes)
 
 
 def _measured(backend: str, processes: int) -> Iterator[Rate]:
-    """What rank 0 of so many processes measured."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,52 +47,73 @@ def _measured(backend: str, processes: int) -> Iterator[Rate]:
         started = [
             subprocess.Popen(
                 [sys.executable, "-m", "gpuyard.measure.processes", str(out), backend],
-                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
-                     "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                env={
+                    **os.environ,
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(processes),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "LOCAL_RANK": str(rank),
+                },
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             for rank in range(processes)
-        ]  # fmt: skip
+        ]
         try:
-            said = [process.communicate(timeout=LIMIT_S)[1] for process in started]
+            stderr = [process.communicate(timeout=TIMEOUT_S)[1] for process in started]
         except subprocess.TimeoutExpired as error:
-            raise RefusedError(backend, f"no answer in {LIMIT_S:g} s", "try again on a quieter machine") from error
+            raise ExternalError(
+                backend, f"no result after {TIMEOUT_S:g} s", "try again on a less loaded machine"
+            ) from error
         finally:
             for process in started:
                 process.kill()
         if not out.exists():
-            words = next((text for text in said if text.strip()), "it ended at once").strip().splitlines()[-1]
-            raise RefusedError(backend, words, "pip install 'gpuyard[torch]'")
-        found = json.loads(out.read_text())
-    yield Rate(kind="latency", by=backend, size=float(SMALL_BYTES), value=found["small_s"], spread_ratio=found["small"])
-    bus = 2 * (processes - 1) / processes * LARGE_BYTES / found["large_s"]
-    yield Rate(kind="allreduce", by=backend, size=float(LARGE_BYTES), value=bus, spread_ratio=found["large"])
+            message = next((text for text in stderr if text.strip()), "exited without a message")
+            last_line = message.strip().splitlines()[-1]
+            raise ExternalError(backend, last_line, "pip install 'gpuyard[torch]'")
+        timings = json.loads(out.read_text())
+    yield Rate(
+        kind="latency",
+        by=backend,
+        size=float(SMALL_BYTES),
+        value=timings["small_s"],
+        spread_ratio=timings["small"],
+    )
+    bus = 2 * (processes - 1) / processes * LARGE_BYTES / timings["large_s"]
+    yield Rate(
+        kind="allreduce",
+        by=backend,
+        size=float(LARGE_BYTES),
+        value=bus,
+        spread_ratio=timings["large"],
+    )
 
 
-def main(words: list[str]) -> None:
-    """Measures in one of the processes."""
+def main(arguments: list[str]) -> None:
+    """Run the all-reduces in one of the processes; rank 0 writes the result."""
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    backend = words[1] if words[1] != "auto" else "nccl" if torch.cuda.is_available() else "gloo"
+    backend = (
+        arguments[1] if arguments[1] != "auto" else "nccl" if torch.cuda.is_available() else "gloo"
+    )
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = f"cuda:{local % torch.cuda.device_count()}" if backend == "nccl" else "cpu"
     dist.init_process_group(backend)
-    found = {}
+    timings = {}
     for name, size in (("small", SMALL_BYTES), ("large", LARGE_BYTES)):
         data = torch.ones(size // 4, device=device)
-        rounds = timed_together(lambda data=data: dist.all_reduce(data))
-        found[f"{name}_s"], found[name] = rounds
+        # No time budget: every process must call equally often.
+        timing = timed(lambda data=data: dist.all_reduce(data), 0.0)  # type: ignore[misc]
+        timings[f"{name}_s"] = timing.median_s
+        timings[name] = timing.spread_ratio
     if dist.get_rank() == 0:
-        Path(words[0]).write_text(json.dumps(found))
+        Path(arguments[0]).write_text(json.dumps(timings))
     dist.destroy_process_group()
-
-
-def timed_together(call: object) -> tuple[float, float]:
-    """The median time and its spread; every process calls equally often."""
-    found = timed(call, 0.0)  # type: ignore[arg-type]
-    return found.median_s, found.spread_ratio
 
 
 if __name__ == "__main__":

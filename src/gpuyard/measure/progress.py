@@ -1,17 +1,15 @@
-"""How long work tells what it is doing."""
+"""Progress reports of long-running measurements."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Tell", "silent"]
 
-
-class Tell(Protocol):
-    """Hears what is being done, and how much of it is done where that is counted."""
+class ProgressCallback(Protocol):
+    """Receives a text and, where the work is counted, the units done and the total."""
 
     def __call__(self, text: str, done: int = 0, total: int = 0, /) -> None: ...
 
 
 def silent(text: str, done: int = 0, total: int = 0, /) -> None:
-    """Tells nobody."""
+    """Ignore the report."""

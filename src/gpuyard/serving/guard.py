@@ -1,44 +1,66 @@
-"""Whether a canary may stay: its failures and its latency against those of the version in use."""
+"""The guard of one worker: which requests reach the models, and which may change them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Protocol
 
-from gpuyard.serving.meter import Reading, quantile_s
-from gpuyard.serving.spec import GuardSpec
+from gpuyard.serving.access import HostCheck, bearer, is_same_secret
+from gpuyard.serving.api_keys import ApiKeys
+from gpuyard.serving.request_errors import RequestError
 
-__all__ = ["SLOWEST_EXCUSED_S", "judge", "since"]
-
-SLOWEST_EXCUSED_S = 0.005  # below this a canary is not called slow: buckets this small are noise
-
-
-def since(now: Reading, before: Reading) -> Reading:
-    """What was counted between two readings."""
-    codes = dict(before.codes)
-    return replace(
-        now,
-        codes=tuple((status, count - codes.get(status, 0)) for status, count in now.codes),
-        buckets=tuple(new - old for new, old in zip(now.buckets, before.buckets, strict=True)),
-        sum_s=now.sum_s - before.sum_s,
-        rows=now.rows - before.rows,
-        batches=now.batches - before.batches,
-        failures=now.failures - before.failures,
-    )
+JSON_TYPE = "application/json"
+CHALLENGE = ("www-authenticate", "Bearer")
 
 
-def judge(canary: Reading, active: Reading, guard: GuardSpec) -> str:
-    """Why the canary must go, both counted over the same time; empty while it may stay."""
-    if canary.answers < guard.requests:
-        return ""
-    its, theirs = _failed(canary), _failed(active)
-    if its > theirs + guard.errors_ratio:
-        return f"{its:.1%} of its requests failed, {theirs:.1%} of the others"
-    its_s, theirs_s = quantile_s(canary, 0.95), quantile_s(active, 0.95)
-    if active.answers >= guard.requests and its_s > max(guard.slowdown * theirs_s, SLOWEST_EXCUSED_S):
-        return f"its 95th percentile is {its_s * 1e3:g} ms, that of the others {theirs_s * 1e3:g} ms"
-    return ""
+class RequestHeaders(Protocol):
+    """The headers of a request."""
+
+    def get(self, key: str, default: str | None = None) -> str | None: ...
 
 
-def _failed(reading: Reading) -> float:
-    """The share of failed requests."""
-    return min(1.0, reading.failures / reading.answers) if reading.answers else 0.0  # one under way is not yet answered
+class RequestGuard:
+    """Decides from the headers alone, before a body is read."""
+
+    __slots__ = ("_hosts", "_keys", "_token")
+
+    def __init__(self, hosts: HostCheck, token: str, keys: ApiKeys | None) -> None:
+        self._hosts = hosts
+        self._token = token
+        self._keys = keys
+
+    def admit(self, headers: RequestHeaders) -> None:
+        """Raise RequestError unless the request may use the models and read about them.
+
+        With API keys, the key decides: a page in a browser has none. Without, the request must
+        address this server by its own name and must not come from a page elsewhere.
+        """
+        if self._keys is None:
+            self._check_page(headers)
+        else:
+            given = headers.get("x-api-key") or bearer(headers.get("authorization"))
+            # The management token too, so that `gpuyard ui` can read the metrics.
+            if not self._keys.name_of(given) and not is_same_secret(given, self._token):
+                raise RequestError(401, "API key required: X-API-Key or Authorization: Bearer")
+
+    def admit_management(self, headers: RequestHeaders) -> None:
+        """Raise RequestError unless the request may load and unload models."""
+        self._check_page(headers)
+        if not is_same_secret(bearer(headers.get("authorization")), self._token):
+            what = "management token required: Authorization: Bearer TOKEN, from management.token"
+            raise RequestError(401, f"{what} in the server's state directory")
+        kind = (headers.get("content-type") or "").partition(";")[0].strip().casefold()
+        if kind != JSON_TYPE:
+            raise RequestError(415, f"send content-type: {JSON_TYPE}")
+
+    def refresh(self) -> None:
+        """Read the API keys again if their file has changed."""
+        if self._keys is not None:
+            self._keys.refresh()
+
+    def _check_page(self, headers: RequestHeaders) -> None:
+        host, origin = headers.get("host"), headers.get("origin")
+        if not self._hosts.allows_host(host):
+            what = f'host "{(host or "")[:100]}" is not a name of this server'
+            raise RequestError(403, f"{what}; start it with --allow-host NAME to add one")
+        if not self._hosts.allows_origin(origin, host):
+            raise RequestError(403, f'requests of pages of "{(origin or "")[:100]}" are refused')

@@ -1,4 +1,4 @@
-"""Requests to answers: the inference path, kept short, and what every request is held to (size, time, number)."""
+"""RSGI request handler: the inference path and the limits on size, time and concurrency."""
 
 from __future__ import annotations
 
@@ -10,146 +10,161 @@ from typing import Protocol
 
 from granian.rsgi import ProtocolClosed, ProtocolError
 
-from gpuyard.serving.answers import HEAD_LENGTH, JSON, error_body
-from gpuyard.serving.completions import Stream
-from gpuyard.serving.failures import ModelError, RequestError
-from gpuyard.serving.fleet import Fleet, Slot
+from gpuyard.serving.completions import CompletionStream
+from gpuyard.serving.guard import CHALLENGE, RequestGuard, RequestHeaders
+from gpuyard.serving.model_slot import ModelSlot
+from gpuyard.serving.request_errors import ModelError, RequestError
+from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, error_body
 from gpuyard.serving.spec import LimitSpec
-from gpuyard.serving.version import Answer, Version
-
-__all__ = ["Handler", "Headers", "Pages", "Proto", "Scope", "refused"]
+from gpuyard.serving.version import RawResponse, Version
+from gpuyard.serving.worker_models import WorkerModels
 
 log = logging.getLogger("gpuyard.serving")
 RETRY_AFTER_S = 1
-GONE = (ProtocolClosed, ProtocolError)  # the client has left
-
-
-class Headers(Protocol):
-    """A request's headers, as RSGI gives them."""
-
-    def get(self, key: str, default: str | None = None) -> str | None: ...
+_EXTRA_HEADERS = {503: [("retry-after", str(RETRY_AFTER_S))], 401: [CHALLENGE]}
+MANAGEMENT = "/v2/repository/models/"
+OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")  # for probes, which have no key
+DISCONNECTED = (ProtocolClosed, ProtocolError)  # the client has disconnected
 
 
 class Scope(Protocol):
-    """A request's head, as RSGI gives it."""
+    """The scope of an RSGI request."""
 
     path: str
     method: str
     client: str
 
     @property
-    def headers(self) -> Headers: ...
+    def headers(self) -> RequestHeaders: ...
 
 
 class Proto(Protocol):
-    """A request's body and the way back, as RSGI gives them."""
+    """The protocol object of an RSGI request: its body and its response."""
 
     def __call__(self) -> Awaitable[bytes]: ...
     def __aiter__(self) -> AsyncIterator[bytes]: ...
     def client_disconnect(self) -> Awaitable[None]: ...
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream: ...
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> CompletionStream: ...
 
 
-class Pages(Protocol):
-    """Everything but inference."""
+class OtherRoutes(Protocol):
+    """Handler of every request that is not an inference."""
 
-    async def answer(self, handler: Handler, scope: Scope, proto: Proto) -> Answer | None:
-        """The answer; None where it has been sent already."""
+    async def respond(self, handler: Handler, scope: Scope, proto: Proto) -> RawResponse | None:
+        """Return the response, or None if it has already been sent."""
         ...
 
 
-def refused(error: RequestError) -> Answer:
-    """The answer to a request that is refused."""
-    headers = [JSON, ("retry-after", str(RETRY_AFTER_S))] if error.status == 503 else [JSON]
-    return error.status, headers, error_body(error.message)
+def error_response(error: RequestError) -> RawResponse:
+    """Return the error response for a rejected request."""
+    extra = _EXTRA_HEADERS.get(error.status, [])
+    return error.status, [JSON, *extra], error_body(error.message)
 
 
 class Handler:
     """The RSGI application of one worker."""
 
-    def __init__(self, fleet: Fleet, limits: LimitSpec, pages: Pages) -> None:
-        self.fleet = fleet
+    def __init__(
+        self, models: WorkerModels, limits: LimitSpec, routes: OtherRoutes, guard: RequestGuard
+    ) -> None:
+        self.models = models
+        self.guard = guard
         self._limits = limits
-        self._pages = pages
-        self._most = limits.waiting
+        self._routes = routes
+        self._max_in_flight = limits.waiting
         self._body_bytes = limits.body_bytes
-        self._clock: dict[asyncio.Task[object], float] = {}  # requests under way, and when they came
+        self._started_s: dict[asyncio.Task[object], float] = {}  # of in-flight requests
 
     @property
-    def under_way(self) -> int:
-        """Requests that are being answered."""
-        return len(self._clock)
+    def in_flight(self) -> int:
+        """Number of in-flight requests."""
+        return len(self._started_s)
 
     async def __rsgi__(self, scope: Scope, proto: Proto) -> None:
-        """Answers one request."""
         start = perf_counter()
-        target = self.fleet.paths.get(scope.path)
+        target = self.models.paths.get(scope.path)
         if target is None or scope.method != "POST":
-            await self._page(scope, proto, start)
+            await self._respond(scope, proto, start)
             return
-        version = _chosen(target)
-        if len(self._clock) >= self._most:
-            self._send(proto, version, refused(_full()), start)
+        headers = scope.headers
+        try:
+            self.guard.admit(headers)
+        except RequestError as error:  # before a version is chosen: it is not a request to it
+            proto.response_bytes(*error_response(error))
+            return
+        version = _choose(target)
+        if len(self._started_s) >= self._max_in_flight:
+            self._send(proto, version, error_response(_full()), start)
             return
         task = asyncio.current_task()
         assert task is not None
-        self._clock[task] = start
+        self._started_s[task] = start
         try:
-            headers = scope.headers
             version.batcher.arriving += 1
             try:
                 length = headers.get("content-length")
-                if length is None or int(length) > self._body_bytes or headers.get("content-encoding") is not None:
+                if (
+                    length is None
+                    or int(length) > self._body_bytes
+                    or headers.get("content-encoding") is not None
+                ):
                     body = await self.body(headers, proto)
                 else:
                     body = await proto()
             finally:
                 version.batcher.arriving -= 1
-            answer = await self._infer(target, version, body, headers.get(HEAD_LENGTH))
+            response = await self._infer(target, version, body, headers.get(HEAD_LENGTH))
         except RequestError as error:
-            answer = refused(error)
+            response = error_response(error)
         except asyncio.CancelledError:  # by `sweep`
-            answer = refused(self._too_long())
-        except GONE:
-            answer = 499, [JSON], b""  # nobody hears it; it is counted
+            response = error_response(self._too_long())
+        except DISCONNECTED:
+            response = 499, [JSON], b""  # not received by anyone, but counted
         except Exception:
             log.exception("a request failed")
-            answer = 500, [JSON], error_body("internal error")
+            response = 500, [JSON], error_body("internal error")
         finally:
-            del self._clock[task]
-        self._send(proto, version, answer, start)
+            del self._started_s[task]
+        self._send(proto, version, response, start)
 
-    async def _infer(self, target: Slot | Version, version: Version, body: bytes, head_length: str | None) -> Answer:
-        """The version's answer; where a canary fails, that of the version in use."""
+    # A request that fails on a canary is served by the active version.
+    async def _infer(
+        self, target: ModelSlot | Version, version: Version, body: bytes, head_length: str | None
+    ) -> RawResponse:
         try:
-            return await version.answer(body, head_length)
+            return await version.respond(body, head_length)
         except ModelError as error:
-            version.meter.failures += 1
-            if version.meter.failures.bit_count() == 1:  # the 1st, 2nd, 4th, 8th …: a log that cannot flood
-                log.error("%s/%s: failure %d: %s", *version.label, version.meter.failures, error)
-            if isinstance(target, Slot) and isinstance(target.active, Version) and target.active is not version:
+            version.metrics.failures += 1
+            # Failures 1, 2, 4, 8, … only, so that the log is not flooded.
+            if version.metrics.failures.bit_count() == 1:
+                log.error("%s/%s: failure %d: %s", *version.label, version.metrics.failures, error)
+            if (
+                isinstance(target, ModelSlot)
+                and isinstance(target.active, Version)
+                and target.active is not version
+            ):
                 try:
-                    return await target.active.answer(body, head_length)
-                except ModelError:
-                    target.active.meter.failures += 1
-            return 500, [JSON], error_body(str(error))
+                    return await target.active.respond(body, head_length)
+                except ModelError as second:
+                    target.active.metrics.failures += 1
+                    error = second
+            return error.status, [JSON], error_body(str(error))
 
-    def _send(self, proto: Proto, version: Version, answer: Answer, start: float) -> None:
-        """Sends an answer and counts it."""
-        proto.response_bytes(*answer)
-        version.meter.count(answer[0], perf_counter() - start)
+    def _send(self, proto: Proto, version: Version, response: RawResponse, start: float) -> None:
+        proto.response_bytes(*response)
+        version.metrics.count(response[0], perf_counter() - start)
 
-    async def body(self, headers: Headers, proto: Proto) -> bytes:
-        """A body of any kind, within its limit."""
+    async def body(self, headers: RequestHeaders, proto: Proto) -> bytes:
+        """Read a request body. Raise RequestError if it is too large or encoded."""
         body = await self._read(headers.get("content-length"), proto)
         encoding = headers.get("content-encoding")
-        if encoding not in (None, "", "identity"):  # said once the body is read: the connection can go on
-            raise RequestError(415, f'content-encoding "{encoding}" is not taken; send the body as it is')
+        # Rejected only after the body is read, so that the connection stays usable.
+        if encoding not in (None, "", "identity"):
+            raise RequestError(415, f'content-encoding "{encoding}" is not supported')
         return body
 
     async def _read(self, length: str | None, proto: Proto) -> bytes:
-        """The bytes of a body, by its length or by its chunks."""
         if length is not None:
             if int(length) > self._body_bytes:
                 raise self._too_large()
@@ -163,59 +178,60 @@ class Handler:
         return b"".join(chunks)
 
     def _too_large(self) -> RequestError:
-        """What a body beyond the limit is told."""
         return RequestError(413, f"the body is larger than {self._body_bytes} bytes")
 
     def _too_long(self) -> RequestError:
-        """What a request beyond its time is told."""
         return RequestError(408, f"the request took longer than {self._limits.time_s:g} s")
 
-    async def _page(self, scope: Scope, proto: Proto, start: float) -> None:
-        """Answers anything but inference, held to the same limits."""
-        if len(self._clock) >= self._most and not scope.path.startswith(("/v2/health", "/metrics")):
-            proto.response_bytes(*refused(_full()))
+    async def _respond(self, scope: Scope, proto: Proto, start: float) -> None:
+        is_open = scope.path in OPEN_PATHS
+        is_probe = is_open or scope.path == "/metrics"
+        if len(self._started_s) >= self._max_in_flight and not is_probe:
+            proto.response_bytes(*error_response(_full()))
             return
         task = asyncio.current_task()
         assert task is not None
-        self._clock[task] = start
-        answer: Answer | None
+        self._started_s[task] = start
+        response: RawResponse | None
         try:
-            answer = await self._pages.answer(self, scope, proto)
+            if scope.path.startswith(MANAGEMENT):
+                self.guard.admit_management(scope.headers)
+            elif not is_open:
+                self.guard.admit(scope.headers)
+            response = await self._routes.respond(self, scope, proto)
         except RequestError as error:
-            answer = refused(error)
+            response = error_response(error)
         except asyncio.CancelledError:
-            answer = refused(self._too_long())
-        except GONE:
+            response = error_response(self._too_long())
+        except DISCONNECTED:
             return
         except Exception:
             log.exception("a request failed")
-            answer = 500, [JSON], error_body("internal error")
+            response = 500, [JSON], error_body("internal error")
         finally:
-            self._clock.pop(task, None)
-        if answer is not None:
-            proto.response_bytes(*answer)
+            self._started_s.pop(task, None)
+        if response is not None:
+            proto.response_bytes(*response)
 
-    def unclocked(self) -> None:
-        """Frees the request that calls from the limit of time: its answer has begun."""
+    def exempt_from_time_limit(self) -> None:
+        """Exempt the calling request from the time limit, because its response has started."""
         task = asyncio.current_task()
         if task is not None:
-            self._clock.pop(task, None)
+            self._started_s.pop(task, None)
 
     def sweep(self) -> None:
-        """Ends the requests that have taken too long: a client that sends too slowly, a model that is stuck."""
+        """Cancel requests over the time limit: slow clients and stuck models."""
         oldest = perf_counter() - self._limits.time_s
-        for task, start in list(self._clock.items()):
+        for task, start in list(self._started_s.items()):
             if start < oldest:
                 task.cancel()
 
 
-def _chosen(target: Slot | Version) -> Version:
-    """The version that answers."""
-    chosen = target.chosen() if isinstance(target, Slot) else target
+def _choose(target: ModelSlot | Version) -> Version:
+    chosen = target.choose() if isinstance(target, ModelSlot) else target
     assert isinstance(chosen, Version), "only tensors have inference paths"
     return chosen
 
 
 def _full() -> RequestError:
-    """What a request is told when there are too many."""
-    return RequestError(503, "the server is full; come back later")
+    return RequestError(503, "too many requests; try again later")

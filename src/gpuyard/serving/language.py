@@ -1,7 +1,7 @@
-"""A small language model by transformers and torch: prompts in, tokens out one at a time, with their text.
+"""Small language models with transformers and torch, generated token by token.
 
-Requests are decoded one after another with a key-value cache; nothing is batched across requests. For many users at
-once, deploy vLLM, SGLang, TensorRT-LLM or JetStream with `gpuyard provision`.
+Requests are decoded one after another with a KV cache and are not batched. For many concurrent
+users, deploy vLLM, SGLang, TensorRT-LLM or JetStream with `gpuyard provision`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuyard.errors import RefusedError
-from gpuyard.serving.failures import RequestError
-
-__all__ = ["Generation", "LanguageEngine", "Token"]
+from gpuyard.errors import ExternalError
+from gpuyard.serving.request_errors import RequestError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """What is to be written, and how."""
+class GenerationRequest:
+    """A prompt and its sampling parameters."""
 
     prompt: str | tuple[int, ...]
     max_tokens: int = 16
@@ -33,7 +31,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A piece of the text, and why it ends if it does."""
+    """One piece of generated text, with the finish reason on the last one."""
 
     text: str
     prompt_tokens: int
@@ -45,18 +43,20 @@ class LanguageEngine:
     """A causal language model with its tokenizer."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            import torch
-            import transformers
-        except ModuleNotFoundError as error:
-            raise RefusedError("serve", f"{error.name} is not installed", "pip install 'gpuyard[torch]'") from None
+        import torch
+        import transformers
+
         self._torch: Any = torch
         try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=True)
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                str(folder), local_files_only=True
+            )
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True
+            )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise RefusedError(
-                str(folder), f"transformers cannot load it: {error}", "export the model again"
+            raise ExternalError(
+                str(folder), f"transformers cannot load the model: {error}", "export it again"
             ) from error
         self._model: Any = model.eval()
         config: Any = model.config
@@ -66,64 +66,79 @@ class LanguageEngine:
             ends = config.eos_token_id
         self._ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
 
-    def tokens_of(self, ask: Generation) -> list[int]:
-        """The prompt as token numbers; RequestError where the model cannot take it."""
+    def tokens_of(self, request: GenerationRequest) -> list[int]:
+        """Tokenize the prompt. Raise RequestError if the model cannot take it."""
         size = int(self._model.config.vocab_size)
-        tokens = list(ask.prompt) if isinstance(ask.prompt, tuple) else list(self._tokenizer.encode(ask.prompt))
+        tokens = (
+            list(request.prompt)
+            if isinstance(request.prompt, tuple)
+            else list(self._tokenizer.encode(request.prompt))
+        )
         if not tokens:
             raise RequestError(400, "the prompt has no tokens")
         if any(not 0 <= token < size for token in tokens):
-            raise RequestError(400, f"a token of the prompt is not below {size}")
-        if self.context_tokens and len(tokens) + ask.max_tokens > self.context_tokens:
-            what = f"{len(tokens)} tokens of prompt and {ask.max_tokens} to write exceed"
-            raise RequestError(400, f"{what} the model's context of {self.context_tokens}")
+            raise RequestError(400, f"prompt token ids must be below {size}")
+        if self.context_tokens and len(tokens) + request.max_tokens > self.context_tokens:
+            what = f"{len(tokens)} prompt tokens and {request.max_tokens} new tokens exceed"
+            raise RequestError(400, f"{what} the context length of {self.context_tokens}")
         return tokens
 
-    def generate(self, ask: Generation, stopped: threading.Event) -> Iterator[Token]:
-        """The text piece by piece; ends early when `stopped` is set."""
-        torch, prompt = self._torch, self.tokens_of(ask)
-        random = torch.Generator().manual_seed(ask.seed) if ask.seed is not None else None
-        if ask.echo:
-            yield Token(text=self._tokenizer.decode(prompt), prompt_tokens=len(prompt), completion_tokens=0)
-        written: list[int] = []
-        feed, cache, told = torch.tensor([prompt]), None, ""
+    def generate(self, request: GenerationRequest, stopped: threading.Event) -> Iterator[Token]:
+        """Yield the text token by token; stop early when `stopped` is set."""
+        torch, prompt = self._torch, self.tokens_of(request)
+        random = torch.Generator().manual_seed(request.seed) if request.seed is not None else None
+        if request.echo:
+            yield Token(
+                text=self._tokenizer.decode(prompt), prompt_tokens=len(prompt), completion_tokens=0
+            )
+        generated: list[int] = []
+        feed = torch.tensor([prompt])
+        cache = None
+        sent = ""
         with torch.inference_mode():
-            while len(written) < ask.max_tokens and not stopped.is_set():
-                found = self._model(input_ids=feed, past_key_values=cache, use_cache=True)
-                cache = found.past_key_values
-                token = self._chosen(found.logits[0, -1], ask, random)
+            while len(generated) < request.max_tokens and not stopped.is_set():
+                output = self._model(input_ids=feed, past_key_values=cache, use_cache=True)
+                cache = output.past_key_values
+                token = self._sample(output.logits[0, -1], request, random)
                 ended = token in self._ends
                 if not ended:
-                    written.append(token)
-                text = self._tokenizer.decode(written, skip_special_tokens=True)
-                cut = min((text.find(mark) for mark in ask.stop if mark in text), default=-1)
-                text, ended = (text[:cut], True) if cut >= 0 else (text, ended)
-                last = ended or len(written) == ask.max_tokens
-                safe = text if last else text[: len(text) - _held(text, ask.stop)]
+                    generated.append(token)
+                text = self._tokenizer.decode(generated, skip_special_tokens=True)
+                cut = min((text.find(mark) for mark in request.stop if mark in text), default=-1)
+                if cut >= 0:
+                    text, ended = text[:cut], True
+                last = ended or len(generated) == request.max_tokens
+                safe = text if last else text[: len(text) - _held_back(text, request.stop)]
                 finish = ("stop" if ended else "length") if last else ""
-                yield Token(text=safe[len(told) :], prompt_tokens=len(prompt), completion_tokens=len(written),
-                            finish=finish)  # fmt: skip
-                told = safe if len(safe) > len(told) else told
+                yield Token(
+                    text=safe[len(sent) :],
+                    prompt_tokens=len(prompt),
+                    completion_tokens=len(generated),
+                    finish=finish,
+                )
+                sent = safe if len(safe) > len(sent) else sent
                 if last:
                     return
                 feed = torch.tensor([[token]])
 
-    def _chosen(self, logits: Any, ask: Generation, random: Any) -> int:
-        """The next token: the likeliest at temperature 0, else drawn from the likeliest that make up `top_p`."""
+    # Greedy at temperature 0, nucleus (top-p) sampling otherwise.
+    def _sample(self, logits: Any, request: GenerationRequest, random: Any) -> int:
         torch = self._torch
-        if ask.temperature <= 0:
+        if request.temperature <= 0:
             return int(torch.argmax(logits))
-        odds = torch.softmax(logits.float() / ask.temperature, dim=-1)
-        if ask.top_p < 1:
+        odds = torch.softmax(logits.float() / request.temperature, dim=-1)
+        if request.top_p < 1:
             sorted_odds, order = torch.sort(odds, descending=True)
             before = torch.cumsum(sorted_odds, dim=-1) - sorted_odds
-            odds = torch.zeros_like(odds).scatter(0, order, sorted_odds.masked_fill(before >= ask.top_p, 0.0))
+            odds = torch.zeros_like(odds).scatter(
+                0, order, sorted_odds.masked_fill(before >= request.top_p, 0.0)
+            )
         return int(torch.multinomial(odds, 1, generator=random))
 
 
-def _held(text: str, stops: tuple[str, ...]) -> int:
-    """How many characters at the end may yet turn out to be the start of a stop mark, or half a character."""
-    held = 1 if text.endswith("\ufffd") else 0  # a character whose bytes are spread over tokens
+# Number of characters at the end that may turn out to be the start of a stop string.
+def _held_back(text: str, stops: tuple[str, ...]) -> int:
+    held = 1 if text.endswith("\ufffd") else 0  # a character split over several tokens
     for mark in stops:
         for size in range(min(len(mark) - 1, len(text)), held, -1):
             if mark.startswith(text[-size:]):

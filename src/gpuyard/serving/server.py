@@ -1,11 +1,10 @@
-"""The server: one main process that watches its workers, which share a port; granian underneath."""
+"""The server: a granian main process that supervises workers on a shared port."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import importlib.util
-import ipaddress
 import math
 import os
 import shutil
@@ -15,37 +14,44 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.document import dump_json
-from gpuyard.errors import RefusedError
-from gpuyard.home import Home, write_whole
+from gpuyard.document.encode import dump_json
+from gpuyard.errors import ExternalError
+from gpuyard.home import Home, write_atomic
+from gpuyard.serving.access import check_exposure, check_tls, management_token
+from gpuyard.serving.api_keys import read_keys
 from gpuyard.serving.endpoints import Endpoints
-from gpuyard.serving.sources import find_version
-from gpuyard.serving.spec import Settings, check_settings
-
-__all__ = ["MAIN", "SETTINGS", "TOKEN", "folder_of", "free_port", "is_loopback", "serve"]
+from gpuyard.serving.spec import ServerSettings, check_settings
+from gpuyard.serving.version_sources import find_version
 
 SETTINGS, TOKEN, MAIN = "GPUYARD_SERVE_SETTINGS", "GPUYARD_SERVE_TOKEN", "GPUYARD_SERVE_MAIN"
 WORKER = "gpuyard.serving.worker"
-NEEDED = ("granian", "msgspec", "onnxruntime", "numpy")
+REQUIRED = ("granian", "msgspec", "onnxruntime", "numpy")
 
 
 def folder_of(home: Home, name: str) -> Path:
-    """Where a server keeps its settings, its log and what its workers tell each other."""
+    """Return the folder for a server's settings, log and worker board."""
     return home.path / "serving" / name
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def check_access(settings: ServerSettings) -> None:
+    """Raise InputError unless keys and certificates are valid, and suffice for the address."""
+    access = settings.access
+    check_exposure(settings.host, access)
+    check_tls(access)
+    if access.api_keys:
+        read_keys(Path(access.api_keys))
+
+
+def token_of(settings: ServerSettings) -> str:
+    """Return the management token: from the environment, else from the state directory."""
+    return os.environ.get(TOKEN, "") or management_token(Path(settings.home))
 
 
 def free_port(host: str, port: int) -> int:
-    """The port, or a free one for 0; RefusedError if another program has it.
+    """Return the port, or a free one for 0. Raise ExternalError if it is in use.
 
-    Workers share their port by SO_REUSEPORT, with which a second server would start beside the first unnoticed.
+    Workers share the port with SO_REUSEPORT, so without this check a second server would start on
+    the same port unnoticed.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as trial:
@@ -55,30 +61,40 @@ def free_port(host: str, port: int) -> int:
             trial.listen()
         except OSError as error:
             what = f"cannot listen: {error.strerror or error}"
-            raise RefusedError(f"{host}:{port}", what, "choose another --port, or 0 for a free one") from None
+            raise ExternalError(
+                f"{host}:{port}", what, "choose another --port, or 0 for a free one"
+            ) from None
         return int(trial.getsockname()[1])
 
 
-def serve(settings: Settings, told: Callable[[Settings], None] = lambda _: None) -> None:
-    """Serves until it is told to stop; requests under way are answered first. `told` hears the port."""
-    for module in NEEDED:
+def serve(
+    settings: ServerSettings, on_start: Callable[[ServerSettings], None] = lambda _: None
+) -> None:
+    """Serve until stopped; in-flight requests finish first.
+
+    `on_start` receives the settings with the actual port.
+    """
+    for module in REQUIRED:
         if importlib.util.find_spec(module) is None:
-            raise RefusedError("serve", f"{module} is not installed", "pip install 'gpuyard[run]'")
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
     check_settings(settings)
+    check_access(settings)
     home = Home(path=Path(settings.home))
-    found = tuple(find_version(mount, home) for mount in settings.mounts)  # what is wrong is told before anything runs
+    # Resolved here too, so that errors are reported before any process starts.
+    versions = tuple(find_version(mount, home) for mount in settings.mounts)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     folder = Path(settings.folder)
     shutil.rmtree(folder / "board", ignore_errors=True)
     settings = replace(settings, folder=str(folder / "board"))
     (folder / "board").mkdir(parents=True, exist_ok=True)
     path = folder / "board" / "settings.json"
-    write_whole(path, dump_json(settings))
+    write_atomic(path, dump_json(settings))
     os.environ[SETTINGS] = str(path)
     os.environ[MAIN] = str(os.getpid())
+    token_of(settings)  # created before the workers, which read it
     endpoints = Endpoints(home=home)
-    endpoints.started(settings, tuple(f"{item.name}/{item.version}" for item in found))
-    told(settings)
+    endpoints.started(settings, tuple(f"{item.name}/{item.version}" for item in versions))
+    on_start(settings)
     try:
         _granian(settings)
     finally:
@@ -87,14 +103,13 @@ def serve(settings: Settings, told: Callable[[Settings], None] = lambda _: None)
             path.unlink()
 
 
-def _granian(settings: Settings) -> None:
-    """Runs granian's main loop in this process."""
+def _granian(settings: ServerSettings) -> None:
     from granian import Granian
-    from granian.constants import HTTPModes, Interfaces, TaskImpl
+    from granian.constants import HTTPModes, Interfaces, SSLProtocols, TaskImpl
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
 
-    limits = settings.limits
+    limits, access = settings.limits, settings.access
     Granian(
         WORKER,
         address=settings.host,
@@ -103,10 +118,16 @@ def _granian(settings: Settings) -> None:
         workers=settings.workers,
         http=HTTPModes.http1,
         websockets=False,
-        task_impl=TaskImpl.asyncio,  # requests that take too long are cancelled as tasks
+        task_impl=TaskImpl.asyncio,  # requests over the time limit are cancelled as tasks
         backlog=max(1024, limits.connections),
         backpressure=limits.connections,
-        http1_settings=HTTP1Settings(header_read_timeout=math.ceil(limits.headers_s * 1e3)),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=math.ceil(limits.headers_s * 1e3),
+            max_buffer_size=limits.head_bytes,
+        ),
+        ssl_cert=Path(access.tls_cert) if access.tls_cert else None,
+        ssl_key=Path(access.tls_key) if access.tls_key else None,
+        ssl_protocol_min=SSLProtocols.tls12,
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=0.1,
@@ -114,8 +135,8 @@ def _granian(settings: Settings) -> None:
     ).serve(target_loader=_application, wrap_loader=False)
 
 
+# Runs in a worker: the model libraries are loaded there and not in the main process.
 def _application() -> object:
-    """The application, made in a worker: its modules are loaded there and not in the main process."""
-    for number in (signal.SIGTERM, signal.SIGINT):  # until it serves, a worker that is told to stop just ends
+    for number in (signal.SIGTERM, signal.SIGINT):  # until it serves, a stopped worker just exits
         signal.signal(number, signal.SIG_DFL)
     return importlib.import_module(WORKER).build()

@@ -1,4 +1,4 @@
-"""What a deployment is asked for: `pipeline.deploy` in a workload file, and the options of `gpuyard serve`."""
+"""Deployment settings: `pipeline.deploy` in a workload file and the options of `gpuyard serve`."""
 
 from __future__ import annotations
 
@@ -7,123 +7,178 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document import AtLeast, Doc
+from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError, Problem
 from gpuyard.units import BYTES, DURATION, RATIO
 
-__all__ = ["BatchSpec", "CanarySpec", "DeploySpec", "GuardSpec", "LimitSpec", "Mount", "Settings", "check_settings"]
-
+MATRIX = "x"  # the input of every model: its features
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """Dynamic batching: requests that are there together are computed together."""
+    """Dynamic batching: concurrent requests are computed as one batch."""
 
-    rows: Annotated[int, AtLeast(1), Doc("most rows of one batch")] = 64
-    wait_s: Annotated[float, DURATION, Doc("how long a row waits for others when it could be computed at once")] = 0.0
+    rows: Annotated[int, AtLeast(1), Doc("maximum batch size in rows")] = 64
+    wait_s: Annotated[
+        float, DURATION, Doc("how long a row waits for other requests that are being received")
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSpec:
-    """What a request may take; beyond it the answer is an error and the others go on."""
+    """Limits on requests; a request over a limit gets an error response."""
 
-    body_bytes: Annotated[int, BYTES, AtLeast(1), Doc("largest body of a request")] = 16_000_000
-    time_s: Annotated[float, DURATION, Doc("from its first byte to its answer")] = 30.0
-    headers_s: Annotated[float, DURATION, Doc("for the head of a request, and between two on one connection")] = 15.0
-    waiting: Annotated[int, AtLeast(1), Doc("most requests in the server at once; more are told to come back")] = 2048
-    connections: Annotated[int, AtLeast(1), Doc("most open connections of a worker")] = 8192
-    drain_s: Annotated[float, DURATION, Doc("for the requests under way when the server is told to stop")] = 30.0
+    body_bytes: Annotated[int, BYTES, AtLeast(1), Doc("maximum request body")] = 16_000_000
+    time_s: Annotated[float, DURATION, Doc("maximum time from the first byte to the response")] = (
+        30.0
+    )
+    headers_s: Annotated[
+        float,
+        DURATION,
+        Doc("maximum time to receive headers, and between requests of a connection"),
+    ] = 15.0
+    waiting: Annotated[
+        int, AtLeast(1), Doc("maximum in-flight requests per worker; more are rejected with 503")
+    ] = 2048
+    connections: Annotated[
+        int, AtLeast(1), Doc("maximum open connections per worker; more wait to be accepted")
+    ] = 8192
+    head_bytes: Annotated[
+        int, BYTES, AtLeast(8192), Doc("maximum request line and headers together")
+    ] = 65_536
+    drain_s: Annotated[
+        float, DURATION, Doc("time for in-flight requests to finish when the server stops")
+    ] = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardSpec:
-    """When a canary is taken back."""
+class CanaryGuardSpec:
+    """When a canary is rolled back."""
 
-    requests: Annotated[int, AtLeast(1), Doc("answers of the canary before it is judged")] = 50
-    errors_ratio: Annotated[float, RATIO, Doc("its failures may exceed those of the version in use by this")] = 0.02
-    slowdown: Annotated[float, AtLeast(1), Doc("its 95th percentile may be this many times that of the other")] = 3.0
+    requests: Annotated[int, AtLeast(1), Doc("canary responses before it is evaluated")] = 50
+    errors_ratio: Annotated[
+        float, RATIO, Doc("how far its failure rate may exceed that of the active version")
+    ] = 0.02
+    slowdown: Annotated[
+        float, AtLeast(1), Doc("maximum ratio of its p95 latency to that of the active version")
+    ] = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanarySpec:
-    """A second version that answers a share of a model's requests."""
+    """A canary: a second version that serves a share of a model's requests."""
 
     model: Annotated[str, Doc("NAME@ALIAS or NAME/VERSION")]
-    share_ratio: Annotated[float, RATIO, Doc("its part of the requests")] = 0.1
-    guard: GuardSpec = GuardSpec()
+    share_ratio: Annotated[float, RATIO, Doc("its share of the requests")] = 0.1
+    guard: CanaryGuardSpec = CanaryGuardSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSpec:
+    """Who may send requests to a server, and over what."""
+
+    api_keys: Annotated[
+        str, Doc("file of hashed API keys; requests need one of the keys, health does not")
+    ] = ""
+    tls_cert: Annotated[str, Doc("PEM file of the certificate chain; serves HTTPS")] = ""
+    tls_key: Annotated[str, Doc("PEM file of the certificate's private key")] = ""
+    insecure: Annotated[
+        bool, Doc("listen on the network without API keys: every host that reaches it may use it")
+    ] = False
+    allow_hosts: Annotated[
+        tuple[str, ...], Doc("further host names by which clients address the server")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploySpec:
-    """`pipeline.deploy`: the service that the chosen model becomes."""
+    """`pipeline.deploy`: the service that serves the selected model."""
 
-    name: Annotated[str, Doc("of the service")]
-    model: Annotated[str, Doc("NAME@ALIAS or NAME/VERSION; the run's own model where it is not given")] = ""
+    name: Annotated[str, Doc("name of the service")]
+    model: Annotated[str, Doc("NAME@ALIAS or NAME/VERSION (default: the model of this run)")] = ""
     host: Annotated[str, Doc("address to listen on")] = "127.0.0.1"
-    port: Annotated[int, AtLeast(0), Doc("0 takes a free one")] = 8080
-    workers: Annotated[int, AtLeast(1), Doc("processes that share the port")] = 1
+    port: Annotated[int, AtLeast(0), Doc("port to listen on; 0 selects a free one")] = 8080
+    workers: Annotated[int, AtLeast(1), Doc("worker processes")] = 1
     batch: BatchSpec = BatchSpec()
     limits: LimitSpec = LimitSpec()
+    access: AccessSpec = AccessSpec()
     canary: CanarySpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
-    """A model under the name that clients use: from the registry by reference, or a bundle folder."""
+class ServedModel:
+    """A model under its public name, from the registry or from a bundle folder."""
 
     name: str
     reference: str = ""  # NAME, NAME@ALIAS or NAME/VERSION
-    folder: str = ""  # in place of a reference
+    folder: str = ""  # instead of a reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """All that a server's processes are started with; saved as JSON in its folder."""
+class ServerSettings:
+    """Settings of a server's processes, saved as JSON in its folder."""
 
     name: str
-    mounts: tuple[Mount, ...]
+    mounts: tuple[ServedModel, ...]
     home: str
-    folder: str  # of this server: settings, what its workers tell each other, log
+    folder: str  # of this server: settings, worker board, log
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
     batch: BatchSpec = BatchSpec()
     limits: LimitSpec = LimitSpec()
+    access: AccessSpec = AccessSpec()
     canaries: tuple[CanarySpec, ...] = ()
-    follow_s: float = 2.0  # how often aliases are looked at; 0: never
+    follow_s: float = 2.0  # how often aliases are resolved again; 0: never
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Base URL for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.access.tls_cert else 'http'}://{host}:{self.port}"
 
 
-def check_settings(settings: Settings) -> Settings:
-    """The settings, if they can be served; InputError with all that is wrong."""
+def check_settings(settings: ServerSettings) -> ServerSettings:
+    """Return the settings if they are valid. Raise InputError with all problems otherwise."""
     problems = list(_problems(settings))
     if problems:
         raise InputError(problems)
     return settings
 
 
-def _problems(settings: Settings) -> Iterator[Problem]:
-    """What contradicts itself."""
+def _problems(settings: ServerSettings) -> Iterator[Problem]:
     names = [mount.name for mount in settings.mounts]
     for name in (*names, *((settings.name,) if names else ())):
         if not _NAME.fullmatch(name):
-            fix = "use letters, digits, dots, dashes and underscores, at most 100, a letter or digit first: NAME=MODEL"
-            yield Problem(where=f'name "{name[:100]}"', what="cannot stand in a path", fix=fix)
+            fix = (
+                "use at most 100 letters, digits, dots, dashes and underscores, "
+                "starting with a letter or digit: NAME=MODEL"
+            )
+            yield Problem(where=f'name "{name[:100]}"', what="not usable in a URL path", fix=fix)
     if not names:
-        yield Problem(where="serve", what="no model was named", fix="name one: NAME, NAME@ALIAS or a bundle's folder")
+        yield Problem(
+            where="serve",
+            what="no model",
+            fix="name one: NAME, NAME@ALIAS or a bundle folder",
+        )
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem(where=f'model "{name}"', what="is named twice", fix="give one of them another name: NAME=MODEL")
+        yield Problem(
+            where=f'model "{name}"',
+            what="duplicate name",
+            fix="rename one of them: NAME=MODEL",
+        )
     if not 0 <= settings.port <= 65535:
         yield Problem(where="port", what=f"{settings.port} is not a port", fix="use 0 to 65535")
     for canary in settings.canaries:
         if not 0 < canary.share_ratio < 1:
-            yield Problem(where="canary", what=f"{canary.share_ratio:g} is not a share", fix="write NAME@ALIAS=10%")
+            yield Problem(
+                where="canary",
+                what=f"{canary.share_ratio:g} is not a share",
+                fix="write NAME@ALIAS=10%",
+            )
         if canary.model.partition("@")[0].partition("/")[0] not in names:
-            fix = "serve that model too; the canary answers a part of its requests"
-            yield Problem(where="canary", what=f'"{canary.model}" has no model beside it', fix=fix)
+            fix = "serve that model too; the canary takes a share of its requests"
+            yield Problem(
+                where="canary", what=f'the model of "{canary.model}" is not served', fix=fix
+            )

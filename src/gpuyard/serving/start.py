@@ -1,25 +1,23 @@
-"""`python -m gpuyard.serving.start SETTINGS`: a server from saved settings, as `deploy` starts it in the background."""
+"""`python -m gpuyard.serving.start SETTINGS`: run a server from saved settings."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from gpuyard.document import load_json
-from gpuyard.errors import GpuyardError, RefusedError
+from gpuyard.document.encode import load_json
+from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_WRONG_INPUT, ExternalError, GpuyardError
 from gpuyard.serving.server import serve
-from gpuyard.serving.spec import Settings
-
-__all__ = ["main"]
+from gpuyard.serving.spec import ServerSettings
 
 
 def main(path: Path) -> int:
-    """Serves until it is told to stop; gives the exit code."""
+    """Serve until stopped and return the exit code."""
     try:
-        serve(load_json(path.read_text(encoding="utf-8"), Settings, str(path)))
+        serve(load_json(path.read_text(encoding="utf-8"), ServerSettings, str(path)))
     except GpuyardError as error:
         sys.stderr.write(f"{error}\n")
-        return 4 if isinstance(error, RefusedError) else 2
+        return EXIT_EXTERNAL_ERROR if isinstance(error, ExternalError) else EXIT_WRONG_INPUT
     return 0
 
 

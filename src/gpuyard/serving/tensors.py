@@ -1,7 +1,7 @@
-"""Tensors of the Open Inference Protocol: datatypes, values in JSON, and values in the binary extension.
+"""Tensors of the Open Inference Protocol, in JSON and in the binary tensor data extension.
 
-Open Inference Protocol, "Tensor Data" (JSON) and "Binary Tensor Data Extension": little-endian, row-major, and BYTES
-as a length of four bytes before each element. JSON values stand flat in row-major order or nested as the shape says.
+Binary data is little-endian and row-major; each BYTES element follows its four-byte length. JSON
+values are flat in row-major order or nested by shape.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuyard.serving.failures import RequestError
-
-__all__ = ["BYTES", "DATATYPES", "datatype_of", "from_binary", "from_json", "kind_of", "to_binary"]
+from gpuyard.serving.request_errors import RequestError
 
 BYTES = "BYTES"
 DATATYPES: dict[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype("?"),
-    "UINT8": np.dtype("u1"), "UINT16": np.dtype("<u2"), "UINT32": np.dtype("<u4"), "UINT64": np.dtype("<u8"),
-    "INT8": np.dtype("i1"), "INT16": np.dtype("<i2"), "INT32": np.dtype("<i4"), "INT64": np.dtype("<i8"),
+    "UINT8": np.dtype("u1"), "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"), "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("i1"), "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"), "INT64": np.dtype("<i8"),
     "FP16": np.dtype("<f2"), "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in DATATYPES.items()}
@@ -31,7 +31,7 @@ Values = np.ndarray | list[object]
 
 
 def datatype_of(dtype: str) -> str:
-    """The protocol's name of a NumPy type; texts, dates and objects travel as BYTES."""
+    """Return the protocol datatype of a NumPy type; strings, dates and objects are BYTES."""
     try:
         return _NAMES.get(np.dtype(dtype), BYTES)
     except TypeError:
@@ -39,7 +39,7 @@ def datatype_of(dtype: str) -> str:
 
 
 def kind_of(datatype: str) -> str:
-    """`number`, `bool` or `text`."""
+    """Return `number`, `bool` or `text`."""
     if datatype == BYTES:
         return "text"
     return "bool" if datatype == "BOOL" else "number"
@@ -56,28 +56,30 @@ _KINDS = {"float": (float, int), "int": (int,), "bool": (bool,), "text": (str,)}
 
 
 def _element(datatype: str) -> str:
-    """What one element of the datatype is in JSON."""
     if datatype.startswith("FP"):
         return "float"
     return {"BOOL": "bool", BYTES: "text"}.get(datatype, "int")
 
 
-def from_json(name: str, datatype: str, shape: Sequence[int], raw: bytes | msgspec.Raw) -> list[object]:
-    """The values of a tensor, flat; null stands for a value that is missing."""
+def from_json(
+    name: str, datatype: str, shape: Sequence[int], raw: bytes | msgspec.Raw
+) -> list[object]:
+    """Return the values of a JSON tensor, flat; null is a missing value."""
     element = _element(datatype)
     try:
         values: list[object] = _DECODERS[element].decode(raw)
     except msgspec.ValidationError:
         values = _nested(name, element, shape, raw)
     if len(values) != math.prod(shape):
-        raise RequestError(400, f'input "{name}": {len(values)} values for the shape {list(shape)}')
+        raise RequestError(400, f'input "{name}": {len(values)} values for shape {list(shape)}')
     if element == "int":
         _in_range(name, datatype, values)
     return values
 
 
-def _nested(name: str, element: str, shape: Sequence[int], raw: bytes | msgspec.Raw) -> list[object]:
-    """The values of lists within lists, each as long as the shape says."""
+def _nested(
+    name: str, element: str, shape: Sequence[int], raw: bytes | msgspec.Raw
+) -> list[object]:
     try:
         level: list[object] = _ANY.decode(raw)
     except msgspec.ValidationError:
@@ -88,7 +90,10 @@ def _nested(name: str, element: str, shape: Sequence[int], raw: bytes | msgspec.
             if not isinstance(item, list):
                 break
             if len(item) != size:
-                raise RequestError(400, f'input "{name}": {len(item)} values where the shape {list(shape)} has {size}')
+                raise RequestError(
+                    400,
+                    f'input "{name}": {len(item)} values where shape {list(shape)} has {size}',
+                )
             deeper += item
         else:
             level = deeper
@@ -96,15 +101,15 @@ def _nested(name: str, element: str, shape: Sequence[int], raw: bytes | msgspec.
         break
     kinds = _KINDS[element]
     for value in level:
-        if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and element != "bool")):
-            raise RequestError(
-                400, f'input "{name}": {_short(value)} is not {"a" if element != "int" else "an"} {element}'
-            )
+        if value is not None and (
+            not isinstance(value, kinds) or (isinstance(value, bool) and element != "bool")
+        ):
+            article = "an" if element == "int" else "a"
+            raise RequestError(400, f'input "{name}": {_short(value)} is not {article} {element}')
     return level
 
 
 def _in_range(name: str, datatype: str, values: list[object]) -> None:
-    """Refuses integers that the datatype cannot hold."""
     limits = np.iinfo(DATATYPES[datatype].str)
     for value in values:
         if value is not None and not limits.min <= value <= limits.max:  # type: ignore[operator]
@@ -112,24 +117,22 @@ def _in_range(name: str, datatype: str, values: list[object]) -> None:
 
 
 def _short(value: object) -> str:
-    """The value, cut."""
     text = str(value) if not isinstance(value, list | dict) else type(value).__name__
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def from_binary(name: str, datatype: str, shape: Sequence[int], data: memoryview) -> Values:
-    """The values of a tensor in the binary extension, flat."""
+    """Return the values of a binary tensor, flat."""
     count = math.prod(shape)
     if datatype == BYTES:
         return _texts(name, count, data)
     dtype = DATATYPES[datatype]
     if len(data) != count * dtype.itemsize:
-        raise RequestError(400, f'input "{name}": {len(data)} bytes for {count} values of {datatype}')
+        raise RequestError(400, f'input "{name}": {len(data)} bytes for {count} {datatype} values')
     return np.frombuffer(data, dtype)
 
 
 def _texts(name: str, count: int, data: memoryview) -> list[object]:
-    """Elements that carry their length before them."""
     values: list[object] = []
     position = 0
     while position < len(data):
@@ -144,12 +147,12 @@ def _texts(name: str, count: int, data: memoryview) -> list[object]:
         except UnicodeDecodeError:
             raise RequestError(400, f'input "{name}": element {len(values)} is not UTF-8') from None
     if position != len(data) or len(values) != count:
-        raise RequestError(400, f'input "{name}": the bytes do not hold {count} elements')
+        raise RequestError(400, f'input "{name}": the binary data does not hold {count} elements')
     return values
 
 
 def to_binary(datatype: str, values: np.ndarray) -> bytes:
-    """The values of an output in the binary extension."""
+    """Encode the values of an output as binary tensor data."""
     if datatype != BYTES:
         return np.ascontiguousarray(values, DATATYPES[datatype]).tobytes()
     encoded = (str(value).encode() for value in values.ravel().tolist())

@@ -1,4 +1,4 @@
-"""One version of a model, loaded: what it takes, its queue, its counts, and its answers."""
+"""One loaded model version: transform, batcher, metrics and responses."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
 from gpuyard.errors import InputError
-from gpuyard.registry import ONNX, TRANSFORM
-from gpuyard.serving.answers import HEAD_LENGTH, JSON, Writer
-from gpuyard.serving.asks import MATRIX, Ask, Columns, Reader
-from gpuyard.serving.batches import INLINE_S, Batcher, Slice, Work
-from gpuyard.serving.engine import Engine, Output
-from gpuyard.serving.failures import ModelError, RequestError
-from gpuyard.serving.meter import Meter, Reading
-from gpuyard.serving.sources import Found
-from gpuyard.serving.spec import BatchSpec
+from gpuyard.registry.bundle import ONNX, TRANSFORM
+from gpuyard.serving.batcher import INLINE_S, Batcher, BatchSlice, QueuedRequest
+from gpuyard.serving.onnx_model import LoadedModel, Output
+from gpuyard.serving.request_errors import ModelError, RequestError
+from gpuyard.serving.request_parser import Columns, InferenceRequest, RequestParser
+from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, ResponseWriter
+from gpuyard.serving.spec import MATRIX, BatchSpec
+from gpuyard.serving.tensor_requests import TensorRequestParser
 from gpuyard.serving.tensors import BYTES, datatype_of
+from gpuyard.serving.version_metrics import MetricsSnapshot, VersionMetrics
+from gpuyard.serving.version_sources import ResolvedVersion
 
-__all__ = ["Answer", "Loaded", "Transform", "Version", "load_version"]
-
-Answer = tuple[int, list[tuple[str, str]], bytes]  # status, headers, body
+RawResponse = tuple[int, list[tuple[str, str]], bytes]  # status, headers, body
 _JSON_HEADERS = [JSON]
+LABEL, CLASS = "label", "class"  # outputs: the index of a class, and its name
 _NUMBERS = ("Int", "UInt", "Float")
 
 
 class InputColumn(Protocol):
-    """A column that a transform takes."""
+    """An input column of a transform."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class InputColumn(Protocol):
 
 
 class Transform(Protocol):
-    """The fitted transform that stands in front of a model."""
+    """The fitted transform in front of a model."""
 
     @property
     def inputs(self) -> Sequence[InputColumn]: ...
@@ -47,173 +47,250 @@ class Transform(Protocol):
     def outputs(self) -> Sequence[str]: ...
 
     def matrix(self, columns: Mapping[str, Sequence[object] | np.ndarray]) -> np.ndarray:
-        """The rows as the model takes them."""
+        """Return the model's input matrix for the rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A version's parts, made in a thread while the one before it still answers."""
+class LoadedVersion:
+    """The parts of a version, loaded in a thread while the previous version still serves."""
 
-    found: Found
-    engine: Engine
+    resolved: ResolvedVersion
+    model: LoadedModel
+    class_index: int | None  # position of the output that indexes the classes
     transform: Transform | None
     columns: tuple[tuple[str, str], ...]  # name, datatype
     inline: bool
 
 
-def load_version(found: Found, transform: Transform | None, batch: BatchSpec) -> Loaded:
-    """The parts of a version, warmed up; InputError where they do not fit together."""
-    engine = Engine(found.folder / ONNX, [output.name for output in found.bundle.outputs])
+def load_version(
+    resolved: ResolvedVersion, transform: Transform | None, batch: BatchSpec
+) -> LoadedVersion:
+    """Load and warm up a version. Raise InputError if its parts do not match."""
+    model = LoadedModel(resolved.folder / ONNX, [output.name for output in resolved.bundle.outputs])
     columns: tuple[tuple[str, str], ...] = ()
     if transform is not None:
         columns = tuple((column.name, _datatype(column.dtype)) for column in transform.inputs)
-        if len(transform.outputs) != engine.width:
-            what = f"gives {len(transform.outputs)} features, and the model takes {engine.width}"
-            raise InputError.one(str(found.folder / TRANSFORM), what, "export the model again")
-    elif [tensor.name for tensor in found.bundle.inputs] != [MATRIX]:
+        if not model.is_matrix or len(transform.outputs) != model.width:
+            what = f"returns {len(transform.outputs)} features; the model takes {model.width}"
+            raise InputError.one(str(resolved.folder / TRANSFORM), what, "export the model again")
+    elif {item.name for item in resolved.bundle.inputs} != {item.name for item in model.inputs}:
         raise InputError.one(
-            str(found.folder), f"takes columns and has no {TRANSFORM}", f"export the transform, or take {MATRIX} alone"
+            str(resolved.folder),
+            f"takes columns but has no {TRANSFORM}",
+            "export the transform, or describe the inputs of the model",
         )
-    inline = _seconds(found, engine, batch.rows) <= INLINE_S
-    return Loaded(found=found, engine=engine, transform=transform, columns=columns, inline=inline)
+    inline = _seconds(resolved, model, batch.rows) <= INLINE_S
+    return LoadedVersion(
+        resolved=resolved,
+        model=model,
+        class_index=_class_index(resolved, model.outputs),
+        transform=transform,
+        columns=columns,
+        inline=inline,
+    )
 
 
 class Version:
-    """A version that answers; made on the event loop."""
+    """A version that serves requests; created on the event loop."""
 
-    __slots__ = ("_engine", "_names", "_reader", "_transform", "_writer", "batcher", "columns", "found", "meter")
+    __slots__ = (
+        "_class_index", "_classes", "_model", "_names", "_parser", "_takes_rows", "_transform",
+        "_writer", "batcher", "columns", "metrics", "outputs", "resolved",
+    )  # fmt: skip
 
-    def __init__(self, loaded: Loaded, batch: BatchSpec, pool: ThreadPoolExecutor) -> None:
-        self.found = loaded.found
-        self._engine = loaded.engine
+    def __init__(self, loaded: LoadedVersion, batch: BatchSpec, pool: ThreadPoolExecutor) -> None:
+        self.resolved = loaded.resolved
+        self._model = loaded.model
         self._transform = loaded.transform
         self.columns = loaded.columns
         self._names = tuple(name for name, _ in loaded.columns)
-        outputs = loaded.engine.outputs
-        self._reader = Reader(loaded.engine.width, dict(loaded.columns), [output.name for output in outputs])
-        self._writer = Writer(loaded.found.name, loaded.found.version, outputs)
-        self.meter = Meter(loaded.found.name, loaded.found.version)
+        self._class_index, self._classes = loaded.class_index, loaded.resolved.bundle.classes
+        outputs = loaded.model.outputs
+        if loaded.class_index is not None:
+            outputs = (*outputs, Output(name=CLASS, datatype=BYTES))
+        self.outputs = outputs  # of the model, and the class names
+        names = [output.name for output in outputs]
+        # Rows of numbers named x, and columns, have a fast path; any other signature is general.
+        self._takes_rows = loaded.transform is not None or (
+            loaded.model.is_matrix and loaded.model.inputs[0].name == MATRIX
+        )
+        self._parser: RequestParser = (
+            RequestParser(loaded.model.width, dict(loaded.columns), names)
+            if self._takes_rows
+            else TensorRequestParser(loaded.model.inputs, names)
+        )
+        self._writer = ResponseWriter(loaded.resolved.name, loaded.resolved.version, outputs)
+        self.metrics = VersionMetrics(loaded.resolved.name, loaded.resolved.version)
         self.batcher = Batcher(self.compute, batch, pool, inline=loaded.inline)
 
     @property
     def label(self) -> tuple[str, str]:
         """Model and version."""
-        return self.found.name, self.found.version
+        return self.resolved.name, self.resolved.version
 
     @property
-    def width(self) -> int:
-        """Values of a row, as a matrix."""
-        return self._engine.width
+    def inputs(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+        """Name, datatype and shape of the inputs that a request sends."""
+        if self.columns:
+            return tuple((name, datatype, (-1,)) for name, datatype in self.columns)
+        return tuple((item.name, item.datatype, (-1, *item.tail)) for item in self._model.inputs)
 
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        """What comes out."""
-        return self._engine.outputs
+    def snapshot(self) -> MetricsSnapshot:
+        """Return its current counts."""
+        return self.metrics.snapshot(self.batcher.batches)
 
-    def reading(self) -> Reading:
-        """Its counts now."""
-        return self.meter.reading(self.batcher.batches)
-
-    async def answer(self, body: bytes, head_length: str | None) -> Answer:
-        """The answer to a request's body; RequestError or ModelError where there is none."""
+    async def respond(self, body: bytes, head_length: str | None) -> RawResponse:
+        """Return the response to a request body. Raise RequestError or ModelError on failure."""
         batcher = self.batcher
-        read = self._reader.read(body) if head_length is None else self._read_binary(body, head_length)
-        if isinstance(read, tuple):
-            found = await batcher.submit(read[0], read[1])
-            self.meter.rows += read[1]
-            return 200, _JSON_HEADERS, self._writer.plain(found)
-        found = await batcher.submit(read.rows, read.count)
-        self.meter.rows += read.count
-        return self._write(read, found)
+        parsed = (
+            self._parser.read(body) if head_length is None else self._read_binary(body, head_length)
+        )
+        if isinstance(parsed, tuple):
+            batch_slice = await batcher.submit(parsed[0], parsed[1])
+            self.metrics.rows += parsed[1]
+            return 200, _JSON_HEADERS, self._writer.plain(batch_slice)
+        batch_slice = await batcher.submit(parsed.rows, parsed.count)
+        self.metrics.rows += parsed.count
+        return self._write(parsed, batch_slice)
 
-    def _read_binary(self, body: bytes, head_length: str) -> Ask:
-        """A request with bytes behind its JSON."""
+    def _read_binary(self, body: bytes, head_length: str) -> InferenceRequest:
         if not head_length.isascii() or not head_length.isdigit() or int(head_length) > len(body):
             raise RequestError(400, f"{HEAD_LENGTH} is not the length of the JSON in the body")
         view = memoryview(body)
-        return self._reader.read_any(view[: int(head_length)], view[int(head_length) :])
+        return self._parser.read_any(view[: int(head_length)], view[int(head_length) :])
 
-    def _write(self, ask: Ask, found: Slice) -> Answer:
-        """The answer to a request that is not plain."""
-        if not any(binary for _, binary in ask.outputs):
-            names = [name for name, _ in ask.outputs] or [output.name for output in self._engine.outputs]
-            return 200, _JSON_HEADERS, self._writer.json(found, ask.id, names)
-        body, length = self._writer.mixed(found, ask.id, ask.outputs)
+    def _write(self, request: InferenceRequest, batch_slice: BatchSlice) -> RawResponse:
+        if not any(binary for _, binary in request.outputs):
+            names = [name for name, _ in request.outputs] or [
+                output.name for output in self.outputs
+            ]
+            return 200, _JSON_HEADERS, self._writer.json(batch_slice, request.id, names)
+        body, length = self._writer.mixed(batch_slice, request.id, request.outputs)
         return 200, [("content-type", "application/octet-stream"), (HEAD_LENGTH, str(length))], body
 
-    def compute(self, works: Sequence[Work]) -> list[Slice | Exception]:
-        """What a batch gives, a slice for each request."""
-        x = self._matrix(works)
+    def compute(self, requests: Sequence[QueuedRequest]) -> list[BatchSlice | Exception]:
+        """Run one batch and return a slice of the outputs per request."""
+        if not self._takes_rows:
+            return self._slices(self._model.run(*_tensors(requests)), requests)
+        x = self._matrix(requests)
         try:
-            arrays = self._engine.run(x)
+            return self._slices(self._model.run(x), requests)
         except ModelError:
             if np.isfinite(x).all():
                 raise
-            raise RequestError(400, "a value is missing or not finite, and the model cannot take that") from None
+            raise RequestError(
+                400, "the model does not accept missing or non-finite values"
+            ) from None
+
+    def _slices(
+        self, arrays: Sequence[np.ndarray], requests: Sequence[QueuedRequest]
+    ) -> list[BatchSlice | Exception]:
         outputs = [array.ravel().tolist() for array in arrays]
-        slices: list[Slice | Exception] = []
+        if self._class_index is not None:
+            outputs.append(self._class_names(outputs[self._class_index]))
+        slices: list[BatchSlice | Exception] = []
         start = 0
-        for work in works:
-            slices.append(Slice(outputs, start, work.size))
-            start += work.size
+        for request in requests:
+            slices.append(BatchSlice(outputs, start, request.size))
+            start += request.size
         return slices
 
-    def _matrix(self, works: Sequence[Work]) -> np.ndarray:
-        """The rows of all requests, one below the other."""
-        width = self._engine.width
-        if all(type(work.rows) is list for work in works):
-            flat = works[0].rows if len(works) == 1 else list(chain.from_iterable(work.rows for work in works))
+    def _class_names(self, indexes: Sequence[int]) -> list[str]:
+        classes = self._classes
+        return [classes[index] if 0 <= index < len(classes) else str(index) for index in indexes]
+
+    def _matrix(self, requests: Sequence[QueuedRequest]) -> np.ndarray:
+        width = self._model.width
+        if all(type(request.rows) is list for request in requests):
+            flat = (
+                requests[0].rows
+                if len(requests) == 1
+                else list(chain.from_iterable(request.rows for request in requests))
+            )
             x = np.array(flat, np.float32).reshape(-1, width)
             return _finite(x)
-        columned = [work for work in works if isinstance(work.rows, tuple)]
-        made = self._transformed(columned) if columned else None
-        if made is not None and len(columned) == len(works):
-            return made
+        column_requests = [request for request in requests if isinstance(request.rows, tuple)]
+        transformed = self._transformed(column_requests) if column_requests else None
+        if transformed is not None and len(column_requests) == len(requests):
+            return transformed
         parts, start = [], 0
-        for work in works:
-            if isinstance(work.rows, tuple):
-                assert made is not None
-                parts.append(made[start : start + work.size])
-                start += work.size
+        for request in requests:
+            if isinstance(request.rows, tuple):
+                assert transformed is not None
+                parts.append(transformed[start : start + request.size])
+                start += request.size
             else:
-                parts.append(_finite(np.asarray(work.rows, np.float32).reshape(-1, width)))
+                parts.append(_finite(np.asarray(request.rows, np.float32).reshape(-1, width)))
         return np.concatenate(parts)
 
-    def _transformed(self, works: Sequence[Work]) -> np.ndarray:
-        """The columns of several requests through the transform, in one go."""
+    def _transformed(self, requests: Sequence[QueuedRequest]) -> np.ndarray:
         assert self._transform is not None
-        columns: list[Columns] = [work.rows for work in works if isinstance(work.rows, tuple)]
+        columns: list[Columns] = [
+            request.rows for request in requests if isinstance(request.rows, tuple)
+        ]
         if len(columns) == 1:
             joined: Columns = columns[0]
         else:
             joined = tuple(_joined(parts) for parts in zip(*columns, strict=True))
         try:
-            return self._transform.matrix(dict(zip(self._names, joined, strict=True)))
+            with np.errstate(over="ignore"):
+                x = self._transform.matrix(dict(zip(self._names, joined, strict=True)))
         except InputError as error:
-            raise RequestError(400, "; ".join(f"{item.where}: {item.what}" for item in error.problems)) from None
+            raise RequestError(
+                400, "; ".join(f"{item.where}: {item.what}" for item in error.problems)
+            ) from None
+        if np.isinf(x).any():  # NaN is a missing value, which some models take
+            row, feature = (int(place[0]) for place in np.nonzero(np.isinf(x)))
+            name = self._transform.outputs[feature]
+            raise RequestError(400, f'row {row}: feature "{name}" is too large for FP32')
+        return x
 
 
-def _seconds(found: Found, engine: Engine, rows: int) -> float:
-    """How long a full batch takes; InputError for a model that cannot be run at all."""
+# Trainers export a class as its index, for the types of ONNX; clients want the name as well.
+def _class_index(resolved: ResolvedVersion, outputs: Sequence[Output]) -> int | None:
+    if not resolved.bundle.classes or any(output.name == CLASS for output in outputs):
+        return None
+    return next(
+        (
+            number
+            for number, output in enumerate(outputs)
+            if output.name == LABEL and output.width == 1 and output.datatype.startswith("INT")
+        ),
+        None,
+    )
+
+
+def _tensors(requests: Sequence[QueuedRequest]) -> list[np.ndarray]:
+    """Return the inputs of a batch, the rows of all requests joined."""
+    rows = [cast(tuple[np.ndarray, ...], request.rows) for request in requests]
+    return [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+
+
+def _seconds(resolved: ResolvedVersion, model: LoadedModel, rows: int) -> float:
     try:
-        return engine.seconds(rows)
+        return model.seconds(rows)
     except ModelError as error:
-        raise InputError.one(str(found.folder / ONNX), str(error), "export the model again") from error
+        raise InputError.one(
+            str(resolved.folder / ONNX), str(error), "export the model again"
+        ) from error
 
 
 def _datatype(dtype: str) -> str:
-    """The protocol's name of a Polars type; texts and times travel as BYTES."""
-    return "BOOL" if dtype == "Boolean" else datatype_of(dtype.lower()) if dtype.startswith(_NUMBERS) else BYTES
+    if dtype == "Boolean":
+        return "BOOL"
+    return datatype_of(dtype.lower()) if dtype.startswith(_NUMBERS) else BYTES
 
 
 def _joined(parts: Sequence[Sequence[object] | np.ndarray]) -> Sequence[object]:
-    """One column of several requests."""
-    return [value for part in parts for value in (part.tolist() if isinstance(part, np.ndarray) else part)]
+    return [
+        value
+        for part in parts
+        for value in (part.tolist() if isinstance(part, np.ndarray) else part)
+    ]
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
-    """The rows, if every value is a finite number of 32 bits."""
     if not np.isfinite(x).all():
         raise RequestError(400, f'input "{MATRIX}": a value is NaN or too large for FP32')
     return x

@@ -10,33 +10,34 @@ from collections.abc import Callable, Mapping
 from gpuyard.app.runs import stop_run
 from gpuyard.errors import InputError
 from gpuyard.home import Home
-from gpuyard.registry import Registry
+from gpuyard.registry.names import read_reference
+from gpuyard.registry.registry import Registry
 from gpuyard.web.view import NotFoundError
-
-__all__ = ["act"]
 
 ALIASES = ("champion", "challenger")
 
 
 def _promote(home: Home, name: str, fields: Mapping[str, str]) -> str:
-    """Points an alias at a version."""
     version, alias = fields.get("version", ""), fields.get("alias", "")
-    if not version.isascii() or not version.isdigit() or alias not in ALIASES:
+    if alias not in ALIASES:
         raise InputError.one("promote", "no version or no alias", "choose both in the form")
-    Registry(home=home).alias(name, alias, int(version))
+    number = read_reference(f"{name}/{version}").version
+    assert number is not None
+    Registry(home=home).alias(name, alias, number)
     return f"/models/{name}"
 
 
 def _stop(home: Home, name: str, _fields: Mapping[str, str]) -> str:
-    """Asks a run to stop."""
     stop_run(home, name)
     return f"/runs/{name}"
 
 
 def _resume(home: Home, name: str, _fields: Mapping[str, str]) -> str:
-    """Goes on with a run, in a process of its own that outlives the page."""
+    """Resume a run in a separate process that outlives the page."""
     words = [sys.executable, "-m", "gpuyard", "resume", name, "--home", str(home.path)]
-    subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     return f"/runs/{name}"
 
 

@@ -1,62 +1,82 @@
-"""Plans with their Pareto plot and reasons, the fabric drawing, the simulated step, predicted against measured."""
+"""Plans, fabrics, simulated steps and comparisons as pages."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
 
-from gpuyard.app.up_values import compared_of, load_kept, planned_of
+from gpuyard.app.up_results import compared_of, load_saved_stages, planned_of
 from gpuyard.errors import InputError
 from gpuyard.report.fabric_page import fabric_page
 from gpuyard.report.page import html_table
-from gpuyard.report.planned import planned_sections
-from gpuyard.report.table import Column, Table
-from gpuyard.report.up import compared_table, way_table
-from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, link, linked_table, plots
-
-__all__ = ["fabric_document", "plan_view", "plans_view"]
+from gpuyard.report.planning_sections import planned_sections
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.up import compared_table, stages_table
+from gpuyard.web.view import (
+    Fragment,
+    NotFoundError,
+    PageRequest,
+    WebPage,
+    empty,
+    link,
+    linked_table,
+    plots,
+)
 
 FILES = (
-    "up.json", "plan.json", "fabric.json", "findings.json", "simulation.json", "collective.json", "compared.json",
+    "up.json", "plan.json", "fabric.json", "findings.json", "simulation.json", "collective.json",
+    "comparison.json",
 )  # fmt: skip
 
 
-def _folder(asked: Asked) -> Path:
+def _folder(request: PageRequest) -> Path:
     """The folder of a workload that `gpuyard up` has taken on its way."""
-    folder = asked.home.path / "up" / asked.words["name"]
-    if folder.parent != asked.home.path / "up" or not folder.is_dir():
+    folder = request.home.path / "up" / request.words["name"]
+    if folder.parent != request.home.path / "up" or not folder.is_dir():
         raise NotFoundError
     return folder
 
 
-def plans_view(asked: Asked) -> View:
+def plans_view(request: PageRequest) -> WebPage:
     """Every workload that `gpuyard up` was asked for."""
-    root = asked.home.path / "up"
-    names = sorted(folder.name for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+    root = request.home.path / "up"
+    names = (
+        sorted(folder.name for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+    )
     rows = []
     for name in names:
-        way = load_kept(root / name)
+        way = load_saved_stages(root / name)
         last = way.stages[-1] if way.stages else None
         rows.append((name, last.name if last else "", last.what if last else ""))
-    columns = (Column(heading="workload"), Column(heading="reached"), Column(heading=""))
+    columns = (
+        TableColumn(heading="workload"),
+        TableColumn(heading="reached"),
+        TableColumn(heading=""),
+    )
     table = Table(columns=columns, rows=tuple(rows))
     body = empty("No plan yet.", "gpuyard up FILE")
     if names:
         body = linked_table(table, [f"/plans/{name}" for name in names])
-    return View(title="Plans", fragments=(Fragment(id="plans", html=body),))
+    return WebPage(title="Plans", fragments=(Fragment(id="plans", html=body),))
 
 
-def plan_view(asked: Asked) -> View:
+def plan_view(request: PageRequest) -> WebPage:
     """One workload: its stages, its plan, its network, what was predicted and measured."""
-    folder = _folder(asked)
-    return View(title=f"Plan {folder.name}", fragments=_parts(folder, _stamp(folder)), above=("/plans", "Plans"))
+    folder = _folder(request)
+    return WebPage(
+        title=f"Plan {folder.name}",
+        fragments=_parts(folder, _stamp(folder)),
+        above=("/plans", "Plans"),
+    )
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """What tells these files from others, without reading them."""
-    found = [(name, folder / name) for name in FILES]
+    """Fingerprint of the files, without reading them."""
+    paths = [(name, folder / name) for name in FILES]
     return tuple(
-        (name, state.st_mtime_ns, state.st_size) for name, path in found if path.exists() and (state := path.stat())
+        (name, state.st_mtime_ns, state.st_size)
+        for name, path in paths
+        if path.exists() and (state := path.stat())
     )
 
 
@@ -65,7 +85,7 @@ def _parts(folder: Path, stamp: tuple[tuple[str, int, int], ...]) -> tuple[Fragm
     """The page of these files; made once, for an open page asks again every second."""
     whole_page = f"<p>{link(f'/plans/{folder.name}/fabric', 'The drawing, to look around in')}</p>"
     makers: tuple[tuple[str, str], ...] = (
-        ("way", html_table(way_table(load_kept(folder)))),
+        ("way", html_table(stages_table(load_saved_stages(folder)))),
         ("compared", _compared(folder)),
         *planned_sections(planned_of(folder), whole_page),
     )
@@ -73,7 +93,6 @@ def _parts(folder: Path, stamp: tuple[tuple[str, int, int], ...]) -> tuple[Fragm
 
 
 def _compared(folder: Path) -> str:
-    """Predicted against measured."""
     try:
         rows = compared_of(folder)
     except InputError:
@@ -81,9 +100,9 @@ def _compared(folder: Path) -> str:
     return f"<h2>Predicted against measured</h2>{html_table(compared_table(rows))}" if rows else ""
 
 
-def fabric_document(asked: Asked) -> str:
-    """The drawing of the fabric as a page of its own, devices marked by its findings."""
-    folder = _folder(asked)
+def fabric_document(request: PageRequest) -> str:
+    """The drawing of the fabric as a separate page, devices marked by its findings."""
+    folder = _folder(request)
     planned = planned_of(folder)
     if planned.fabric is None:
         raise NotFoundError

@@ -1,4 +1,4 @@
-"""The profile of prepared data: measured when somebody first asks, kept beside the data from then on."""
+"""The profile of prepared data, computed on first view and cached next to the data."""
 
 from __future__ import annotations
 
@@ -8,30 +8,28 @@ from html import escape
 from pathlib import Path
 
 from gpuyard.app.profile import profile_source
-from gpuyard.datasets import Manifest
-from gpuyard.datasets.profile import Profile
-from gpuyard.document import dump_json, load_json
+from gpuyard.datasets.manifest import DatasetManifest
+from gpuyard.datasets.profile.measures import DatasetProfile
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.home import Home, write_whole
+from gpuyard.home import Home, write_atomic
 from gpuyard.report.profile_page import profile_sections
 from gpuyard.units import BYTES, show
 from gpuyard.web.data_view import manifest_of
-from gpuyard.web.view import Asked, Fragment, View
-
-__all__ = ["profile_view"]
+from gpuyard.web.view import Fragment, PageRequest, WebPage
 
 MOST_BYTES = 2e9  # of shards; more is for the command, which shows how far it is
 ONE_AT_A_TIME = threading.Lock()
 
 
-def profile_view(asked: Asked) -> View:
+def profile_view(request: PageRequest) -> WebPage:
     """The rows that a model is trained on: distributions, ties with the label, what looks wrong."""
-    name = asked.words["name"]
-    manifest = manifest_of(asked.home, name)
-    body = _why_not(asked.home, name, manifest)
+    name = request.words["name"]
+    manifest = manifest_of(request.home, name)
+    body = _why_not(request.home, name, manifest)
     if not body:
-        body = "".join(profile_sections(_profile(asked.home, name, manifest)))
-    return View(
+        body = "".join(profile_sections(_profile(request.home, name, manifest)))
+    return WebPage(
         title=f"Profile of {name}",
         fragments=(Fragment(id="profile", html=body),),
         is_live=False,
@@ -39,7 +37,7 @@ def profile_view(asked: Asked) -> View:
     )
 
 
-def _why_not(home: Home, name: str, manifest: Manifest) -> str:
+def _why_not(home: Home, name: str, manifest: DatasetManifest) -> str:
     """Why there is no profile here; nothing where there is one."""
     split = next(iter(manifest.splits), None)
     if manifest.kind != "table" or split is None or not split.shards:
@@ -52,23 +50,24 @@ def _why_not(home: Home, name: str, manifest: Manifest) -> str:
     return ""
 
 
-def _path(home: Home, name: str, manifest: Manifest) -> Path:
+def _path(home: Home, name: str, manifest: DatasetManifest) -> Path:
     """Where the profile of this version is kept."""
     return home.path / "profiles" / f"{name}-{manifest.version}.json"
 
 
-def _profile(home: Home, name: str, manifest: Manifest) -> Profile:
+def _profile(home: Home, name: str, manifest: DatasetManifest) -> DatasetProfile:
     """The profile, read or measured; one at a time, for measuring takes the whole machine."""
     path, split = _path(home, name, manifest), manifest.splits[0].name
     with ONE_AT_A_TIME:
         if path.exists():
             try:
-                return load_json(path.read_text(encoding="utf-8"), Profile, str(path))
+                return load_json(path.read_text(encoding="utf-8"), DatasetProfile, str(path))
             except InputError:
                 pass  # another version wrote it
-        found = replace(
-            profile_source(str(home.data / name / split), manifest.label or None), source=f"{name}, {split}"
+        profile = replace(
+            profile_source(str(home.data / name / split), manifest.label or None),
+            source=f"{name}, {split}",
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, dump_json(found))
-        return found
+        write_atomic(path, dump_json(profile))
+        return profile

@@ -6,53 +6,61 @@ import functools
 from html import escape
 from pathlib import Path
 
-from gpuyard.app.outcome import outcomes
-from gpuyard.app.up_values import predicted_of, results_of
-from gpuyard.errors import InputError, RefusedError
-from gpuyard.jobs import Ledger, Run, Series, open_engine, series
+from gpuyard.app.stage_summaries import outcomes
+from gpuyard.app.up_results import predicted_of, results_of
+from gpuyard.errors import ExternalError, InputError
+from gpuyard.jobs.engines import open_engine
+from gpuyard.jobs.ledger import Ledger
+from gpuyard.jobs.metrics import series
+from gpuyard.jobs.records import Run, Series
 from gpuyard.report.evaluate import scorecard_sections
 from gpuyard.report.page import html_table
 from gpuyard.report.run import run_curves, run_table
 from gpuyard.report.runs import runs_table
 from gpuyard.report.select import selection_sections
-from gpuyard.web.view import Asked, Fragment, NotFoundError, View, empty, linked_table, plots
-
-__all__ = ["run_view", "runs_view"]
+from gpuyard.web.view import (
+    Fragment,
+    NotFoundError,
+    PageRequest,
+    WebPage,
+    empty,
+    linked_table,
+    plots,
+)
 
 LAST_LINES = 40
 
 
-def runs_view(asked: Asked) -> View:
+def runs_view(request: PageRequest) -> WebPage:
     """Every run, the newest first."""
-    runs = Ledger(home=asked.home).runs()
+    runs = Ledger(home=request.home).runs()
     body = empty("No run yet.", "gpuyard run FILE")
     if runs:
         body = linked_table(runs_table(runs), [f"/runs/{run.id}" for run in runs])
-    return View(title="Runs", fragments=(Fragment(id="runs", html=body),))
+    return WebPage(title="Runs", fragments=(Fragment(id="runs", html=body),))
 
 
-def run_view(asked: Asked) -> View:
+def run_view(request: PageRequest) -> WebPage:
     """One run."""
-    ledger = Ledger(home=asked.home)
+    ledger = Ledger(home=request.home)
     try:
-        run = ledger.get(asked.words["id"])
+        run = ledger.get(request.words["id"])
     except InputError as error:
         raise NotFoundError from error
-    drawn = _curves(asked, run, series(ledger, run.id))
+    drawn = _curves(request, run, series(ledger, run.id))
     workload = f"<details><summary>Workload</summary><pre>{escape(run.workload)}</pre></details>"
     fragments = (
-        Fragment(id="actions", html=_actions(run) if asked.acts else ""),
+        Fragment(id="actions", html=_actions(run) if request.acts else ""),
         Fragment(id="stages", html=_stages(run)),
         Fragment(id="curves", html=drawn),
         Fragment(id="results", html=_results(run)),
         Fragment(id="log", html=_log(run)),
         Fragment(id="workload", html=workload),
     )
-    return View(title=f"Run {run.id}: {run.name}", fragments=fragments, above=("/runs", "Runs"))
+    return WebPage(title=f"Run {run.id}: {run.name}", fragments=fragments, above=("/runs", "Runs"))
 
 
 def _stages(run: Run) -> str:
-    """What every stage came to."""
     try:
         words = outcomes(run)
     except InputError:
@@ -60,19 +68,24 @@ def _stages(run: Run) -> str:
     return html_table(run_table(run, words))
 
 
-def _curves(asked: Asked, run: Run, found: tuple[Series, ...]) -> str:
+def _curves(request: PageRequest, run: Run, metrics: tuple[Series, ...]) -> str:
     """Loss and throughput, with the predicted line where there is one."""
     try:
-        foreseen = predicted_of(asked.home, run)
+        foreseen = predicted_of(request.home, run)
     except InputError:
         foreseen = None  # another version wrote it
-    drawn = (f"<figure><h2>{escape(title)}</h2>{plots(svg)}</figure>" for title, svg in run_curves(found, foreseen))
+    drawn = (
+        f"<figure><h2>{escape(title)}</h2>{plots(svg)}</figure>"
+        for title, svg in run_curves(metrics, foreseen)
+    )
     return f'<div class="pair">{"".join(drawn)}</div>'
 
 
 def _results(run: Run) -> str:
     """The scores with their curves, the winner, and why the others were rejected."""
-    return _drawn_results(Path(run.folder), tuple((stage.name, stage.state, stage.ended_s) for stage in run.stages))
+    return _drawn_results(
+        Path(run.folder), tuple((stage.name, stage.state, stage.ended_s) for stage in run.stages)
+    )
 
 
 @functools.lru_cache(maxsize=16)
@@ -92,15 +105,22 @@ def _log(run: Run) -> str:
     if stage is None or stage.handle is None:
         return ""
     try:
-        lines = list(open_engine(stage.handle.engine).logs(stage.handle, follow=False))[-LAST_LINES:]
-    except (InputError, RefusedError) as error:
+        lines = list(open_engine(stage.handle.engine).logs(stage.handle, follow=False))[
+            -LAST_LINES:
+        ]
+    except (InputError, ExternalError) as error:
         lines = [str(error)]
-    return f"<h2>Log of {escape(stage.name)}</h2><pre>{escape(chr(10).join(lines)) or 'it wrote nothing'}</pre>"
+    return (
+        "<h2>Log of"
+        f" {escape(stage.name)}</h2><pre>{escape(chr(10).join(lines)) or 'it wrote nothing'}</pre>"
+    )
 
 
 def _actions(run: Run) -> str:
-    """Stop and resume."""
     word = "stop" if run.state == "running" else "resume" if run.resumable else ""
     if not word:
         return ""
-    return f'<form method="post" action="/runs/{escape(run.id)}/{word}"><button>{word.capitalize()}</button></form>'
+    return (
+        '<form method="post"'
+        f' action="/runs/{escape(run.id)}/{word}"><button>{word.capitalize()}</button></form>'
+    )

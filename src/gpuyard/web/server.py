@@ -1,18 +1,19 @@
-"""The page's server: standard library alone, read-only unless it is told otherwise, on loopback by default.
+"""The UI server: standard library only, read-only by default, on loopback by default.
 
-Who may look: on loopback everyone at this machine, if the Host header names this machine (no page elsewhere can ask in
-its name); on any other address only who has the token. Actions need --allow-actions and a form of our own page: the
-Origin header must be ours.
+Every request must name this server in its Host header (DNS rebinding). On loopback, any local user
+may read; on other addresses, and wherever actions are allowed, only a browser with the token.
+Actions need --allow-actions and a form of our own page: the Origin header must be ours.
 """
 
 from __future__ import annotations
 
-import hmac
 import importlib.resources
 import json
 import secrets
 import select
 import socket
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,52 +21,100 @@ from html import escape
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
+from gpuyard.http import is_loopback
+from gpuyard.serving.access import HostCheck, check_tls, is_same_secret, tls_server_context
+from gpuyard.serving.spec import AccessSpec
 from gpuyard.web.actions import act
 from gpuyard.web.plans_view import fabric_document
 from gpuyard.web.routes import found_route
-from gpuyard.web.view import Asked, Fragment, NotFoundError, View, whole
-
-__all__ = ["Site", "open_site"]
+from gpuyard.web.view import Fragment, NotFoundError, PageRequest, WebPage, whole
 
 ASSETS = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
 LOOK_S = 1.0  # between two looks at what a live page shows
 BEAT_S = 15.0  # an empty line that shows a closed connection
 MOST_BODY_BYTES = 10_000
 MOST_STREAMS = 64
+MOST_CONNECTIONS = 512
 COOKIE = "gpuyard_token"
 POLICY = (
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src data:; "
-    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self';"
+    " img-src data:; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 REFERRER = "same-origin"  # without any, a browser sends our own forms with the Origin "null"
-# A page of its own with scripts inside: it may run them, and is cut off from everything else.
+_NO_ACCESS = AccessSpec()
+# A separate document with scripts: it may run them, isolated from everything else.
 SANDBOX = (
-    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src"
+    " 'unsafe-inline'; img-src data:"
 )
 
 
-class Site(ThreadingHTTPServer):
+class WebServer(ThreadingHTTPServer):
     """The server with what its pages need."""
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], home: Home, *, acts: bool, token: str) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        home: Home,
+        *,
+        acts: bool,
+        token: str,
+        access: AccessSpec = _NO_ACCESS,
+    ) -> None:
         self.home, self.acts, self.token = home, acts, token
+        self.hosts = HostCheck(address[0], access.allow_hosts)
+        self.is_tls = bool(access.tls_cert)
+        self.connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         self.closing = threading.Event()
-        super().__init__(address, _Handler)  # last: an address that is taken closes the server at once
+        super().__init__(
+            address, _Handler
+        )  # last: an address that is taken closes the server at once
+        if self.is_tls:
+            # The handshake happens in the connection's own thread, under its timeout.
+            self.socket = tls_server_context(access).wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
+
+    def process_request(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any
+    ) -> None:
+        """Serve a connection in a thread, or close it if too many are open."""
+        if not self.connections.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any
+    ) -> None:
+        """Serve a connection until it is closed."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.connections.release()
+
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any
+    ) -> None:
+        """Print a bug, but not that a client failed: it left, or does not speak TLS."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
         """Where to look, with the token where one is needed."""
         host, port = self.server_address[0], self.server_address[1]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"http://{shown}:{port}/" + (f"?token={self.token}" if self.token else "")
+        scheme = "https" if self.is_tls else "http"
+        return f"{scheme}://{shown}:{port}/" + (f"?token={self.token}" if self.token else "")
 
     def server_close(self) -> None:
         """Ends the streams too."""
@@ -73,23 +122,35 @@ class Site(ThreadingHTTPServer):
         super().server_close()
 
 
-def open_site(home: Home, *, host: str = "127.0.0.1", port: int = 8787, acts: bool = False) -> Site:
-    """A server that listens; away from loopback it asks for a token."""
+def open_site(
+    home: Home,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8787,
+    acts: bool = False,
+    access: AccessSpec = _NO_ACCESS,
+) -> WebServer:
+    """A server that listens; away from loopback, and for actions, it asks for a token."""
+    check_tls(access)
+    is_local = is_loopback(host)
+    if not is_local and not access.tls_cert and not access.insecure:
+        fix = (
+            f"listen on 127.0.0.1 and forward the port: ssh -L {port}:127.0.0.1:{port} HOST; or"
+            " start with --tls-cert and --tls-key; or set --insecure in a network that you trust"
+        )
+        raise InputError.one(f"--host {host}", "sends its token over the network unencrypted", fix)
+    token = secrets.token_urlsafe(24) if acts or not is_local else ""
     try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    try:
-        return Site((host, port), home, acts=acts, token="" if loopback else secrets.token_urlsafe(24))
+        return WebServer((host, port), home, acts=acts, token=token, access=access)
     except (OSError, OverflowError) as error:
         fix = "use another --port or --host"
-        raise RefusedError(f"{host}:{port}", f"cannot be listened on: {error}", fix) from error
+        raise ExternalError(f"{host}:{port}", f"cannot be listened on: {error}", fix) from error
 
 
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Site
+    server: WebServer
     protocol_version = "HTTP/1.1"
     timeout = 30.0  # for a client that says nothing
 
@@ -109,10 +170,20 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._guarded(lambda: self._page(parts.path))
 
+    def do_HEAD(self) -> None:
+        """The headers of a page."""
+        if self._parts().path == "/events":
+            self.close_connection = True  # a stream has no length, so nothing else may follow
+            self._say(HTTPStatus.METHOD_NOT_ALLOWED, "a stream has no length: use GET")
+            return
+        self.do_GET()
+
     def do_POST(self) -> None:
         """An action of a form on our own page."""
         parts = self._parts()
-        self.close_connection = True  # a body that is not read must not be taken for the next request
+        self.close_connection = (
+            True  # a body that is not read must not be taken for the next request
+        )
         if not self._is_allowed({}):
             return
         length = self.headers.get("Content-Length", "")
@@ -124,7 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.FORBIDDEN, "read-only: start gpuyard ui with --allow-actions")
             return
         host = self.headers.get("Host", "")
-        if not host or self.headers.get("Origin", "") not in (f"http://{host}", f"https://{host}"):
+        origin = self.headers.get("Origin", "")  # required: browsers state it for every form
+        if not self.server.hosts.allows_origin(origin, host):
             self._say(HTTPStatus.FORBIDDEN, "the form is not of this page")
             return
         fields = {name: values[0] for name, values in parse_qs(body).items()}
@@ -133,7 +205,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _parts(self) -> SplitResult:
         """The address; one that is none is nowhere."""
         try:
-            return urlsplit("/" + self.path.lstrip("/"))  # two slashes would begin the name of a host
+            return urlsplit(
+                "/" + self.path.lstrip("/")
+            )  # two slashes would begin the name of a host
         except ValueError:
             return SplitResult("", "", "/-", "", "")
 
@@ -145,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _guarded(self, answer: Callable[[], None]) -> None:
-        """Answers; what is wrong or refused is told on a page."""
+        """Respond; errors are shown on a page."""
         try:
             answer()
         except ConnectionError:
@@ -154,87 +228,102 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.NOT_FOUND, "there is nothing under this address")
         except InputError as error:
             self._say(HTTPStatus.BAD_REQUEST, str(error))
-        except (RefusedError, OSError) as error:
+        except (ExternalError, OSError) as error:
             self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _is_allowed(self, query: dict[str, list[str]]) -> bool:
         """Whether this client may ask; a right token in the address becomes a cookie."""
+        if not self.server.hosts.allows_host(self.headers.get("Host")):
+            self._say(
+                HTTPStatus.FORBIDDEN,
+                "this server answers to its own names only; start it with --allow-host NAME to add"
+                " one",
+            )
+            return False
         if not self.server.token:
-            try:
-                name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-                known = name == "localhost" or ip_address(name).is_loopback
-            except ValueError:
-                known = False
-            if not known:
-                self._say(HTTPStatus.FORBIDDEN, "this server answers to this machine's own names only")
-            return known
+            return True
         given = query.get("token", [""])[0]
-        if given and self._is_token(given):
+        if given and is_same_secret(given, self.server.token):
             self.send_response(HTTPStatus.SEE_OTHER)
-            self.send_header("Set-Cookie", f"{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/")
+            self.send_header("Set-Cookie", self._cookie(given))
             self.send_header("Location", self._parts().path)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return False
         try:
-            kept = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
         except CookieError:
-            kept = None
-        if kept is not None and self._is_token(kept.value):
+            cookie = None
+        if cookie is not None and is_same_secret(cookie.value, self.server.token):
             return True
-        self._say(HTTPStatus.UNAUTHORIZED, "open the address that gpuyard ui printed: it has the token")
+        self._say(
+            HTTPStatus.UNAUTHORIZED, "open the address that gpuyard ui printed: it has the token"
+        )
         return False
 
-    def _is_token(self, given: str) -> bool:
-        """Whether it is the token; takes as long for a wrong one."""
-        return hmac.compare_digest(given.encode(), self.server.token.encode())
+    def _cookie(self, token: str) -> str:
+        secure = "; Secure" if self.server.is_tls else ""
+        return f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/{secure}"
 
-    def _view(self, path: str) -> View:
-        """The page of an address."""
-        found = found_route(path.rstrip("/") or "/")
-        if found is None:
+    def _view(self, path: str) -> WebPage:
+        route = found_route(path.rstrip("/") or "/")
+        if route is None:
             raise NotFoundError
-        make, words = found
-        return make(Asked(home=self.server.home, words=words, acts=self.server.acts))
+        make, words = route
+        return make(PageRequest(home=self.server.home, words=words, acts=self.server.acts))
 
     def _page(self, path: str) -> None:
-        """A whole page; a fabric's drawing is a document of its own."""
+        """A whole page; a fabric's drawing is a separate document."""
         if path.endswith("/fabric") and path.startswith("/plans/"):
             name = path.removeprefix("/plans/").removesuffix("/fabric")
             if found_route(f"/plans/{name}") is None:
                 raise NotFoundError
-            self._send(fabric_document(Asked(home=self.server.home, words={"name": name})), policy=SANDBOX)
+            self._send(
+                fabric_document(PageRequest(home=self.server.home, words={"name": name})),
+                policy=SANDBOX,
+            )
             return
         self._send(whole(self._view(path), path))
 
     def _say(self, status: HTTPStatus, words: str) -> None:
-        """A page that says one thing."""
-        page = View(
-            title=status.phrase, fragments=(Fragment(id="said", html=f"<pre>{escape(words)}</pre>"),), is_live=False
+        page = WebPage(
+            title=status.phrase,
+            fragments=(Fragment(id="said", html=f"<pre>{escape(words)}</pre>"),),
+            is_live=False,
         )
         self._send(whole(page, ""), status=status)
 
     def _send(
-        self, text: str | bytes, *, status: HTTPStatus = HTTPStatus.OK, kind: str = "text/html; charset=utf-8",
+        self,
+        text: str | bytes,
+        *,
+        status: HTTPStatus = HTTPStatus.OK,
+        kind: str = "text/html; charset=utf-8",
         policy: str = POLICY,
-    ) -> None:  # fmt: skip
-        """The answer with its headers."""
+    ) -> None:
         body = text.encode() if isinstance(text, str) else text
         self.send_response(status)
         for name, value in (
-            ("Content-Type", kind), ("Content-Length", str(len(body))), ("Content-Security-Policy", policy),
-            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", REFERRER), ("Cache-Control", "no-store"),
-        ):  # fmt: skip
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Content-Security-Policy", policy),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", REFERRER),
+            ("Cache-Control", "no-store"),
+        ):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def _asset(self, name: str) -> None:
-        """A file of the package."""
         if name not in ASSETS:
             self._say(HTTPStatus.NOT_FOUND, "there is nothing under this address")
             return
-        self._send((importlib.resources.files("gpuyard.web") / "assets" / name).read_bytes(), kind=ASSETS[name])
+        self._send(
+            (importlib.resources.files("gpuyard.web") / "assets" / name).read_bytes(),
+            kind=ASSETS[name],
+        )
 
     def _events(self, address: str) -> None:
         """The fragments of a page as they change, until the client goes."""
@@ -255,9 +344,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.streams.release()
 
     def _is_gone(self) -> bool:
-        """Whether the client has closed its side."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        connection = self.connection
+        readable, _, _ = select.select([connection], [], [], 0)
+        if isinstance(connection, ssl.SSLSocket):  # cannot peek; a stream's client sends nothing
+            return bool(readable) and not connection.recv(1)
+        return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
 
     def _stream(self, path: str) -> None:
         """Looks again and again; sends what is not as it was."""
@@ -266,8 +357,8 @@ class _Handler(BaseHTTPRequestHandler):
         while not self.server.closing.is_set() and not self._is_gone():
             try:
                 view = self._view(path)
-            except (NotFoundError, InputError, RefusedError, OSError) as error:
-                view = View(title=str(error), fragments=())  # the page keeps what it shows
+            except (NotFoundError, InputError, ExternalError, OSError) as error:
+                view = WebPage(title=str(error), fragments=())  # the page keeps what it shows
             if not view.is_live:
                 return
             for part in view.fragments:

@@ -1,4 +1,4 @@
-"""A page as its parts: HTML that is made here, on the server, from values; names and contents are always escaped."""
+"""Parts of a page: server-rendered HTML; names and contents are always escaped."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from gpuyard.home import Home
 from gpuyard.report.page import html_table
 from gpuyard.report.table import Table
 
-__all__ = [
-    "Asked", "Fragment", "Maker", "NotFoundError", "View", "empty", "link", "linked_table", "plots", "whole",
-]  # fmt: skip
-
 NAVIGATION = (
-    ("/", "Overview"), ("/plans", "Plans"), ("/data", "Data"), ("/runs", "Runs"), ("/models", "Models"),
-    ("/endpoints", "Endpoints"), ("/catalog", "Catalog"),
+    ("/", "Overview"), ("/plans", "Plans"), ("/data", "Data"), ("/runs", "Runs"),
+    ("/models", "Models"), ("/endpoints", "Endpoints"), ("/catalog", "Catalog"),
 )  # fmt: skip
 
 
@@ -28,8 +24,8 @@ class NotFoundError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a page is made of: the state directory, the words of its address, and whether it may act."""
+class PageRequest:
+    """Input of a page: state directory, parts of its path, and whether actions are allowed."""
 
     home: Home
     words: Mapping[str, str] = field(default_factory=dict)
@@ -45,13 +41,13 @@ class Fragment:
 
     @property
     def mark(self) -> str:
-        """What tells this content from another."""
+        """Fingerprint of the content."""
         return hashlib.blake2b(self.html.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A page: its title and its fragments; a page that does not change while it is open is not live."""
+class WebPage:
+    """A page: title and fragments; a page that does not change while open is not live."""
 
     title: str
     fragments: tuple[Fragment, ...]
@@ -59,7 +55,7 @@ class View:
     above: tuple[str, str] | None = None  # the page that this one belongs to: address and name
 
 
-Maker = Callable[[Asked], View]
+Maker = Callable[[PageRequest], WebPage]
 
 
 def link(address: str, words: str) -> str:
@@ -68,11 +64,10 @@ def link(address: str, words: str) -> str:
 
 
 def linked_table(table: Table, addresses: Sequence[str]) -> str:
-    """The table with the first cell of every row as a link; a row without an address stays as it is."""
+    """The table with the first cell of every row as a link, where it has an address."""
     places = iter(zip(table.rows, addresses, strict=True))
 
     def linked(match: re.Match[str]) -> str:
-        """The first cell of the next row."""
         row, address = next(places)
         return f"<tr>{match[1]}{link(address, row[0])}</td>" if address else match[0]
 
@@ -80,7 +75,7 @@ def linked_table(table: Table, addresses: Sequence[str]) -> str:
 
 
 def plots(html: str) -> str:
-    """HTML whose drawings scroll in frames of their own, so that they stay readable on a phone."""
+    """HTML whose drawings scroll in their own frames, to stay readable on a phone."""
     return html.replace("<svg ", '<div class="scroll plot"><svg ').replace("</svg>", "</svg></div>")
 
 
@@ -89,29 +84,30 @@ def empty(words: str, command: str) -> str:
     return f'<p class="empty">{escape(words)}<br><code>{escape(command)}</code></p>'
 
 
-def whole(view: View, path: str) -> str:
+def whole(view: WebPage, path: str) -> str:
     """The whole page: navigation, fragments, and the script that keeps them fresh."""
     links = "".join(
-        f'<a href="{address}"{_current(address, path)}>{escape(words)}</a>' for address, words in NAVIGATION
+        f'<a href="{address}"{_current(address, path)}>{escape(words)}</a>'
+        for address, words in NAVIGATION
     )
     parts = "".join(
-        f'<section id="{escape(part.id)}" data-mark="{part.mark}">{part.html}</section>' for part in view.fragments
+        f'<section id="{escape(part.id)}" data-mark="{part.mark}">{part.html}</section>'
+        for part in view.fragments
     )
     above = f'<p class="above">{link(*view.above)}</p>' if view.above else ""
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(view.title)} · gpuyard</title>"
-        '<link rel="icon" href="data:,"><link rel="stylesheet" href="/assets/style.css">'
-        '<script src="/assets/live.js" defer></script></head>'
-        f'<body{" data-live" if view.is_live else ""}><a class="skip" href="#main">Skip to the content</a>'
-        f'<header><strong>gpuyard</strong><nav aria-label="Pages">{links}</nav>'
-        '<span id="state" role="status"></span></header>'
-        f'<main id="main" tabindex="-1">{above}<h1>{escape(view.title)}</h1>{parts}</main></body></html>\n'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        f' content="width=device-width,initial-scale=1"><title>{escape(view.title)} ·'
+        ' gpuyard</title><link rel="icon" href="data:,"><link rel="stylesheet"'
+        ' href="/assets/style.css"><script src="/assets/live.js"'
+        f' defer></script></head><body{" data-live" if view.is_live else ""}><a class="skip"'
+        ' href="#main">Skip to the content</a><header><strong>gpuyard</strong><nav'
+        f' aria-label="Pages">{links}</nav><span id="state" role="status"></span></header><main'
+        ' id="main"'
+        f' tabindex="-1">{above}<h1>{escape(view.title)}</h1>{parts}</main></body></html>\n'
     )
 
 
 def _current(address: str, path: str) -> str:
-    """Marks the page that is open."""
     here = path == "/" if address == "/" else path == address or path.startswith(f"{address}/")
     return ' aria-current="page"' if here else ""

@@ -1,4 +1,4 @@
-"""What pods write: read from the API, followed from pod to pod as attempts come."""
+"""Pod logs, followed across attempts."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from gpuyard.errors import RefusedError
-from gpuyard.jobs.engines.kubernetes.access import Access
+from gpuyard.errors import ExternalError
+from gpuyard.http import TruncatedError
+from gpuyard.jobs.engines.kubernetes.access import KubernetesAccess
 from gpuyard.jobs.engines.kubernetes.manifest import CONTAINER
-from gpuyard.jobs.engines.kubernetes.reasons import Pod
-from gpuyard.jobs.http import HttpError
+from gpuyard.jobs.engines.kubernetes.pod_status import PodStatus
 
-__all__ = ["pod_logs"]
-
-Said = queue.SimpleQueue[str | None]  # None: a pod has said all
+Lines = queue.SimpleQueue[str | None]  # None: the end of a pod's log
 
 
 def pod_logs(
-    access: Access, pods: Callable[[], list[Pod]], ended: Callable[[], bool], *, label: bool, wait_s: float
+    access: KubernetesAccess,
+    pods: Callable[[], list[PodStatus]],
+    ended: Callable[[], bool],
+    *,
+    label: bool,
+    wait_s: float,
 ) -> Iterator[str]:
-    """The lines of all pods, each behind its index where there are several, until the task has ended."""
-    said: Said = queue.SimpleQueue()
+    """Yield the lines of all pods, labelled if there are several, until the task ends."""
+    lines: Lines = queue.SimpleQueue()
     seen: set[str] = set()
     open_count = 0
     while True:
-        last = ended()  # asked before looking: a pod that came before the end is seen below
+        last = ended()  # before listing pods: one that started before the end is listed below
         for pod in pods():
             if pod.name not in seen and pod.phase != "Pending":
                 seen.add(pod.name)
                 open_count += 1
                 words = f"[{pod.index}] " if label else ""
-                reading = threading.Thread(target=_read, args=(access, pod, words, said), daemon=True)
+                reading = threading.Thread(
+                    target=_read, args=(access, pod, words, lines), daemon=True
+                )
                 reading.start()
                 if pod.phase != "Running":
-                    reading.join()  # what has ended is told in order, before what comes after it
+                    reading.join()  # finished pods are printed in order
         until_s = time.monotonic() + wait_s
         while open_count and (last or time.monotonic() < until_s):
             try:
-                line = said.get(timeout=None if last else max(0.0, until_s - time.monotonic()))
+                line = lines.get(timeout=None if last else max(0.0, until_s - time.monotonic()))
             except queue.Empty:
                 break
             if line is None:
@@ -51,9 +56,9 @@ def pod_logs(
         time.sleep(max(0.0, until_s - time.monotonic()))
 
 
-def _read(access: Access, pod: Pod, label: str, said: Said) -> None:
-    """Reads the log of one pod to its end; a broken connection goes on after the lines that were read."""
-    path = f"/api/v1/namespaces/{access.namespace}/pods/{pod.name}/log?container={CONTAINER}&follow=true"
+def _read(access: KubernetesAccess, pod: PodStatus, label: str, lines: Lines) -> None:
+    pod_path = f"/api/v1/namespaces/{access.namespace}/pods/{pod.name}"
+    path = f"{pod_path}/log?container={CONTAINER}&follow=true"
     count = 0
     try:
         while True:
@@ -61,11 +66,11 @@ def _read(access: Access, pod: Pod, label: str, said: Said) -> None:
                 for number, line in enumerate(access.api.lines(path)):
                     if number >= count:
                         count += 1
-                        said.put(label + line)
+                        lines.put(label + line)
                 return
-            except OSError:
+            except TruncatedError:
                 time.sleep(1.0)
-    except (HttpError, RefusedError):  # the pod is gone, and its log with it
+    except ExternalError:  # the pod was deleted, and its log with it
         return
     finally:
-        said.put(None)
+        lines.put(None)

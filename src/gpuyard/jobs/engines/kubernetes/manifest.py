@@ -1,21 +1,20 @@
-"""A task as a Kubernetes object: a Job for one node or many copies, a JobSet for nodes that meet."""
+"""Kubernetes manifests: a Job for one node or many copies, a JobSet for several nodes."""
 
 from __future__ import annotations
 
 import math
 
-from gpuyard.document import Plain
+from gpuyard.document.frozen_json import Plain
 from gpuyard.jobs.rendezvous import shared_environment
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Task
 
-__all__ = ["CONTAINER", "WORKERS", "manifest"]
-
 CONTAINER, WORKERS = "task", "workers"
-PORT = 29500  # torch's default; every pod has an address of its own
+PORT = 29500  # torch's default; every pod has its own address
 KEEP_S = 86_400  # an ended object can be asked about for a day
 MANAGED = {"app.kubernetes.io/managed-by": "gpuyard"}
-# Which attempt a pod is, as the controllers mark it: Jobs count failures of an index, JobSets count restarts.
+# The attempt of a pod, as the controllers mark it: Jobs count failures of an index, JobSets count
+# restarts.
 FAILURES = "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"
 RESTARTS = "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
 
@@ -51,7 +50,7 @@ exit "$code"
 
 
 def manifest(task: Task, spec: EngineSpec) -> dict[str, Plain]:
-    """The object to create."""
+    """Return the object to create."""
     labels: dict[str, Plain] = {**MANAGED}
     if spec.queue:
         labels["kueue.x-k8s.io/queue-name"] = spec.queue
@@ -62,9 +61,16 @@ def manifest(task: Task, spec: EngineSpec) -> dict[str, Plain]:
             "failurePolicy": {"maxRestarts": task.retries, **_final_set(task)},
             "successPolicy": {"operator": "All"},
             "ttlSecondsAfterFinished": KEEP_S,
-            "replicatedJobs": [{"name": WORKERS, "replicas": 1, "template": {"spec": _job(task, spec)}}],
+            "replicatedJobs": [
+                {"name": WORKERS, "replicas": 1, "template": {"spec": _job(task, spec)}}
+            ],
         }
-        return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
+        return {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": metadata,
+            "spec": body,
+        }
     body = {**_job(task, spec), "ttlSecondsAfterFinished": KEEP_S}
     if spec.queue:
         body["suspend"] = True  # until Kueue admits it
@@ -95,26 +101,28 @@ def _job(task: Task, spec: EngineSpec) -> dict[str, Plain]:
 
 
 def _final_set(task: Task) -> dict[str, Plain]:
-    """What keeps a JobSet from starting again after an exit code that would come again."""
-    rule: dict[str, Plain] = {"name": "final", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    rule: dict[str, Plain] = {
+        "name": "final",
+        "action": "FailJobSet",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+    }
     return {"rules": [rule]} if task.final_codes else {}
 
 
 def _pod(task: Task, spec: EngineSpec) -> dict[str, Plain]:
-    """The pod of one node."""
     count = task.processes_per_node
-    asked: dict[str, Plain] = {"cpu": str(task.cores_per_process * count)}
+    requests: dict[str, Plain] = {"cpu": str(task.cores_per_process * count)}
     if task.memory_per_process_bytes is not None:
-        asked["memory"] = str(task.memory_per_process_bytes * count)
-    most: dict[str, Plain] = {}
+        requests["memory"] = str(task.memory_per_process_bytes * count)
+    limits: dict[str, Plain] = {}
     if task.chips_per_process:
-        most[spec.chip_resource or "nvidia.com/gpu"] = str(task.chips_per_process * count)
+        limits[spec.chip_resource or "nvidia.com/gpu"] = str(task.chips_per_process * count)
     container: dict[str, Plain] = {
         "name": CONTAINER,
         "image": spec.image,
         "command": ["/bin/sh", "-c", SHIM, "process", *task.argv],
         "env": _environment(task, spec),
-        "resources": {"requests": asked, "limits": most} if most else {"requests": asked},
+        "resources": {"requests": requests, "limits": limits} if limits else {"requests": requests},
     }
     pod: dict[str, Plain] = {
         "restartPolicy": "Never",
@@ -124,14 +132,20 @@ def _pod(task: Task, spec: EngineSpec) -> dict[str, Plain]:
     if spec.volume_claim:
         container["workingDir"] = task.folder
         container["volumeMounts"] = [{"name": "work", "mountPath": spec.volume_path}]
-        pod["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": spec.volume_claim}}]
+        pod["volumes"] = [
+            {"name": "work", "persistentVolumeClaim": {"claimName": spec.volume_claim}}
+        ]
     return pod
 
 
 def _environment(task: Task, spec: EngineSpec) -> list[Plain]:
     """What the container sees; the ranks come from the shell in front of the command."""
     address = f"{task.id}-{WORKERS}-0-0.{task.id}" if task.nodes > 1 else "127.0.0.1"
-    fixed = (*shared_environment(task, spec.interface), ("MASTER_ADDR", address), ("MASTER_PORT", str(PORT)))
+    fixed = (
+        *shared_environment(task, spec.interface),
+        ("MASTER_ADDR", address),
+        ("MASTER_PORT", str(PORT)),
+    )
     given: list[Plain] = [{"name": name, "value": value} for name, value in fixed]
     path = RESTARTS if task.nodes > 1 else FAILURES
     return [*given, {"name": "GPUYARD_ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": path}}}]

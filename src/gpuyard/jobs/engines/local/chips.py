@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and which of them a process may see."""
+"""GPUs of this host, and which of them a process may use."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 from gpuyard.jobs.task import Task
 
-__all__ = ["chip_environment", "local_chips"]
-
 
 def local_chips(devices: Path = Path("/dev")) -> tuple[str, ...]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
-        return tuple(name.strip() for name in named.split(",") if name.strip() and name.strip() != "-1")
-    found = (re.fullmatch(r"nvidia(\d+)", path.name) for path in devices.glob("nvidia*"))
-    return tuple(sorted((match.group(1) for match in found if match), key=int))
+        return tuple(
+            name.strip() for name in named.split(",") if name.strip() and name.strip() != "-1"
+        )
+    matches = (re.fullmatch(r"nvidia(\d+)", path.name) for path in devices.glob("nvidia*"))
+    return tuple(sorted((match.group(1) for match in matches if match), key=int))
 
 
 def chip_environment(task: Task, rank: int, index: int) -> dict[str, str]:
-    """The chips of one process; a task that asks for none sees what its parent sees."""
+    """Return CUDA_VISIBLE_DEVICES for one process, or nothing if the task needs no chips."""
     chips = local_chips()
     if not task.chips_per_process or not chips:
         return {}

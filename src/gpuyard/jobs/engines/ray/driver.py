@@ -1,6 +1,6 @@
-"""The driver of a task inside a Ray cluster: a placement group, an actor for each rank, attempts with back-off.
+"""Driver of a task inside a Ray cluster: placement group, one actor per rank, retries.
 
-It is sent as text and needs nothing but Ray and the standard library there. What to run is in GPUYARD_TASK.
+It is sent as text and needs only Ray and the standard library. The task is in GPUYARD_TASK.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Tree: TypeAlias = "dict[str, Any]"  # what came as JSON
 
 @ray.remote(max_concurrency=2)
 class Rank:
-    """One process of the task, on the node where Ray put it."""
+    """One process of the task, on the node where Ray placed it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -44,16 +44,22 @@ class Rank:
             listener.bind(("", 0))
             return ray.util.get_node_ip_address(), int(listener.getsockname()[1])
 
-    def run(self, argv: list[str], environment: dict[str, str], folder: str, grace_s: float, guard: str):  # type: ignore[no-untyped-def]
-        """Runs the command under a guard: what it writes, piece by piece, and at last its exit code."""
+    def run(  # type: ignore[no-untyped-def]
+        self, argv: list[str], environment: dict[str, str], folder: str, grace_s: float, guard: str
+    ):
         inherited = {
-            name: value for name, value in os.environ.items() if name not in ("GPUYARD_DRIVER", "GPUYARD_TASK")
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("GPUYARD_DRIVER", "GPUYARD_TASK")
         }
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", guard, str(grace_s), *argv],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            cwd=folder if os.path.isdir(folder) else None, env={**inherited, **environment},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=folder if os.path.isdir(folder) else None,
+            env={**inherited, **environment},
+        )
         if self.stopped:
             self.stop()
         assert self.process.stdout
@@ -68,8 +74,8 @@ class Rank:
             self.process.stdin.close()
 
 
-class Job:
-    """The task and what ends it."""
+class RayDriverTask:
+    """The task and the conditions that stop it."""
 
     def __init__(self, job: Tree) -> None:
         self.job, self.task = job, job["task"]
@@ -84,7 +90,11 @@ class Job:
         limit_s = self.task.get("time_limit_s")
         if self.stopped.is_set():
             return "cancelled"
-        return f"time limit of {limit_s:g} s" if limit_s and time.time() - self.began_s >= limit_s else ""
+        return (
+            f"time limit of {limit_s:g} s"
+            if limit_s and time.time() - self.began_s >= limit_s
+            else ""
+        )
 
     def say(self, label: str, lines: list[bytes]) -> None:
         """Writes lines to the job's log, and to its file where that is seen from here."""
@@ -106,15 +116,26 @@ class Job:
             code, reason = Attempt(self, index, failures).run()
             failures += 1
             ending = self.ending()
-            state = "done" if code == 0 and not ending else "cancelled" if ending == "cancelled" else "failed"
+            state = (
+                "done"
+                if code == 0 and not ending
+                else "cancelled"
+                if ending == "cancelled"
+                else "failed"
+            )
             final = failures > self.task["retries"] or code in self.task["final_codes"]
             if state != "failed" or ending or final:
                 known = None if ending or code == LOST else code
-                end = {"state": state, "exit_code": known, "reason": ending or reason, "started_s": started_s}
+                end = {
+                    "state": state,
+                    "exit_code": known,
+                    "reason": ending or reason,
+                    "started_s": started_s,
+                }
                 return end | {"ended_s": time.time(), "attempts": failures}
             wait_s = min(300.0, self.task["backoff_s"] * 2.0 ** (failures - 1))
-            again = f"gpuyard: {reason}; attempt {failures + 1} of {self.task['retries'] + 1} in {wait_s:g} s"
-            self.say("", [again.encode()])
+            attempt = f"attempt {failures + 1} of {self.task['retries'] + 1}"
+            self.say("", [f"gpuyard: {reason}; {attempt} in {wait_s:g} s".encode()])
             until_s = time.time() + wait_s
             while time.time() < until_s and not self.ending():
                 time.sleep(min(STEP_S, wait_s))
@@ -128,7 +149,7 @@ class Job:
 class Attempt:
     """The ranks of one copy, which start and fail together."""
 
-    def __init__(self, job: Job, index: int, number: int) -> None:
+    def __init__(self, job: RayDriverTask, index: int, number: int) -> None:
         self.job, self.task, self.index, self.number = job, job.task, index, number
         self.rests: dict[int, bytes] = {}
         self.ranks: list[Any] = []
@@ -136,7 +157,6 @@ class Attempt:
         self.failed_s = 0.0
 
     def run(self) -> tuple[int, str]:
-        """The exit code of the rank that failed first, or 0, and why."""
         task = self.task
         per_rank = {"CPU": float(task["cores_per_process"])}
         if task["chips_per_process"]:
@@ -145,7 +165,9 @@ class Attempt:
             per_rank["memory"] = float(task["memory_per_process_bytes"])
         count = task["processes_per_node"]
         bundle = {name: amount * count for name, amount in per_rank.items()}
-        group = placement_group([bundle] * task["nodes"], strategy="SPREAD" if task["nodes"] > 1 else "PACK")
+        group = placement_group(
+            [bundle] * task["nodes"], strategy="SPREAD" if task["nodes"] > 1 else "PACK"
+        )
         try:
             if self.placed(group, bundle):
                 self.start(group, per_rank)
@@ -158,16 +180,17 @@ class Attempt:
 
     def placed(self, group: Any, bundle: dict[str, float]) -> bool:
         """Waits for room; says so when that takes long, for the cluster may never have it."""
-        ready, told_s = group.ready(), time.time() + SLOW_S
+        ready, report_at_s = group.ready(), time.time() + SLOW_S
         while not ray.wait([ready], timeout=STEP_S)[0]:
             if self.job.ending():
                 self.fail(LOST, "")
                 return False
-            if told_s and time.time() >= told_s:
+            if report_at_s and time.time() >= report_at_s:
                 there = {name: ray.cluster_resources().get(name, 0.0) for name in bundle}
-                text = f"gpuyard: waits for {self.task['nodes']} x {bundle}; the cluster has {there} in all"
+                wanted = f"{self.task['nodes']} x {bundle}"
+                text = f"gpuyard: waiting for {wanted}; the cluster has {there} in total"
                 self.job.say("", [text.encode()])
-                told_s = 0.0
+                report_at_s = 0.0
         return True
 
     def start(self, group: Any, per_rank: dict[str, float]) -> None:
@@ -176,22 +199,36 @@ class Attempt:
         rest = dict(per_rank)
         cores, chips, memory = rest.pop("CPU"), rest.pop("GPU", 0), int(rest.pop("memory", 0))
         for rank in range(task["nodes"] * local):
-            where = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank // local)
-            options = {"num_cpus": cores, "num_gpus": chips, "resources": rest, "scheduling_strategy": where}
+            where = PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=rank // local
+            )
+            options = {
+                "num_cpus": cores,
+                "num_gpus": chips,
+                "resources": rest,
+                "scheduling_strategy": where,
+            }
             actor: Any = Rank
-            self.ranks.append(actor.options(**options, **({"memory": memory} if memory else {})).remote())
+            self.ranks.append(
+                actor.options(**options, **({"memory": memory} if memory else {})).remote()
+            )
         address, port = ray.get(self.ranks[0].address.remote())
-        said: queue.SimpleQueue[tuple[int, bytes | int | str | None]] = queue.SimpleQueue()
+        pieces: queue.SimpleQueue[tuple[int, bytes | int | str | None]] = queue.SimpleQueue()
         for rank, actor in enumerate(self.ranks):
             environment = dict(self.job.job["environment"]) | {
-                "RANK": str(rank), "LOCAL_RANK": str(rank % local), "NODE_RANK": str(rank // local),
-                "MASTER_ADDR": address, "MASTER_PORT": str(port), "GPUYARD_INDEX": str(self.index),
-                "GPUYARD_ATTEMPT": str(self.number), "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
-            }  # fmt: skip
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank % local),
+                "NODE_RANK": str(rank // local),
+                "MASTER_ADDR": address,
+                "MASTER_PORT": str(port),
+                "GPUYARD_INDEX": str(self.index),
+                "GPUYARD_ATTEMPT": str(self.number),
+                "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+            }
             stream = actor.run.options(num_returns="streaming").remote(
                 task["argv"], environment, task["folder"], task["grace_s"], self.job.job["guard"]
             )
-            threading.Thread(target=listen, args=(rank, stream, said), daemon=True).start()
+            threading.Thread(target=listen, args=(rank, stream, pieces), daemon=True).start()
         left = len(self.ranks)
         while left:
             if self.job.ending() and not self.reason:
@@ -199,7 +236,7 @@ class Attempt:
             if self.failed_s and time.time() - self.failed_s > task["grace_s"] + SLOW_S:
                 self.kill()
             with contextlib.suppress(queue.Empty):
-                rank, piece = said.get(timeout=STEP_S)
+                rank, piece = pieces.get(timeout=STEP_S)
                 left -= piece is None
                 self.take(rank, piece)
 
@@ -231,44 +268,51 @@ class Attempt:
                 rank.stop.remote()
 
 
-def listen(rank: int, stream: Any, said: queue.SimpleQueue[tuple[int, bytes | int | str | None]]) -> None:
-    """Passes on what a rank yields; None is its end."""
+def listen(
+    rank: int, stream: Any, pieces: queue.SimpleQueue[tuple[int, bytes | int | str | None]]
+) -> None:
+    """Queue what a rank yields; None marks its end."""
     try:
         for piece in stream:
-            said.put((rank, ray.get(piece)))
+            pieces.put((rank, ray.get(piece)))
     except ray.exceptions.RayError as error:
-        said.put((rank, type(error).__name__))
-    said.put((rank, None))
+        pieces.put((rank, type(error).__name__))
+    pieces.put((rank, None))
 
 
 def words(code: int) -> str:
-    """An exit code in words."""
+    """Return an exit code as text."""
     if code > 128 and code - 128 in set(signal.Signals):
         return f"killed by {signal.Signals(code - 128).name}"
     return f"exit code {code}"
 
 
 def whole(path: Path, text: str) -> None:
-    """Writes a file so that a reader sees all of it or nothing."""
+    """Write a file atomically."""
     part = path.with_name(f".{path.name}")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
 
 
 def main() -> int:
-    """Runs the task; gives the exit code of the first copy that failed."""
-    job = Job(json.loads(os.environ["GPUYARD_TASK"]))
+    """Run the task and return the exit code of the first copy that failed."""
+    job = RayDriverTask(json.loads(os.environ["GPUYARD_TASK"]))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: job.stopped.set())
     ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
-    for number in (signal.SIGTERM, signal.SIGINT):  # Ray sets its own, which would end the driver at once
+    for number in (
+        signal.SIGTERM,
+        signal.SIGINT,
+    ):  # Ray sets its own, which would end the driver at once
         signal.signal(number, lambda *_: job.stopped.set())
     folder, code = Path(job.job["folder"]), 0
     copies = job.task["copies"]
     with concurrent.futures.ThreadPoolExecutor(min(copies, POOL)) as pool:
         waiting = {pool.submit(job.copy, index): index for index in range(copies)}
         while waiting:  # in short waits, so that a signal is met
-            for future in concurrent.futures.wait(waiting, timeout=STEP_S, return_when="FIRST_COMPLETED")[0]:
+            for future in concurrent.futures.wait(
+                waiting, timeout=STEP_S, return_when="FIRST_COMPLETED"
+            )[0]:
                 end, index = future.result(), waiting.pop(future)
                 code = code or (0 if end["state"] == "done" else end["exit_code"] or 1)
                 if folder.is_dir():

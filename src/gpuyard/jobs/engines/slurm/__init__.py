@@ -1,5 +1,0 @@
-"""Slurm: batch jobs and arrays by its own commands."""
-
-from gpuyard.jobs.engines.slurm.engine import SlurmEngine
-
-__all__ = ["SlurmEngine"]

@@ -1,4 +1,4 @@
-"""What Slurm says of a job: `scontrol show job` as statuses, one for each element of an array."""
+"""Parse `scontrol show job` into statuses, one per array element."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from gpuyard.jobs.task import State, Status
+from gpuyard.jobs.task import State, TaskStatus
 
-__all__ = ["Element", "elements"]
-
-WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
-GOING = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "SUSPENDED", "STOPPED", "RESIZING"}
+WAITING = {
+    "PENDING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "RESV_DEL_HOLD",
+}
+RUNNING = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "SUSPENDED", "STOPPED", "RESIZING"}
 ENDS: dict[str, tuple[State, str]] = {
     "COMPLETED": ("done", ""),
     "FAILED": ("failed", ""),
@@ -25,32 +31,32 @@ ENDS: dict[str, tuple[State, str]] = {
     "PREEMPTED": ("lost", "preempted"),
     "REVOKED": ("lost", "revoked"),
 }
-# What Slurm's shorter reasons mean to who waits.
+# Slurm's reason codes in plain words.
 REASONS = {
-    "Resources": "waits for free nodes",
-    "Priority": "jobs of higher priority come first",
-    "BeginTime": "starts later: its time has not come, or it was requeued",
+    "Resources": "waiting for free nodes",
+    "Priority": "waiting for jobs of higher priority",
+    "BeginTime": "waiting for its start time, or requeued",
     "QOSMaxJobsPerUserLimit": "your limit of running jobs is reached",
     "AssocGrpGRES": "the account's limit of GPUs is reached",
-    "PartitionTimeLimit": "asks for more time than the partition gives",
+    "PartitionTimeLimit": "exceeds the time limit of the partition",
     "ReqNodeNotAvail": "the nodes it needs are down, drained or reserved",
-    "JobHeldUser": "held; `scontrol release` lets it go",
+    "JobHeldUser": "held; release it with `scontrol release`",
     "JobHeldAdmin": "held by an administrator",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """One job, or some elements of an array, as Slurm sees them."""
+    """One job, or some elements of a job array."""
 
     indices: tuple[int, ...]
-    status: Status
+    status: TaskStatus
 
 
 def elements(text: str) -> Iterator[Element]:
-    """The jobs in the output of `scontrol --oneliner show job`."""
+    """Yield the jobs in the output of `scontrol --oneliner show job`."""
     for line in text.splitlines():
-        # Later fields such as Command may hold anything, so the first of a name counts.
+        # Later fields such as Command may contain anything, so the first field of a name counts.
         fields: dict[str, str] = {}
         for name, value in re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", line):
             fields.setdefault(name, value)
@@ -58,19 +64,20 @@ def elements(text: str) -> Iterator[Element]:
             yield Element(indices=_indices(fields.get("ArrayTaskId", "0")), status=_status(fields))
 
 
-def _status(fields: dict[str, str]) -> Status:
-    """One job's status."""
+def _status(fields: dict[str, str]) -> TaskStatus:
     word, reason = fields["JobState"], fields.get("Reason", "")
     attempts = int(fields.get("Restarts", "0")) + 1
     if word in WAITING:
-        return Status(state="pending", reason=REASONS.get(reason, reason if reason != "None" else ""))
+        return TaskStatus(
+            state="pending", reason=REASONS.get(reason, reason if reason != "None" else "")
+        )
     started_s = _time_s(fields.get("StartTime", ""))
-    if word in GOING:
-        return Status(state="running", started_s=started_s, attempts=attempts)
-    state, why = ENDS.get(word, ("lost", f"Slurm says {word}"))
+    if word in RUNNING:
+        return TaskStatus(state="running", started_s=started_s, attempts=attempts)
+    state, why = ENDS.get(word, ("lost", f"unknown Slurm state {word}"))
     code, _, number = fields.get("ExitCode", "0:0").partition(":")
     exit_code = int(code) or (128 + int(number) if int(number or 0) else 0)
-    return Status(
+    return TaskStatus(
         state=state,
         exit_code=exit_code if state in ("done", "failed") else None,
         reason=why or (f"exit code {exit_code}" if state == "failed" else ""),
@@ -89,12 +96,11 @@ def _time_s(text: str) -> float | None:
 
 
 def _indices(text: str) -> tuple[int, ...]:
-    """The elements in `0`, `2-5,7` or `0-9%4`."""
-    found: list[int] = []
+    indices: list[int] = []
     for part in text.partition("%")[0].split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
         if match:
             first, last, step = (int(group) if group else None for group in match.groups())
             assert first is not None
-            found += range(first, (first if last is None else last) + 1, step or 1)
-    return tuple(found)
+            indices += range(first, (first if last is None else last) + 1, step or 1)
+    return tuple(indices)

@@ -1,0 +1,377 @@
+"""Models of one worker: loading, hot swap while requests are served, and canaries."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from gpuyard.errors import GpuyardError, InputError
+from gpuyard.home import Home
+from gpuyard.registry.bundle import TRANSFORM, WEIGHTS
+from gpuyard.registry.interface import interface_difference
+from gpuyard.serving.canary_guard import counts_between, rollback_reason
+from gpuyard.serving.completions import LanguageVersion
+from gpuyard.serving.endpoints import Canary, Endpoints
+from gpuyard.serving.language import LanguageEngine
+from gpuyard.serving.model_slot import LoadedCanary, ModelSlot, Served
+from gpuyard.serving.spec import CanarySpec, ServedModel, ServerSettings
+from gpuyard.serving.version import LoadedVersion, Transform, Version, load_version
+from gpuyard.serving.version_metrics import MetricsSnapshot, sum_snapshots
+from gpuyard.serving.version_sources import ResolvedVersion, find_version
+from gpuyard.serving.worker_board import WorkerBoard, WorkerCommands, WorkerReport
+
+log = logging.getLogger("gpuyard.serving")
+MAX_VERSIONS = 32  # computing at the same time in one worker
+
+
+class WorkerModels:
+    """All models of one worker."""
+
+    def __init__(self, settings: ServerSettings, transforms: Callable[[Path], Transform]) -> None:
+        self._settings = settings
+        self._transforms = transforms
+        self._home = Home(path=Path(settings.home))
+        self._board = WorkerBoard(Path(settings.folder))
+        self._loading = asyncio.Lock()
+        self._loaders = ThreadPoolExecutor(1, "load")
+        self._pool = ThreadPoolExecutor(MAX_VERSIONS, "infer")  # one thread per version at a time
+        self._mounts = {mount.name: mount for mount in settings.mounts}
+        self._rolled_back: set[str] = set()
+        self._logged: set[str] = set()
+        self._refused: dict[str, str] = {}  # model -> digest of a version with another interface
+        self._failed: set[str] = set()  # digests that could not be loaded; not retried
+        self._past: list[MetricsSnapshot] = []  # of replaced versions
+        self._recorded: tuple[tuple[str, ...], tuple[Canary, ...]] | None = None
+        self.slots: dict[str, ModelSlot] = {}
+        self.paths: dict[str, ModelSlot | Version] = {}
+        self.swaps = 0
+
+    @property
+    def rolled_back(self) -> int:
+        """Number of canaries that were rolled back."""
+        return len(self._rolled_back)
+
+    @property
+    def refused(self) -> int:
+        """Number of models whose alias points to a version that their clients cannot use."""
+        return len(self._refused)
+
+    async def start(self) -> None:
+        """Load every model. Raise InputError if one cannot be loaded."""
+        for mount in self._settings.mounts:
+            await self._mount(mount, await self._in_loader(find_version, mount, self._home))
+        await self._apply_commands(self._board.commands())
+        await self._follow_canaries()
+        await self._record_endpoints()
+        self.publish()
+
+    async def load(self, name: str, reference: str) -> ResolvedVersion:
+        """Load a reference in this worker now, and in the other workers within a second."""
+        known = self._mounts.get(name)
+        mount = ServedModel(name=name, reference=reference) if reference or known is None else known
+        if not mount.folder and not mount.reference:
+            mount = ServedModel(name=name, reference=name)
+        resolved: ResolvedVersion = await self._in_loader(find_version, mount, self._home)
+        await self._mount(mount, resolved)
+        await self._in_loader(
+            self._board.update, lambda commands: commands.with_load(name, mount.reference)
+        )
+        await self._record_endpoints()
+        return resolved
+
+    async def unload(self, name: str) -> None:
+        """Unload a model in all workers."""
+        await self._in_loader(self._board.update, lambda commands: commands.with_unload(name))
+        self._unload(name)
+        await self._record_endpoints()
+
+    async def follow(self) -> None:
+        """Resolve every served model again and swap those that have changed."""
+        for mount in list(self._mounts.values()):
+            try:
+                await self._follow(mount)
+            except GpuyardError as error:
+                self._log_once("%s is unchanged: %s", mount.name, error)
+        await self._follow_canaries()
+        await self._record_endpoints()
+
+    async def _follow(self, mount: ServedModel) -> None:
+        resolved: ResolvedVersion = await self._in_loader(
+            functools.partial(find_version, mount, self._home, verify=False)
+        )
+        slot = self.slots.get(mount.name)
+        if slot is not None and resolved.digest == slot.active.resolved.digest:
+            self._refused.pop(mount.name, None)
+            return
+        if slot is None or resolved.digest in self._failed:
+            return
+        difference = interface_difference(slot.active.resolved.bundle, resolved.bundle)
+        if difference:
+            self._refuse(slot, resolved, difference)
+            return
+        self._refused.pop(mount.name, None)
+        try:
+            await self._mount(mount, await self._in_loader(find_version, mount, self._home))
+        except GpuyardError:
+            self._failed.add(resolved.digest)
+            raise
+
+    def _refuse(self, slot: ModelSlot, resolved: ResolvedVersion, difference: str) -> None:
+        """Keep serving the active version: clients of it could not use the new one."""
+        if self._refused.get(slot.mount.name) != resolved.digest:
+            self._refused[slot.mount.name] = resolved.digest
+            log.error(
+                "%s: keeps serving version %s, not version %s: %s",
+                slot.mount.name,
+                slot.active.resolved.version,
+                resolved.version,
+                difference,
+            )
+
+    async def poll_commands(self) -> None:
+        """Apply new commands of other workers and evaluate the canaries."""
+        if self._board.changed():
+            await self._apply_commands(await self._in_loader(self._board.commands))
+        await self._evaluate_canaries()
+        await self._record_endpoints()
+        self.publish()
+
+    def publish(self) -> None:
+        """Write this worker's counts for the other workers."""
+        serving = tuple(
+            (slot.mount.name, version.resolved.version)
+            for slot in self.slots.values()
+            for version in slot.versions()
+        )
+        self._board.publish(
+            WorkerReport(
+                pid=self._board.pid, snapshots=self.own(), swaps=self.swaps, serving=serving
+            )
+        )
+
+    def own(self) -> tuple[MetricsSnapshot, ...]:
+        """Return the counts of this worker."""
+        current = (
+            version.snapshot() for slot in self.slots.values() for version in slot.versions()
+        )
+        return sum_snapshots((*self._past, *current))
+
+    def snapshots(self) -> tuple[MetricsSnapshot, ...]:
+        """Return the counts of all workers; those of other workers are up to a second old.
+
+        Publishes this worker's counts first, so that a reported sum never decreases, even if this
+        worker is killed next.
+        """
+        self.publish()
+        others = (snapshot for report in self._board.others() for snapshot in report.snapshots)
+        return sum_snapshots((*self.own(), *others))
+
+    def close(self) -> None:
+        """Write the last counts and shut down the threads."""
+        self.publish()
+        self._loaders.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _log_once(self, message: str, name: str, error: GpuyardError) -> None:
+        if str(error) not in self._logged:
+            self._logged.add(str(error))
+            log.error(message, name, error)
+
+    # Loads and file access run in one thread, so that the event loop keeps serving.
+    async def _in_loader(self, function: Callable[..., object], *arguments: object):  # type: ignore[no-untyped-def]
+        return await asyncio.get_running_loop().run_in_executor(self._loaders, function, *arguments)
+
+    # Hot swap: requests that the previous version has started are finished by it.
+    async def _mount(self, mount: ServedModel, resolved: ResolvedVersion) -> None:
+        async with self._loading:
+            loaded = await self._load_version(resolved)
+            slot = self.slots.get(mount.name)
+            self._mounts[mount.name] = mount
+            if slot is None:
+                self.slots[mount.name] = ModelSlot(mount, loaded)
+            else:
+                self._past = list(sum_snapshots((*self._past, slot.active.snapshot())))
+                slot.mount, slot.active = mount, loaded
+                if slot.canary is not None:  # compare it with the new version from here on
+                    slot.canary = replace(slot.canary, start=loaded.snapshot())
+                self.swaps += 1
+            self._route()
+            log.info("%s: serving version %s", mount.name, resolved.version)
+
+    async def _record_endpoints(self) -> None:
+        slots = tuple(self.slots.values())
+        models = tuple(_label(slot.active.resolved) for slot in slots)
+        canaries = tuple(
+            Canary(
+                model=_label(slot.canary.version.resolved), share_ratio=slot.canary.spec.share_ratio
+            )
+            for slot in slots
+            if slot.canary is not None
+        )
+        if self._recorded == (models, canaries):
+            return
+        try:
+            await self._in_loader(
+                Endpoints(home=self._home).changed, self._settings.name, models, canaries
+            )
+            self._recorded = models, canaries
+        except GpuyardError as error:  # an unwritable ledger must not stop the server
+            self._log_once("%s: the ledger is out of date: %s", self._settings.name, error)
+
+    async def _load_version(self, resolved: ResolvedVersion) -> Served:
+        if resolved.bundle.kind == "language":
+            engine: LanguageEngine = await self._in_loader(
+                LanguageEngine, resolved.folder / WEIGHTS
+            )
+            return LanguageVersion(resolved, engine, self._pool)
+        parts: LoadedVersion = await self._in_loader(self._parts, resolved)
+        return Version(parts, self._settings.batch, self._pool)
+
+    def _parts(self, resolved: ResolvedVersion) -> LoadedVersion:
+        path = resolved.folder / TRANSFORM
+        return load_version(
+            resolved, self._transforms(path) if path.is_file() else None, self._settings.batch
+        )
+
+    def _unload(self, name: str) -> None:
+        slot = self.slots.pop(name, None)
+        self._mounts.pop(name, None)
+        if slot is not None:
+            self._past.extend(version.snapshot() for version in slot.versions())
+            self._route()
+
+    # Replaces the whole table at once, so that a request never sees a part of it.
+    def _route(self) -> None:
+        paths: dict[str, ModelSlot | Version] = {}
+        for name, slot in self.slots.items():
+            for version in slot.versions():
+                if isinstance(version, Version):
+                    paths[f"/v2/models/{name}/infer"] = slot
+                    paths[f"/v2/models/{name}/versions/{version.resolved.version}/infer"] = version
+        self.paths = paths
+
+    async def _apply_commands(self, commands: WorkerCommands) -> None:
+        for name in commands.unloads:
+            self._unload(name)
+        for name, reference in commands.loads:
+            known = self._mounts.get(name)
+            mount = (
+                ServedModel(name=name, reference=reference) if reference or known is None else known
+            )
+            try:
+                resolved = await self._in_loader(find_version, mount, self._home)
+                slot = self.slots.get(name)
+                if slot is None or slot.active.resolved.digest != resolved.digest:
+                    await self._mount(mount, resolved)
+            except GpuyardError as error:
+                log.error("%s is unchanged: %s", name, error)
+        self._rolled_back.update(label for label, _ in commands.rolled_back)
+        for slot in self.slots.values():
+            if (
+                slot.canary is not None
+                and _label(slot.canary.version.resolved) in self._rolled_back
+            ):
+                self._drop_canary(slot)
+
+    async def _follow_canaries(self) -> None:
+        for spec in self._settings.canaries:
+            name = spec.model.partition("@")[0].partition("/")[0]
+            slot = self.slots.get(name)
+            if slot is None:
+                continue
+            mount = ServedModel(name=name, reference=spec.model)
+            try:
+                resolved: ResolvedVersion = await self._in_loader(
+                    functools.partial(find_version, mount, self._home, verify=False)
+                )
+            except InputError as error:
+                self._log_once("no canary for %s: %s", name, error)
+                continue
+            present = slot.canary.version.resolved.digest if slot.canary else ""
+            if (
+                resolved.digest == slot.active.resolved.digest
+                or _label(resolved) in self._rolled_back
+            ):
+                self._drop_canary(slot)
+            elif resolved.digest != present and resolved.digest not in self._failed:
+                bundle = slot.active.resolved.bundle
+                difference = interface_difference(bundle, resolved.bundle)
+                if difference:
+                    log.error("no canary for %s: %s", slot.mount.name, difference)
+                    self._failed.add(resolved.digest)
+                    continue
+                await self._set_canary(slot, spec, resolved)
+
+    async def _set_canary(
+        self, slot: ModelSlot, spec: CanarySpec, resolved: ResolvedVersion
+    ) -> None:
+        try:
+            loaded = await self._load_version(resolved)
+        except GpuyardError as error:
+            log.error("no canary for %s: %s", slot.mount.name, error)
+            self._failed.add(resolved.digest)
+            return
+        if isinstance(loaded, Version):
+            self._drop_canary(slot)
+            start = next(
+                (
+                    item
+                    for item in self.snapshots()
+                    if (item.model, item.version) == _key(slot.active)
+                ),
+                None,
+            )
+            slot.canary = LoadedCanary(
+                version=loaded, spec=spec, start=start or slot.active.snapshot()
+            )
+            self._route()
+            log.info(
+                "%s: canary version %s serves %.0f%%",
+                slot.mount.name,
+                resolved.version,
+                100 * spec.share_ratio,
+            )
+
+    def _drop_canary(self, slot: ModelSlot) -> None:
+        if slot.canary is not None:
+            self._past.append(slot.canary.version.snapshot())
+            slot.canary = None
+            self._route()
+
+    async def _evaluate_canaries(self) -> None:
+        slots = [slot for slot in self.slots.values() if slot.canary is not None]
+        if not slots:
+            return
+        now = {(item.model, item.version): item for item in self.snapshots()}
+        for slot in slots:
+            assert slot.canary is not None
+            label = _label(slot.canary.version.resolved)
+            canary = now.get(_key(slot.canary.version), slot.canary.version.snapshot())
+            active = counts_between(
+                now.get(_key(slot.active), slot.active.snapshot()), slot.canary.start
+            )
+            reason = rollback_reason(canary, active, slot.canary.spec.guard)
+            if reason:
+                log.error("%s is rolled back: %s", label, reason)
+                self._drop_canary(slot)
+                self._rolled_back.add(label)
+                await self._in_loader(
+                    self._board.update, functools.partial(_with_rolled_back, label, reason)
+                )
+
+
+def _with_rolled_back(label: str, reason: str, commands: WorkerCommands) -> WorkerCommands:
+    return commands.with_rolled_back(label, reason)
+
+
+def _label(resolved: ResolvedVersion) -> str:
+    return f"{resolved.name}/{resolved.version}"
+
+
+def _key(version: Served) -> tuple[str, str]:
+    return version.resolved.name, version.resolved.version
