@@ -1,12 +1,12 @@
-"""Queries over the catalog: conditions in human units, unknown values, clear errors."""
+"""Catalog queries: conditions with units, unknown values, wrong queries."""
 
 from __future__ import annotations
 
 import pytest
 
 from gpuyard.app.catalog import KINDS, Query, catalog_rows, row_with_sources
-from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.document import dump_json, load_json
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
 
 
@@ -19,7 +19,7 @@ def names(catalog: Catalog, kind: str, *where: str, sort: str = "") -> list[str]
     return [row.name for row in catalog_rows(catalog, Query(kind=kind, where=where, sort=sort))]
 
 
-def test_conditions_take_human_units(catalog: Catalog) -> None:
+def test_condition_accepts_units(catalog: Catalog) -> None:
     assert "h100-sxm" in names(catalog, "chips", "memory>=80GB", "kind=gpu")
     assert "h100-sxm" in names(catalog, "chips", "bf16=989TFLOPS")
     assert "l4" not in names(catalog, "chips", "memory>=80GB")
@@ -27,25 +27,29 @@ def test_conditions_take_human_units(catalog: Catalog) -> None:
     assert "a3-ultragpu-8g" in names(catalog, "machines", "network.fabric=3.2Tbps")
 
 
-def test_every_row_is_on_one_side_of_a_bound_or_unknown(catalog: Catalog) -> None:
+def test_every_row_is_above_below_or_unknown(catalog: Catalog) -> None:
     above, below = names(catalog, "chips", "fp8>=1PFLOPS"), names(catalog, "chips", "fp8<1PFLOPS")
     unknown = [chip.name for chip in catalog.chips if chip.dense.fp8_flop_per_s is None]
     assert sorted(above + below + unknown) == sorted(chip.name for chip in catalog.chips)
     assert unknown
 
 
-def test_words_match_by_glob_and_lists_by_member(catalog: Catalog) -> None:
+def test_text_matches_by_glob_and_list_by_member(catalog: Catalog) -> None:
     assert set(names(catalog, "machines", "name=a3-*")) == {
         machine.name for machine in catalog.machines if machine.name.startswith("a3-")
     }
     tpus = names(catalog, "chips", "frameworks=jax-xla", "kind=tpu")
     assert tpus
     assert not set(tpus) & set(names(catalog, "chips", "frameworks=cuda"))
-    assert set(names(catalog, "chips", "vendor~vidia")) == set(names(catalog, "chips", "vendor=nvidia"))
+    assert set(names(catalog, "chips", "vendor~vidia")) == set(
+        names(catalog, "chips", "vendor=nvidia")
+    )
 
 
-def test_sorting_puts_the_unknown_last(catalog: Catalog) -> None:
-    rates = [row.dense.fp8_flop_per_s for row in catalog_rows(catalog, Query(kind="chips", sort="-fp8"))]  # type: ignore[attr-defined]
+def test_sort_puts_unknown_values_last(catalog: Catalog) -> None:
+    rates = [
+        row.dense.fp8_flop_per_s for row in catalog_rows(catalog, Query(kind="chips", sort="-fp8"))
+    ]  # type: ignore[attr-defined]
     known = [rate for rate in rates if rate is not None]
     assert known == sorted(known, reverse=True)
     assert rates[: len(known)] == known
@@ -63,12 +67,12 @@ def test_sorting_puts_the_unknown_last(catalog: Catalog) -> None:
         (Query(kind="chips", sort="speed of light"), 'rows have no field "speed of light"'),
     ],
 )
-def test_a_wrong_query_says_what_to_write(catalog: Catalog, query: Query, message: str) -> None:
+def test_wrong_query_raises_input_error(catalog: Catalog, query: Query, message: str) -> None:
     with pytest.raises(InputError, match=message):
         catalog_rows(catalog, query)
 
 
-def test_a_row_can_be_copied_with_its_sources(catalog: Catalog) -> None:
+def test_row_with_sources_round_trips(catalog: Catalog) -> None:
     for kind in KINDS:
         if kind == "sources":
             continue

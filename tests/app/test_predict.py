@@ -1,4 +1,4 @@
-"""What a training will take, what it took, and what the next prediction learns from it."""
+"""Predicted training time, memory and serving cost, compared with a run."""
 
 from __future__ import annotations
 
@@ -11,95 +11,132 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuyard.app.calibrate import fold_run
-from gpuyard.app.capacity import work_of
+from gpuyard.app.calibrate import add_run_to_profile
 from gpuyard.app.measure import PROFILE, read_profile
-from gpuyard.app.predict import compare_training, foresee_serving, foresee_training
-from gpuyard.app.stage import Prepared, load_result, open_run
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.app.predict import compare_training, predict_serving, predict_training
+from gpuyard.app.serving_cost import work_of
+from gpuyard.app.stage_worker import DataResult, load_result, open_run
+from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
-from gpuyard.learn import TrainResult, TrainSpec
-from gpuyard.learn.spec import Command, Mlp, Trees
-from gpuyard.perf.local import LocalProfile, fit_probes, predict_step, trees_work
+from gpuyard.learn.spec import CommandSpec, MlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.task import TrainResult
+from gpuyard.perf.local.predict import fit_probes, predict_step
+from gpuyard.perf.local.profile import MachineProfile
+from gpuyard.perf.local.step_work import trees_step_work
 
-from .small import Done
+from .pipelines import FinishedRun
 
-TREES = TrainSpec(trees=Trees(rounds=20, leaves=4))
+TREES = TrainSpec(trees=TreesSpec(rounds=20, leaves=4))
 
 
-def test_the_parts_of_a_step_add_up(iris: Done, machine: LocalProfile) -> None:
-    data = Path(load_result(open_run(Path(iris.run.folder)), "data", Prepared).folder)
-    found = foresee_training(TREES, data, machine)
-    assert found is not None
-    assert (found.trainer, found.steps) == ("trees", 20)
-    assert sum(part for _, part in found.parts) == pytest.approx(found.step_s)
-    assert found.total_s == pytest.approx(20 * found.step_s)
-    assert found.samples_per_s == pytest.approx(120 / found.step_s)
-    # three classes: three trees a round, each of four leaves on 120 rows of four features, 40 bins of 16 bytes each
+@pytest.mark.slow
+def test_parts_of_a_step_add_up(iris: FinishedRun, machine: MachineProfile) -> None:
+    data = Path(load_result(open_run(Path(iris.run.folder)), "data", DataResult).folder)
+    prediction = predict_training(TREES, data, machine)
+    assert prediction is not None
+    assert (prediction.trainer, prediction.steps) == ("trees", 20)
+    assert sum(part for _, part in prediction.parts) == pytest.approx(prediction.step_s)
+    assert prediction.total_s == pytest.approx(20 * prediction.step_s)
+    assert prediction.samples_per_s == pytest.approx(120 / prediction.step_s)
+    # Three classes: three trees per round, four leaves each, on 120 rows of four features;
+    # 40 histogram bins of 16 bytes.
     read = 3 * 120 * ((1 + 2 / 2) * (4 + 12) + 36)
-    assert found.step_s == pytest.approx(2e-5 + 3e-6 * 12 + (2.0 * read + 1.5 * 3 * 4 * 4 * 40 * 16) / 1e10)
-    assert foresee_training(TrainSpec(jax_mlp=Mlp(hidden=8, layers=1)), data, machine) is None  # not tried here
+    assert prediction.step_s == pytest.approx(
+        2e-5 + 3e-6 * 12 + (2.0 * read + 1.5 * 3 * 4 * 4 * 40 * 16) / 1e10
+    )
+    assert (
+        predict_training(TrainSpec(jax_mlp=MlpSpec(hidden=8, layers=1)), data, machine) is None
+    )  # no fit for this trainer
 
 
 @settings(max_examples=40)
 @given(rows=st.integers(10, 10**6), features=st.integers(1, 500), leaves=st.integers(2, 255))
-def test_more_work_is_never_faster(machine: LocalProfile, rows: int, features: int, leaves: int) -> None:
-    one = predict_step(trees_work(rows, features, leaves), machine, "trees")
-    assert one.step_s == pytest.approx(one.overhead_s + one.product_s + one.activation_s + one.optimizer_s)
+def test_step_time_grows_with_work(
+    machine: MachineProfile, rows: int, features: int, leaves: int
+) -> None:
+    one = predict_step(trees_step_work(rows, features, leaves), machine, "trees")
+    assert one.step_s == pytest.approx(
+        one.overhead_s + one.product_s + one.activation_s + one.optimizer_s
+    )
     for more in ((rows * 2, features, leaves), (rows, features + 1, leaves)):
-        assert predict_step(trees_work(*more), machine, "trees").step_s > one.step_s
-    # more leaves are not grown where the rows do not fill them
-    assert predict_step(trees_work(rows, features, leaves + 1), machine, "trees").step_s >= one.step_s
+        assert predict_step(trees_step_work(*more), machine, "trees").step_s > one.step_s
+    # Leaves without rows are not grown.
+    assert (
+        predict_step(trees_step_work(rows, features, leaves + 1), machine, "trees").step_s
+        >= one.step_s
+    )
 
 
-def test_the_constants_are_found_again(machine: LocalProfile) -> None:
-    found = fit_probes(machine, "trees", machine.probes)
+def test_fit_recovers_constants(machine: MachineProfile) -> None:
+    fit = fit_probes(machine, "trees", machine.probes)
     for probe in machine.probes:
-        assert predict_step(probe.work, replace(machine, fits=(found,)), "trees").step_s == pytest.approx(probe.step_s)
-    assert found.error_ratio == 0.05  # the floor: repeated runs differ by as much
+        assert predict_step(
+            probe.work, replace(machine, fits=(fit,)), "trees"
+        ).step_s == pytest.approx(probe.step_s)
+    assert fit.error_ratio == 0.05  # the floor: the spread of repeated runs
 
 
-def test_predicted_beside_measured(iris: Done, machine: LocalProfile) -> None:
+@pytest.mark.slow
+def test_comparison_has_predicted_and_measured_values(
+    iris: FinishedRun, machine: MachineProfile
+) -> None:
     run = open_run(Path(iris.run.folder))
-    found = foresee_training(TREES, Path(load_result(run, "data", Prepared).folder), machine)
+    prediction = predict_training(TREES, Path(load_result(run, "data", DataResult).folder), machine)
     result = load_result(run, "train", TrainResult)
-    assert found is not None
-    step, rate, memory = compare_training(found, result)
-    assert (step.name, step.predicted, step.measured) == ("step time", found.step_s, result.step_s)
-    assert step.error_ratio == pytest.approx(found.step_s / result.step_s - 1)
+    assert prediction is not None
+    step, rate, memory = compare_training(prediction, result)
+    assert (step.name, step.predicted, step.measured) == (
+        "step time",
+        prediction.step_s,
+        result.step_s,
+    )
+    assert step.error_ratio == pytest.approx(prediction.step_s / result.step_s - 1)
     assert (rate.measured, memory.measured) == (result.samples_per_s, result.memory_bytes)
 
 
-def test_work_of_a_request() -> None:
-    assert work_of(TrainSpec(trees=Trees(rounds=10, leaves=8)), 4, 2) == (0.0, 30.0)
-    assert work_of(TrainSpec(trees=Trees(rounds=10, leaves=8)), 4, 3) == (0.0, 90.0)  # a tree for each class
-    assert work_of(TrainSpec(jax_mlp=Mlp(hidden=8, layers=2)), 4, 3) == (2.0 * (4 * 8 + 8 * 8 + 8 * 3), 0.0)
-    assert work_of(TrainSpec(command=Command(run=("true",))), 4, 2) == (0.0, 0.0)
+def test_work_of_request_follows_model() -> None:
+    assert work_of(TrainSpec(trees=TreesSpec(rounds=10, leaves=8)), 4, 2) == (0.0, 30.0)
+    assert work_of(TrainSpec(trees=TreesSpec(rounds=10, leaves=8)), 4, 3) == (
+        0.0,
+        90.0,
+    )  # a tree for each class
+    assert work_of(TrainSpec(jax_mlp=MlpSpec(hidden=8, layers=2)), 4, 3) == (
+        2.0 * (4 * 8 + 8 * 8 + 8 * 3),
+        0.0,
+    )
+    assert work_of(TrainSpec(command=CommandSpec(run=("true",))), 4, 2) == (0.0, 0.0)
 
 
-def test_the_cost_of_a_request_follows_its_work(machine: LocalProfile) -> None:
-    cost_s = foresee_serving(TREES, 4, 3, machine)
+def test_serving_cost_follows_work(machine: MachineProfile) -> None:
+    cost_s = predict_serving(TREES, 4, 3, machine)
     assert cost_s == pytest.approx(1e-4 + 4e-7 + 20 * 3 * np.log2(4) * 1e-8)
-    assert foresee_serving(TREES, 4, 3, replace(machine, serving=None)) is None
-    assert foresee_serving(TrainSpec(command=Command(run=("true",))), 4, 3, machine) is None
+    assert predict_serving(TREES, 4, 3, replace(machine, serving=None)) is None
+    assert predict_serving(TrainSpec(command=CommandSpec(run=("true",))), 4, 3, machine) is None
 
 
-def test_a_run_is_folded_back_once(iris: Done, measured: Callable[[Home], Home], machine: LocalProfile) -> None:
-    with pytest.raises(RefusedError, match="this machine was not measured"):
-        fold_run(iris.home, "last")
+@pytest.mark.slow
+def test_run_is_added_to_profile_once(
+    iris: FinishedRun, measured: Callable[[Home], Home], machine: MachineProfile
+) -> None:
+    with pytest.raises(ExternalError, match="this machine was not measured"):
+        add_run_to_profile(iris.home, "last")
     measured(iris.home)
     try:
-        found = fold_run(iris.home, iris.run.id)
+        update = add_run_to_profile(iris.home, iris.run.id)
         result = load_result(open_run(Path(iris.run.folder)), "train", TrainResult)
-        assert (found.run, found.trainer, found.before.measured) == (iris.run.id, "trees", result.step_s)
+        assert (update.run, update.trainer, update.before.measured) == (
+            iris.run.id,
+            "trees",
+            result.step_s,
+        )
         # a point that joins a least-squares fit is never further from it than before
-        assert abs(found.after.error_ratio) <= abs(found.before.error_ratio) + 1e-9
-        learned = read_profile(iris.home)
-        assert len(learned.probes) == len(machine.probes) + 1
-        again = fold_run(iris.home, iris.run.id)
-        assert read_profile(iris.home) == learned
-        assert again.before == found.after
+        assert abs(update.after.error_ratio) <= abs(update.before.error_ratio) + 1e-9
+        profile = read_profile(iris.home)
+        assert len(profile.probes) == len(machine.probes) + 1
+        again = add_run_to_profile(iris.home, iris.run.id)
+        assert read_profile(iris.home) == profile
+        assert again.before == update.after
     finally:
         (iris.home.path / PROFILE).unlink()
     with pytest.raises(InputError, match="not in"):
-        fold_run(iris.home, "zzzzzz")
+        add_run_to_profile(iris.home, "zzzzzz")

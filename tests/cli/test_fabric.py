@@ -1,4 +1,4 @@
-"""`gpuyard fabric`: each action by the words that scripts use."""
+"""`gpuyard fabric`: every subcommand with the flags that scripts use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.cli import main
+from gpuyard.cli.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -20,67 +20,107 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small fabric, saved."""
+    """A small saved fabric."""
     path = tmp_path_factory.mktemp("fabric") / "fabric.json"
-    assert main(["fabric", "design", "--gpus", "16", "--switch", "qfx5240-64od", "-o", str(path)]) == 0
+    words = ["--gpus", "16", "--switch", "qfx5240-64od", "--shape", "two-tier"]
+    assert main(["fabric", "design", *words, "-o", str(path)]) == 0
     return path
 
 
-def test_size(capsys: pytest.CaptureFixture[str]) -> None:
+def test_size_counts_switches_and_cables(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, "size", "--nodes", "64", "--rails", "8", "--radix", "64", "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert list(found)[:9] == [
-        "leaves", "spines", "cores", "node_leaf_cables", "leaf_spine_cables", "spine_core_cables", "gpus",
-        "uplinks_per_leaf", "oversubscription_ratio",
-    ]  # fmt: skip
-    assert [found[key] for key in list(found)[:9]] == [16, 8, 0, 512, 512, 0, 512, 32, 1.0]
+    assert list(result)[:9] == [
+        "leaves",
+        "spines",
+        "cores",
+        "node_leaf_cables",
+        "leaf_spine_cables",
+        "spine_core_cables",
+        "gpus",
+        "uplinks_per_leaf",
+        "oversubscription_ratio",
+    ]
+    assert [result[key] for key in list(result)[:9]] == [16, 8, 0, 512, 512, 0, 512, 32, 1.0]
 
 
-def test_size_in_two_tiers_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_size_beyond_two_tiers_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, "size", "--nodes", "4096", "--radix", "64", "--tiers", "2", "--json")
     assert code == 3
     assert json.loads(out)["infeasible"]["fix"]
 
 
-def test_headroom(capsys: pytest.CaptureFixture[str]) -> None:
+def test_headroom_matches_published_values(capsys: pytest.CaptureFixture[str]) -> None:
     words = "headroom --asic spectrum-4 --speed 400Gbps --cable 40m --mtu 9216 --small-packets 100 --json"
     code, out = run(capsys, *words.split())
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert (found["xoff_bytes"], found["xon_bytes"], found["size_bytes"]) == (283648, 19456, 303104)
-    code, out = run(capsys, *["headroom", "--asic", "z9864f", "--speed", "400Gbps", "--cable", "40m", "--json"])
+    assert (result["xoff_bytes"], result["xon_bytes"], result["size_bytes"]) == (
+        283648,
+        19456,
+        303104,
+    )
+    code, out = run(
+        capsys, *["headroom", "--asic", "z9864f", "--speed", "400Gbps", "--cable", "40m", "--json"]
+    )
     assert json.loads(out)["xoff_bytes"] == 446024
 
 
 @pytest.mark.parametrize(
     "words",
-    ["headroom --asic spectrum-9 --speed 400Gbps --cable 40m", "headroom --asic spectrum-4 --speed 400 --cable 40m",
-     "size --nodes 0 --radix 64", "design", "design --gpus 12", "design --gpus 16 --switch qfx9999", "nonsense", "",
-     "draw no.json", "verify no.json", "import no.csv", "draw {saved} -o picture.png", "design --gpus 8 --tenant x"],
-)  # fmt: skip
-def test_wrong_words_are_told_with_a_fix(capsys: pytest.CaptureFixture[str], saved: Path, words: str) -> None:
+    [
+        "headroom --asic spectrum-9 --speed 400Gbps --cable 40m",
+        "headroom --asic spectrum-4 --speed 400 --cable 40m",
+        "size --nodes 0 --radix 64",
+        "design",
+        "design --gpus 12",
+        "design --gpus 16 --switch qfx9999",
+        "nonsense",
+        "",
+        "draw no.json",
+        "verify no.json",
+        "import no.csv",
+        "draw {saved} -o picture.png",
+        "design --gpus 8 --tenant x",
+    ],
+)
+def test_wrong_arguments_exit_with_2_and_a_fix(
+    capsys: pytest.CaptureFixture[str], saved: Path, words: str
+) -> None:
     assert main(["fabric", *words.format(saved=saved).split()]) == 2
-    told = capsys.readouterr().err
-    assert "error:" in told
-    assert "fix:" in told
+    error = capsys.readouterr().err
+    assert "error:" in error
+    assert "fix:" in error
 
 
-def test_design_gives_the_same_bytes_that_it_saves(capsys: pytest.CaptureFixture[str], saved: Path) -> None:
-    code, out = run(capsys, "design", "--gpus", "16", "--switch", "qfx5240-64od", "--json")
+def test_design_prints_the_bytes_it_saves(capsys: pytest.CaptureFixture[str], saved: Path) -> None:
+    code, out = run(
+        capsys,
+        "design",
+        "--gpus",
+        "16",
+        "--switch",
+        "qfx5240-64od",
+        "--shape",
+        "two-tier",
+        "--json",
+    )
     assert code == 0
     assert out == saved.read_text(encoding="utf-8")
 
 
-def test_design_from_a_saved_fabric_with_other_flags(capsys: pytest.CaptureFixture[str], saved: Path) -> None:
-    code, out = run(capsys, "design", str(saved), "--addressing", "unnumbered", "--tenant", "blue=1-1", "--json")
-    found = json.loads(out)
+def test_design_overrides_saved_demand(capsys: pytest.CaptureFixture[str], saved: Path) -> None:
+    code, out = run(
+        capsys, "design", str(saved), "--addressing", "unnumbered", "--tenant", "blue=1-1", "--json"
+    )
+    result = json.loads(out)
     assert code == 0
-    assert found["demand"]["addressing"] == "unnumbered"
-    assert [vrf["name"] for vrf in found["vrfs"]] == ["blue"]
+    assert result["demand"]["addressing"] == "unnumbered"
+    assert [vrf["name"] for vrf in result["vrfs"]] == ["blue"]
 
 
-def test_design_from_a_demand_and_from_a_workload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_design_reads_a_demand_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     demand = tmp_path / "demand.yaml"
     demand.write_text("server_count: 4\nnic: 400Gbps\nleaf: sn5600\nos: sonic\n", encoding="utf-8")
     code, out = run(capsys, "design", str(demand), "--json")
@@ -88,22 +128,26 @@ def test_design_from_a_demand_and_from_a_workload(capsys: pytest.CaptureFixture[
     assert json.loads(out)["demand"]["os"] == "sonic"
 
 
-def test_design_for_a_rented_machine_tells_whose_part_is_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_design_for_cloud_machine_separates_provider_and_user_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, out = run(capsys, "design", "--gpus", "16", "--machine", "a3-ultragpu-8g", "--json")
     assert code == 0
     assert json.loads(out)["provider"]["ours"]
 
 
-def test_verify(capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path) -> None:
+def test_designed_fabric_passes_every_check(
+    capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "fabric.html"
     code, out = run(capsys, "verify", str(saved), "--json", "--html", str(page))
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert {check["verdict"] for check in found["checks"]} == {"passed"}
+    assert {check["verdict"] for check in result["checks"]} == {"passed"}
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_render_import_and_verify_what_was_built(
+def test_swapped_cables_are_reported_by_import_and_verify(
     capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
 ) -> None:
     code, out = run(capsys, "render", str(saved), "-o", str(tmp_path), "--json")
@@ -112,33 +156,49 @@ def test_render_import_and_verify_what_was_built(
     cables = tmp_path / "cabling.csv"
     code, out = run(capsys, "import", str(cables), "--against", str(saved), "--json")
     assert (code, json.loads(out)["findings"]) == (0, [])
-    text = cables.read_text(encoding="utf-8").replace("server-1,gpu0_eth,leaf-s1-r1", "server-1,gpu0_eth,X")
+    text = cables.read_text(encoding="utf-8").replace(
+        "server-1,gpu0_eth,leaf-s1-r1", "server-1,gpu0_eth,X"
+    )
     text = text.replace("server-1,gpu1_eth,leaf-s1-r2", "server-1,gpu1_eth,leaf-s1-r1")
-    cables.write_text(text.replace("server-1,gpu0_eth,X", "server-1,gpu0_eth,leaf-s1-r2"), encoding="utf-8")
+    cables.write_text(
+        text.replace("server-1,gpu0_eth,X", "server-1,gpu0_eth,leaf-s1-r2"), encoding="utf-8"
+    )
     code, out = run(
-        capsys, "import", str(cables), "--against", str(saved), "--json", "-o", str(tmp_path / "built.json")
+        capsys,
+        "import",
+        str(cables),
+        "--against",
+        str(saved),
+        "--json",
+        "-o",
+        str(tmp_path / "built.json"),
     )
     assert code == 3
-    assert {finding["check"] for finding in json.loads(out)["findings"]} == {"rail"}
-    code, out = run(capsys, "verify", str(saved), "--built", str(cables), "--json")
+    assert {finding["rule"] for finding in json.loads(out)["findings"]} == {"rail"}
+    code, out = run(capsys, "verify", str(saved), "--as-built", str(cables), "--json")
     assert code == 3
-    assert "rails" in {finding["check"] for finding in json.loads(out)["findings"]}
+    assert "rails" in {finding["rule"] for finding in json.loads(out)["findings"]}
     code, out = run(capsys, "verify", str(tmp_path / "built.json"), "--json")
     assert code == 3
 
 
-def test_draw(capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path) -> None:
+def test_draw_writes_svg_and_html(
+    capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
+) -> None:
     for name in ("a.svg", "a.html"):
         code, out = run(capsys, "draw", str(saved), "-o", str(tmp_path / name), "--json")
         assert (code, json.loads(out)) == (0, {"file": str(tmp_path / name)})
         assert "leaf-s1-r1" in (tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_commands_of_the_guide(
+@pytest.mark.slow
+def test_commands_of_the_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "fabric.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "fabric.md").read_text(
+        encoding="utf-8"
+    )
     blocks = re.findall(r"^```sh\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) > 7

@@ -1,4 +1,4 @@
-"""The command line: exit codes, messages, JSON for scripts."""
+"""The command line: help, exit codes, errors as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.cli import main
 from gpuyard.cli.commands import COMMANDS
+from gpuyard.cli.main import main
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,21 +30,21 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert caught.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: gpuyard {command}")
-    for action in _actions(text):
+    for subcommand in _subcommands(text):
         with pytest.raises(SystemExit):
-            main([command, action, "--help"])
-        assert "--json" in capsys.readouterr().out, action
-    assert "--json" in text or _actions(text)
+            main([command, subcommand, "--help"])
+        assert "--json" in capsys.readouterr().out, subcommand
+    assert "--json" in text or _subcommands(text)
 
 
-def _actions(text: str) -> list[str]:
-    """The words that may follow a command, where it has any."""
+def _subcommands(text: str) -> list[str]:
+    """Subcommands of a command, if it has any."""
     if "ACTION" not in text.splitlines()[0]:
         return []
     return re.findall(r"^    ([a-z]+)  ", text, re.MULTILINE)
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("gpuyard 0.")
 
@@ -52,7 +52,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["chekc"], 'error: gpuyard: no command named "chekc"\n  fix: did you mean `gpuyard check`?\n'),
+        (
+            ["chekc"],
+            'error: gpuyard: no command named "chekc"\n  fix: did you mean `gpuyard check`?\n',
+        ),
         (["xyz"], 'error: gpuyard: no command named "xyz"\n  fix: see `gpuyard --help`\n'),
         (
             ["catalog", "chips", "--wher", "a=b"],
@@ -63,35 +66,44 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             'error: catalog: no row named "h101-sxm" under chips\n  fix: use "h100-sxm"\n',
         ),
         (["check", "missing.yaml"], "error: missing.yaml: no such file\n  fix: check the path\n"),
-        (["init", "pretrain"], 'error: gpuyard init: no task named "pretrain"\n  fix: did you mean "pretraining"?\n'),
+        (
+            ["init", "pretrain"],
+            'error: gpuyard init: no task named "pretrain"\n  fix: did you mean "pretraining"?\n',
+        ),
     ],
 )
-def test_wrong_words_are_errors_with_a_fix(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_exit_with_2_and_a_fix(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", message)
 
 
-def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["catalog", "chips", "h101-sxm", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["problems"][0]["fix"] == 'use "h100-sxm"'
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+@pytest.mark.slow
+def test_closed_pipe_is_not_an_error() -> None:
     words = f"{sys.executable} -m gpuyard catalog machines | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", words], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_the_world_refusing() -> None:
+def test_full_disk_exits_with_4() -> None:
     words = f"{sys.executable} -m gpuyard catalog machines > /dev/full"
     done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
     assert done.returncode == 4
     assert done.stderr.startswith("error: output: No space left on device\n  fix: ")
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_path_exits_with_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("not a folder")
     target = tmp_path / "file" / "w.yaml"
     assert main(["init", "inference", str(target)]) == 4

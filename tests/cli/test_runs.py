@@ -1,4 +1,4 @@
-"""`gpuyard runs`, `show`, `logs`, `stop` on runs of this machine."""
+"""`gpuyard runs`, `show`, `logs` and `stop` on local runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.cli import main
+from gpuyard.cli.main import main
 from gpuyard.home import Home
-from gpuyard.jobs import EngineSpec, Ledger, Task, add_artefacts, new_id, open_engine, run_task
+from gpuyard.jobs.artefacts import add_artefacts
+from gpuyard.jobs.engines import open_engine
+from gpuyard.jobs.ledger import Ledger
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Task, new_id
+from gpuyard.jobs.task_runner import run_task
 
 STEPS = """
 import json
@@ -26,7 +31,11 @@ DRIVER = """
 import sys
 from pathlib import Path
 from gpuyard.home import Home
-from gpuyard.jobs import EngineSpec, Ledger, Task, new_id, open_engine, run_task
+from gpuyard.jobs.engines import open_engine
+from gpuyard.jobs.ledger import Ledger
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Task, new_id
+from gpuyard.jobs.task_runner import run_task
 home = Home(path=Path(sys.argv[1]))
 ledger = Ledger(home=home)
 run = ledger.begin(name="long", workload="", engine=EngineSpec(), stages=("train",))
@@ -40,25 +49,31 @@ ledger.end(run.id, status.state)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A state directory with a run that is done."""
+    """A state directory with a finished run."""
     path = tmp_path / "home"
     ledger = Ledger(home=Home(path=path))
     run = ledger.begin(
-        name="quick <start>", workload="task: pretraining # <b>\n", engine=EngineSpec(), stages=("train",),
+        name="quick <start>",
+        workload="task: pretraining # <b>\n",
+        engine=EngineSpec(),
+        stages=("train",),
         versions=(("gpuyard", "1"),),
-    )  # fmt: skip
+    )
     folder = Path(run.folder)
     folder.mkdir(parents=True)
     task = Task(id=new_id("train"), argv=(sys.executable, "-c", STEPS), folder=str(folder))
     metrics = (folder / "metrics.jsonl",)
-    assert run_task(open_engine(EngineSpec()), task, ledger, run.id, "train", metrics=metrics).state == "done"
+    assert (
+        run_task(open_engine(EngineSpec()), task, ledger, run.id, "train", metrics=metrics).state
+        == "done"
+    )
     add_artefacts(ledger, run.id, metrics[0])
     ledger.finish(run.id, "train", state="done", result="result.json", cost_usd=1.25)
     ledger.end(run.id, "done")
     return path
 
 
-def test_nothing_has_run_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_home_has_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--home", str(tmp_path / "none")]) == 0
     assert "no runs in" in capsys.readouterr().out
     assert not (tmp_path / "none").exists()
@@ -66,42 +81,56 @@ def test_nothing_has_run_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "there is no state directory" in capsys.readouterr().err
 
 
-def test_a_run_is_listed_and_shown(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_run_is_listed_and_shown(
+    home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["runs", "--home", str(home), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["runs"]
-    assert (row["name"], row["state"], row["cost_usd"], row["resumable"]) == ("quick <start>", "done", 1.25, False)
+    assert (row["name"], row["state"], row["cost_usd"], row["resumable"]) == (
+        "quick <start>",
+        "done",
+        1.25,
+        False,
+    )
     assert main(["runs", "--home", str(home)]) == 0
     assert "1/1" in capsys.readouterr().out
     page = tmp_path / "run.html"
     assert main(["show", row["id"][:4], "--home", str(home), "--html", str(page)]) == 0
-    said = capsys.readouterr().out
-    assert all(words in said for words in ("train", "metrics.jsonl", "1GB", "1999", "result.json"))
+    out = capsys.readouterr().out
+    assert all(words in out for words in ("train", "metrics.jsonl", "1GB", "1999", "result.json"))
     text = page.read_text(encoding="utf-8")
     assert "quick &lt;start&gt;" in text
     assert "task: pretraining # &lt;b&gt;" in text
     assert "<h2>Loss</h2>" in text
     assert "Throughput, tokens per second" in text
     assert text.count("<polyline") == 3
-    assert len(text) < 60_000  # two thousand steps are thinned to what can be seen
+    assert len(text) < 60_000  # 2,000 steps are thinned
     assert main(["show", "last", "--home", str(home), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["metrics"]["train.loss"] == pytest.approx(1 / 2000)
-    assert shown["artefacts"][0]["path"] == "metrics.jsonl"
+    detail = json.loads(capsys.readouterr().out)
+    assert detail["metrics"]["train.loss"] == pytest.approx(1 / 2000)
+    assert detail["artefacts"][0]["path"] == "metrics.jsonl"
     assert main(["show", "nonsense", "--home", str(home)]) == 2
 
 
-def test_logs_and_what_cannot_be_done(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_finished_run_has_logs_and_cannot_be_stopped(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["logs", "last", "--home", str(home), "-f"]) == 0
     assert capsys.readouterr().out == "train: training <starts>\n"
     assert main(["logs", "last", "--home", str(home), "--stage", "deploy"]) == 2
-    assert 'has no stage "deploy"' in capsys.readouterr().err
+    assert '"deploy"' in capsys.readouterr().err
     assert main(["stop", "last", "--home", str(home)]) == 2
-    assert "has ended: done" in capsys.readouterr().err
+    assert "done" in capsys.readouterr().err
 
 
-def test_a_running_run_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_running_run_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)]) as driver:
-        while main(["logs", "last", "--home", str(tmp_path)]) or "up" not in capsys.readouterr().out:
+        while (
+            main(["logs", "last", "--home", str(tmp_path)]) or "up" not in capsys.readouterr().out
+        ):
             assert driver.poll() is None
             time.sleep(0.1)
         assert main(["stop", "last", "--home", str(tmp_path), "--json"]) == 0
@@ -112,16 +141,21 @@ def test_a_running_run_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert open_engine(EngineSpec()).status(run.stages[0].handle).state == "cancelled"
 
 
-def test_an_interrupted_run_is_told_and_its_job_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_job_of_an_interrupted_run_is_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)]) as driver:
-        while main(["logs", "last", "--home", str(tmp_path)]) or "up" not in capsys.readouterr().out:
+        while (
+            main(["logs", "last", "--home", str(tmp_path)]) or "up" not in capsys.readouterr().out
+        ):
             assert driver.poll() is None
             time.sleep(0.1)
         driver.kill()
     assert main(["runs", "--home", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "interrupted" in said
-    assert "gpuyard resume" in said
+    out = capsys.readouterr().out
+    assert "interrupted" in out
+    assert "gpuyard resume" in out
     assert main(["stop", "last", "--home", str(tmp_path)]) == 0
     run = Ledger(home=Home(path=tmp_path)).get("last")
     assert run.state == "cancelled"

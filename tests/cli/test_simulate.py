@@ -1,217 +1,262 @@
-"""`gpuyard simulate serving`, plans of services, and `gpuyard accuracy inference`."""
+"""`gpuyard simulate collective`, `traffic`, `step` and `sweep`."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from gpuyard.cli import main
+from gpuyard.cli.main import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CHAT = str(EXAMPLES / "inference.yaml")
-NAMED = ["--machine", "a3-ultragpu-8g", "--tp", "8", "--weights", "fp8", "--requests", "300"]
-RUNS = """id,model,chip,n_chips,tp,engine,engine_ver,scenario,date,tier,weights_prec,act_prec,kv_prec,batch,concurrency,\
-n_requests,input_len,output_len,out_tok_s_total,tpot_ms_mean,ttft_ms_mean
-a,Llama-3.1-8B,H100-SXM,1,1,vLLM,0.10.0,fixed concurrency,2025-09-01,A,bf16,bf16,bf16,16,16,160,1024,1024,,8.0,80
-b,No-Such-Model,H100-SXM,1,1,vLLM,0.10.0,fixed concurrency,2025-09-01,A,bf16,bf16,bf16,16,16,160,1024,1024,,8.0,80
-"""
+TREE = ["--topology", "fat-tree", "--hosts", "16", "--link", "400Gbps"]
+KEYS = (
+    "flows", "completed", "completion_s", "fct_mean_s", "fct_p50_s", "fct_p99_s", "fct_max_s", "drops", "pauses",
+    "marks", "events", "link_mmr_ratio", "link_jain_ratio", "hottest",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["inference", "inference-trace", "inference-cloud-run", "inference-experts", "inference-images"]
-)
-def test_services_are_planned(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, page = str(EXAMPLES / f"{name}.yaml"), tmp_path / "plan.html"
-    assert main(["plan", file, "--top", "3", "--html", str(page)]) == 0
-    assert "candidates" in capsys.readouterr().out
-    text = page.read_text(encoding="utf-8")
-    assert "<svg" in text
-    assert "http://" not in text.replace("http://www.w3.org", "")
-    assert "Start one replica of option 1" in text
-    assert main(["plan", file, "--json"]) == 0
-    best = json.loads(capsys.readouterr().out)["options"][0]
-    assert best["service"]["engine"]["command"]
-    assert main(["plan", file, "--explain", "1"]) == 0
-    told = capsys.readouterr().out
-    assert best["cluster"]["machine"] in told
-    assert best["service"]["engine"]["command"][0] in told
+def simulate_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    assert main(["simulate", *words, "--json"]) == 0
+    result: dict[str, object] = json.loads(capsys.readouterr().out)
+    return result
 
 
-def test_a_named_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "run.html"
-    assert main(["simulate", "serving", CHAT, *NAMED, "--html", str(page)]) == 0
+@pytest.mark.parametrize("engine", ["packet", "flow"])
+@pytest.mark.parametrize("file", ["ring.cm", "permutation.cm"])
+def test_traffic_has_documented_keys(
+    engine: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "traffic",
+        str(EXAMPLES / file),
+        *TREE,
+        "--mtu",
+        "4096",
+        "--engine",
+        engine,
+        "--cc",
+        "none",
+    ]
+    result = simulate_json(words, capsys)
+    assert set(KEYS) <= set(result)
+    assert result["completed"] == result["flows"]
+    assert (result["drops"] is None) == (engine == "flow")  # the flow engine has no packets
+
+
+def test_collective_writes_page_and_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, trace = tmp_path / "run.html", tmp_path / "run.json"
+    words = [
+        "simulate",
+        "collective",
+        "all-reduce",
+        "--size",
+        "1MB",
+        *TREE,
+        "--fail",
+        "spine1@5us-20us",
+    ]
+    assert main([*words, "--html", str(page), "--trace", str(trace)]) == 0
     out = capsys.readouterr().out
-    assert "1 × TP8 on a3-ultragpu-8g, fp8 weights" in out
-    assert "300 requests" in out
-    text = page.read_text(encoding="utf-8")
-    for words in ("Latencies under load", "Requests waiting and running", "Cache of keys and values", "ttft target"):
-        assert words in text
+    assert "bus bandwidth" in out
+    assert f"wrote {page}" in out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
 
 
-def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = []
-    for seed in ("1", "1", "2"):
-        assert main(["simulate", "serving", CHAT, *NAMED, "--seed", seed, "--json"]) == 0
-        runs.append(json.loads(capsys.readouterr().out))
-    assert runs[0] == runs[1]
-    assert runs[0]["e2e"] != runs[2]["e2e"]
-    curve = runs[0]["curves"][0]
-    assert curve["seconds"] == sorted(curve["seconds"])
-    assert curve["shares"][0] == 0.0
-    assert curve["shares"][-1] == 1.0
+def test_collective_on_designed_fabric_reaches_line_rate(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [
+        "collective",
+        "all-reduce",
+        "--size",
+        "1GB",
+        "--gpus",
+        "64",
+        "--switch",
+        "qfx5240-64od",
+    ]
+    result = simulate_json(words, capsys)
+    assert float(str(result["bus_bytes_per_s"])) == pytest.approx(
+        394e9, rel=0.02
+    )  # 8 NICs of 50 GB/s, less headers
+    assert float(str(result["link_max_ratio"])) <= 1.0 + 1e-6
+    assert result["nccl_bus_bytes_per_s"]
 
 
-def test_more_load_waits_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    waits = []
-    for rate in ("2/s", "2000/s"):
-        assert main(["simulate", "serving", CHAT, *NAMED, "--rate", rate, "--json"]) == 0
-        waits.append(json.loads(capsys.readouterr().out))
-    assert waits[0]["ttft"]["mean_s"] < waits[1]["ttft"]["mean_s"]
-    assert waits[1]["broken"]
+def test_step_writes_page_and_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, trace = tmp_path / "step.html", tmp_path / "step.json"
+    words = [
+        "step",
+        str(EXAMPLES / "pretraining-onprem.yaml"),
+        "--html",
+        str(page),
+        "--trace",
+        str(trace),
+    ]
+    result = simulate_json(words, capsys)
+    assert float(str(result["simulated_step_s"])) > 0
+    assert "timeline" not in result
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    assert main(["simulate", *words]) == 0
+    assert "exposed communication" in capsys.readouterr().out
 
 
-def test_the_best_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", CHAT, "--json"]) == 0
-    best = json.loads(capsys.readouterr().out)["options"][0]
-    assert main(["simulate", "serving", CHAT, "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    assert run["machine"] == best["cluster"]["machine"]
-    assert run["tp"] == best["service"]["tp"]
-    assert not {"ttft", "tpot"} & set(run["broken"])
-    assert run["e2e"]["mean_s"] == pytest.approx(best["service"]["e2e"]["mean_s"], rel=0.15)
+def test_sweep_runs_every_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, page = tmp_path / "out.csv", tmp_path / "out.html"
+    words = [
+        "sweep",
+        "all-reduce",
+        "--size",
+        "1MB,2MB",
+        "--topology",
+        "fat-tree",
+        "--hosts",
+        "2,16",
+        "--seeds",
+        "1-2",
+    ]
+    result = simulate_json([*words, "-j", "1", "--csv", str(table), "--html", str(page)], capsys)
+    rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 2 * 2 * 2
+    assert {row["seed"] for row in rows} == {"1", "2"}
+    assert len(result["rows"]) == 8  # type: ignore[arg-type]
+    assert "<svg" in page.read_text(encoding="utf-8")
+    words = [
+        "simulate",
+        "sweep",
+        str(EXAMPLES / "permutation.cm"),
+        "--load-balancing",
+        "ecmp,spray",
+        "-j",
+        "1",
+    ]
+    assert main(words) == 0
+    assert "spray" in capsys.readouterr().out
 
 
-def test_a_trace_in_place_of_the_traffic(capsys: pytest.CaptureFixture[str]) -> None:
-    trace = str(EXAMPLES / "inference-trace.csv")
-    assert main(["simulate", "serving", CHAT, *NAMED[:-2], "--trace", trace, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["requests"] == 6
+def matrix(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "bad.cm"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tp", "4"], "error: --tp: it needs a machine"),
-        (["--weights", "fp8"], "error: --weights: it needs a machine"),
-        (["--machine", "a3-ultragpu-8g", "--tp", "0"], "error: --tp: 0 is below 1"),
-        (["--machine", "a3-ultragpu-8g", "--tp", "3"], "error: --tp: 3 does not divide the 64 heads"),
-        (["--machine", "a3-ultra"], 'error: catalog: no row named "a3-ultra" under machines'),
-        (["--rate", "fast"], 'error: --rate: "fast" is not a rate of events'),
-        (["--rate", "0"], "error: --rate: it has to be above zero"),
-        (["--rate", "1e-12/s"], "error: --rate: fewer than one request in a day"),
-        (["--trace", "no.csv"], "error: --trace: no such file: no.csv"),
-        (["--trace", "."], "error: --trace: . is a folder"),
-        (["--kv", "fp8"], "error: --kv: it needs a machine"),
-        (["--seed", "-1"], "error: --seed: -1 is below 0"),
-        (["--requests", "99999999999"], "error: --requests: 99,999,999,999 are more than it plays"),
-        (["--machine", "a3-ultragpu-8g", "--replicas", "1000000"], "error: --replicas: 1,000,000 are more than it"),
+        (["collective", "al-reduce", "--size", "1GB", *TREE], 'no collective named "al-reduce"'),
+        (["collective", "all-reduce", "--size", "1XB", *TREE], '"XB" is not a unit of data size'),
+        (["collective", "all-reduce", "--size", "0B", *TREE], "nothing to send"),
+        (["collective", "all-reduce", "--size", "1GB"], "nothing says how many hosts"),
+        (["collective", "all-reduce", "--size", "1GB", "--hosts", "17"], "17 hosts are not k³/4"),
         (
-            ["--machine", "a3-ultragpu-8g", "--tp", "8", "--prefill-tp", "4"],
-            "error: --prefill-tp: nothing says how many",
+            ["collective", "all-reduce", "--size", "1GB", "--topology", "ring", "--hosts", "16"],
+            "no topology named",
         ),
-        (["--machine", "a3-highgpu-8g", "--tp", "8", "--prefill-replicas", "1"], "error: --prefill-replicas: a3-high"),
-        (["--prefill-replicas", "2"], "error: --prefill-replicas: it needs a machine"),
-        (["--machine", "g2-standard-4", "--tp", "8"], "error: --machine: g2-standard-4 has 1 chip, and no network"),
+        (
+            ["collective", "all-reduce", "--size", "1GB", *TREE, "--algorithm", "rings"],
+            "no rings all-reduce",
+        ),
+        (["collective", "all-reduce", "--size", "1GB", *TREE, "--ranks", "99"], "99 of 16 hosts"),
+        (
+            ["collective", "all-reduce", "--size", "1GB", *TREE, "--fail", "spine99"],
+            'no node named "spine99"',
+        ),
+        (
+            ["collective", "all-reduce", "--size", "1GB", *TREE, "--fail", "spine1@5xs"],
+            '"xs" is not a unit',
+        ),
+        (
+            ["collective", "all-reduce", "--size", "1GB", *TREE, "--slow-link", "host1"],
+            "has no speed",
+        ),
+        (
+            ["collective", "all-reduce", "--size", "1GB", *TREE, "--straggler", "host1"],
+            "has no delay",
+        ),
+        (
+            [
+                "collective",
+                "all-reduce",
+                "--size",
+                "1GB",
+                *TREE,
+                "--engine",
+                "flow",
+                "--cc",
+                "dcqcn",
+            ],
+            "flows know no",
+        ),
+        (["collective", "all-reduce", "--size", "1GB", "--gpus", "20"], "do not fill servers of 8"),
+        (
+            ["collective", "all-reduce", "--size", "1GB", "--gpus", "16", "--switch", "nope"],
+            'no row named "nope"',
+        ),
+        (["collective", "all-reduce", "--size", "1GB", "--fabric", "missing.json"], "no such file"),
+        (["traffic", "missing.cm", *TREE], "no such file"),
+        (["step", str(EXAMPLES / "inference.yaml")], "inference has no training step"),
+        (
+            ["step", str(EXAMPLES / "pretraining-onprem.yaml"), "--option", "99"],
+            "there is no option 99",
+        ),
+        (["sweep", "all-reduce", "--size", "1MB"], "no network"),
+        (["sweep", "all-reduce", "--hosts", "16"], "is missing"),
+        (
+            ["sweep", "all-reduce", "--size", "1MB", "--hosts", "16", "--seeds", "x"],
+            "are not seeds",
+        ),
+        (["nonsense"], "invalid choice"),
     ],
 )
-def test_wrong_flags(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "serving", CHAT, *words]) == 2
-    assert capsys.readouterr().err.startswith(message)
+def test_wrong_arguments_exit_with_2_and_a_fix(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "fix: " in error
 
 
-def test_prompts_read_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "run.html"
-    runs = []
-    for more in ([], ["--prefill-replicas", "1", "--prefill-tp", "4"]):
-        assert main(["simulate", "serving", CHAT, *NAMED, *more, "--html", str(page), "--json"]) == 0
-        runs.append(json.loads(capsys.readouterr().out))
-    together, apart = runs
-    assert apart["prefill"] == {"replicas": 1, "tp": 4, "ep": 1, "attention_dp": 1}
-    assert "prefill" not in together or together["prefill"] is None
-    assert apart["tpot"]["mean_s"] < together["tpot"]["mean_s"]  # no prompt stands before a token
-    assert apart["ttft"]["mean_s"] > together["ttft"]["mean_s"]  # a cache is handed over
-    assert apart["ttft"]["error_ratio"] > together["ttft"]["error_ratio"]
-    assert any("read apart" in note for note in apart["notes"])
-    assert max(next(track for track in apart["tracks"] if track["name"] == "cache used")["values"]) <= 1.0
-    assert "1 × TP4 read, 1 × TP8 write" in page.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "Nodes 2\nConnections 2\n0->1 id 1 start 0 size 10\n",
+            "Connections says 2, the file has 1",
+        ),
+        (
+            "Nodes 2\nConnections 1\n0->7 id 1 start 0 size 10\n",
+            "bad.cm:3: host 7 is outside the network of 2",
+        ),
+        ("Nodes 2\nConnections 1\n0->1 id 1 start 0 size lots\n", "which is no number"),
+        (
+            "Nodes 99\nConnections 1\n0->1 id 1 start 0 size 10\n",
+            "99 nodes, the network has 16 hosts",
+        ),
+        ("", "no Nodes"),
+    ],
+)
+def test_wrong_traffic_matrix_exits_with_2(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "traffic", matrix(tmp_path, text), *TREE]) == 2
+    assert message in capsys.readouterr().err
 
 
-def test_the_plan_tells_of_pools_and_they_are_not_deployed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, page = tmp_path / "w.yaml", tmp_path / "plan.html"
-    file.write_text(
-        "task: inference\nname: long\nmodel: llama-3.1-70b\ntraffic: {input: 8000, output: 300}\n"
-        "requirements: {requests: 50/s, ttft: 3s, tpot: 12ms}\nwhere: {machines: [a4-highgpu-8g]}\n",
-        encoding="utf-8",
+@pytest.mark.parametrize("text", ["{}", "[1, 2]", "{", '{"interfaces": []}'])
+def test_wrong_fabric_file_exits_with_2(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fabric.json"
+    path.write_text(text, encoding="utf-8")
+    assert (
+        main(["simulate", "collective", "all-reduce", "--size", "1GB", "--fabric", str(path)]) == 2
     )
-    assert main(["plan", str(file), "--json"]) == 0
-    options = json.loads(capsys.readouterr().out)["options"]
-    number = next(at for at, option in enumerate(options, start=1) if option["service"].get("prefill"))
-    pool = options[number - 1]["service"]["prefill"]
-    assert main(["plan", str(file), "--explain", str(number), "--html", str(page)]) == 0
-    told = capsys.readouterr().out
-    for line in (*pool["engine"]["command"], *options[number - 1]["service"]["engine"]["command"], pool["router"]):
-        assert line in told
-        assert line.partition("'")[0] in page.read_text(encoding="utf-8")
-    assert main(["plan", str(file)]) == 0
-    assert f"{pool['replicas']} + {options[number - 1]['service']['replicas']}" in capsys.readouterr().out
-    words = ["provision", str(file), "--on", "kubernetes", "-o", str(tmp_path / "deploy"), "--option", str(number)]
-    assert main(words) == 2
-    assert "pool that reads prompts apart" in capsys.readouterr().err
-
-
-def test_formats_have_the_names_that_people_use(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, meant in (("fp16", "bf16"), ("int4", "int4-weights"), ("fp4", "nvfp4")):
-        words = [*NAMED[: NAMED.index("--weights")], "--weights", name, "--requests", "50", "--json"]
-        assert main(["simulate", "serving", CHAT, *words]) == 0
-        assert json.loads(capsys.readouterr().out)["weights"] == meant
-
-
-def test_a_run_has_error_bars_and_says_why_they_are_wide(capsys: pytest.CaptureFixture[str]) -> None:
-    bars = []
-    for machine in ("a3-ultragpu-8g", "ct6e-standard-8t"):
-        words = ["--machine", machine, "--tp", "8", "--requests", "50", "--json"]
-        assert main(["simulate", "serving", CHAT, *words]) == 0
-        bars.append(json.loads(capsys.readouterr().out))
-    for name in ("ttft", "tpot", "e2e"):
-        assert 0.0 < bars[0][name]["error_ratio"] < bars[1][name]["error_ratio"]
-    assert any("wide error bars" in note for note in bars[1]["notes"])
-
-
-def test_what_does_not_fit_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "serving", CHAT, "--machine", "g2-standard-4"]) == 3
-    assert capsys.readouterr().out.startswith("infeasible: memory: Llama 3 70B in bf16 on 1 × NVIDIA L4 needs")
-
-
-def test_only_language_models_are_simulated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "serving", str(EXAMPLES / "inference-images.yaml")]) == 2
-    assert capsys.readouterr().err.startswith("error: model: only models that write tokens are simulated")
-    assert main(["simulate", "serving", str(EXAMPLES / "hpc.yaml")]) == 2
-    assert capsys.readouterr().err.startswith("error: task: hpc serves no requests")
-
-
-def test_accuracy_of_inference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "runs.csv"
-    file.write_text(RUNS, encoding="utf-8")
-    assert main(["accuracy", "inference", str(file), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"] == 2
-    assert found["scored"] == 1
-    assert [row["id"] for row in found["unsupported"]] == ["b"]
-    for figure in ("throughput", "tpot", "ttft", "e2e"):
-        assert set(found["metrics"][figure]) == {
-            "rows", "mean_abs_error", "median_abs_error", "p90_abs_error", "bias",
-        }  # fmt: skip
-    assert found["metrics"]["tpot"]["rows"] == 1
-    assert set(found) >= {"by_engine", "by_chip", "by_scenario", "per_row"}
-    assert main(["accuracy", "inference", str(file)]) == 0
-    assert "1 of 2 rows scored" in capsys.readouterr().out
-
-
-def test_a_table_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "runs.csv"
-    file.write_text("a,b\n1,2\n", encoding="utf-8")
-    assert main(["accuracy", "inference", str(file)]) == 2
-    assert "not a table of inference runs" in capsys.readouterr().err
-    assert main(["accuracy", "inference", str(file), "--holdout-groups"]) == 2
-    assert capsys.readouterr().err.startswith("error: --holdout-groups: it is for training")
+    assert "error: " in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Lines as SVG: well formed, inside the frame, with the names that they are given."""
+"""Line charts: well-formed, inside the frame, with escaped names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LINES = [
 ]
 
 
-def drawn(svg: str) -> ElementTree.Element:
+def parse(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(f"<div>{svg}</div>")
 
 
 def points(svg: str) -> list[tuple[float, float]]:
-    tree = drawn(svg)
-    found = []
+    tree = parse(svg)
+    pairs = []
     for line in tree.iter("{http://www.w3.org/2000/svg}polyline"):
-        found += [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
-    return found  # type: ignore[return-value]
+        pairs += [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
+    return pairs  # type: ignore[return-value]
 
 
 def test_distributions_are_inside_the_frame() -> None:
@@ -34,9 +34,14 @@ def test_distributions_are_inside_the_frame() -> None:
     assert ">target</text>" in svg
 
 
-def test_tracks_start_at_nothing() -> None:
+def test_tracks_start_at_zero() -> None:
     svg = tracks(LINES, AXIS, lambda value: f"{value:g}", "requests")
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points(svg))
     assert ">0</text>" in svg
-    flat = tracks([Line(name="none", xs=(0.0, 1.0), ys=(0.0, 0.0))], AXIS, lambda value: f"{value:g}", "requests")
-    assert drawn(flat) is not None
+    flat = tracks(
+        [Line(name="none", xs=(0.0, 1.0), ys=(0.0, 0.0))],
+        AXIS,
+        lambda value: f"{value:g}",
+        "requests",
+    )
+    assert parse(flat) is not None

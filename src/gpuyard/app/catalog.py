@@ -1,4 +1,4 @@
-"""`gpuyard catalog`: rows of a kind, filtered and sorted by any of their fields."""
+"""`gpuyard catalog`: rows of a kind, filtered and sorted by any field."""
 
 from __future__ import annotations
 
@@ -9,63 +9,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 
-from gpuyard.catalog import Catalog, Row
-from gpuyard.document.shape import Shape, fields_of, shape_of
-from gpuyard.errors import InputError, nearest, one_of
+from gpuyard.catalog.load import Catalog, Row
+from gpuyard.document.field_types import FieldType, field_type_of, fields_of
+from gpuyard.errors import InputError, choices_text, closest_match
 from gpuyard.units import Dimension, UnitError, parse
 
-__all__ = ["COLUMNS", "KINDS", "FieldPath", "Query", "catalog_rows", "field_paths", "find_field", "row_with_sources"]
-
 KINDS = tuple(field.name for field in dataclass_fields(Catalog))
-_CONDITION = re.compile(r"(?P<field>[A-Za-z0-9_.]+)\s*(?P<operator>>=|<=|!=|=|>|<|~)\s*(?P<operand>.*)")
+_CONDITION = re.compile(
+    r"(?P<field>[A-Za-z0-9_.]+)\s*(?P<operator>>=|<=|!=|=|>|<|~)\s*(?P<operand>.*)"
+)
 
 # What a table shows when no columns are asked for: heading and field.
 COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
     "graphics": (
-        ("chip", "name"), ("RT cores", "rt_core_generation"), ("NVENC", "nvenc_count"), ("NVDEC", "nvdec_count"),
-        ("encode", "encode_frames_per_s"), ("decode", "decode_frames_per_s"), ("vWS", "vws"),
-        ("displays", "display_count"),
+        ("chip", "name"), ("RT cores", "rt_core_generation"), ("NVENC", "nvenc_count"),
+        ("NVDEC", "nvdec_count"), ("encode", "encode_frames_per_s"),
+        ("decode", "decode_frames_per_s"), ("vWS", "vws"), ("displays", "display_count"),
     ),
     "interruptions": (
-        ("name", "name"), ("cause", "cause"), ("events", "events_count"), ("of", "unit_count"), ("unit", "unit"),
-        ("in", "observed_s"), ("restart", "restart_s"), ("chips", "chips"),
+        ("name", "name"), ("cause", "cause"), ("events", "events_count"), ("of", "unit_count"),
+        ("unit", "unit"), ("in", "observed_s"), ("restart", "restart_s"), ("chips", "chips"),
     ),
     "guidance": (
         ("name", "name"), ("task", "task"), ("series", "series"), ("platforms", "orchestrators"),
         ("consumption", "consumption"), ("storage", "storage"),
     ),
     "chips": (
-        ("name", "name"), ("kind", "kind"), ("bf16", "bf16"), ("fp8", "fp8"), ("fp4", "fp4"), ("fp64", "fp64"),
-        ("memory", "memory_bytes"), ("bandwidth", "memory_bytes_per_s"), ("scale-up", "scale_up.bytes_per_s"),
-        ("power", "power_w"), ("frameworks", "frameworks"),
+        ("name", "name"), ("kind", "kind"), ("bf16", "bf16"), ("fp8", "fp8"), ("fp4", "fp4"),
+        ("fp64", "fp64"), ("memory", "memory_bytes"), ("bandwidth", "memory_bytes_per_s"),
+        ("scale-up", "scale_up.bytes_per_s"), ("power", "power_w"), ("frameworks", "frameworks"),
     ),
     "machines": (
-        ("name", "name"), ("series", "series"), ("chips", "chip_count"), ("chip", "chip"), ("vCPU", "vcpu_count"),
-        ("memory", "memory_bytes"), ("network", "network.technology"), ("fabric", "network.fabric_bits_per_s"),
-        ("total", "network.max_bits_per_s"), ("on demand", "consumption.on_demand"), ("spot", "consumption.spot"),
+        ("name", "name"), ("series", "series"), ("chips", "chip_count"), ("chip", "chip"),
+        ("vCPU", "vcpu_count"), ("memory", "memory_bytes"), ("network", "network.technology"),
+        ("fabric", "network.fabric_bits_per_s"), ("total", "network.max_bits_per_s"),
+        ("on demand", "consumption.on_demand"), ("spot", "consumption.spot"),
         ("flex", "consumption.flex_start"),
     ),
     "platforms": (
-        ("name", "name"), ("gives it", "variants"), ("control", "control"), ("scaling", "scaling"), ("suits", "suits"),
+        ("name", "name"), ("gives it", "variants"), ("control", "control"),
+        ("scaling", "scaling"), ("suits", "suits"),
     ),
     "storage": (
-        ("name", "name"), ("kind", "kind"), ("scope", "scope"), ("read/TiB", "read_bytes_per_s_per_tib"),
-        ("max read", "max_read_bytes_per_s"), ("max write", "max_write_bytes_per_s"), ("min", "min_bytes"),
-        ("max", "max_bytes"), ("suits", "suits"),
+        ("name", "name"), ("kind", "kind"), ("scope", "scope"),
+        ("read/TiB", "read_bytes_per_s_per_tib"), ("max read", "max_read_bytes_per_s"),
+        ("max write", "max_write_bytes_per_s"), ("min", "min_bytes"), ("max", "max_bytes"),
+        ("suits", "suits"),
     ),
-    "asics": (("name", "name"), ("vendor", "vendor"), ("capacity", "capacity"), ("buffer", "buffer"), ("cell", "cell")),
+    "asics": (
+        ("name", "name"), ("vendor", "vendor"), ("capacity", "capacity"), ("buffer", "buffer"),
+        ("cell", "cell"),
+    ),
     "switches": (
-        ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"), ("speed", "port_bits_per_s"),
-        ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
+        ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"),
+        ("speed", "port_bits_per_s"), ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
     ),
-    "regions": (("name", "name"), ("provider", "provider"), ("place", "place"), ("note", "note")),
+    "regions": (
+        ("name", "name"), ("provider", "provider"), ("place", "place"), ("note", "note"),
+    ),
     "prices": (
-        ("provider", "provider"), ("region", "region"), ("machine", "machine"), ("on demand", "on_demand"),
-        ("spot", "spot"), ("1 year", "committed_1y"), ("3 years", "committed_3y"), ("date", "date"),
+        ("provider", "provider"), ("region", "region"), ("machine", "machine"),
+        ("on demand", "on_demand"), ("spot", "spot"), ("1 year", "committed_1y"),
+        ("3 years", "committed_3y"), ("date", "date"),
     ),
     "models": (
-        ("name", "name"), ("kind", "kind"), ("parameters", "parameters"), ("active", "active_parameters"),
-        ("layers", "layers"), ("hidden", "hidden"), ("heads", "heads"), ("kv", "kv_heads"), ("experts", "experts"),
+        ("name", "name"), ("kind", "kind"), ("parameters", "parameters"),
+        ("active", "active_parameters"), ("layers", "layers"), ("hidden", "hidden"),
+        ("heads", "heads"), ("kv", "kv_heads"), ("experts", "experts"),
         ("context", "max_context"),
     ),
     "sources": (("name", "name"), ("title", "title"), ("date", "date"), ("url", "url")),
@@ -74,23 +84,23 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPath:
-    """A field of a row, perhaps of a record inside it: `dense.bf16_flop_per_s`."""
+    """A field of a row, possibly nested: `dense.bf16_flop_per_s`."""
 
     name: str
-    shape: Shape
+    shape: FieldType
 
     @property
     def dimension(self) -> Dimension | None:
-        """The unit of its values, if they have one."""
+        """Unit of the values, if they have one."""
         return self.shape.dimension
 
     @property
     def numeric(self) -> bool:
-        """True of a quantity or a number."""
+        """Whether the values are numbers or quantities."""
         return self.dimension is not None or self.shape.base in (int, float)
 
     def of(self, row: object) -> object:
-        """The row's value there, None if any part of the way is missing."""
+        """The row's value, None if any part of the path is missing."""
         value: object = row
         for step in self.name.split("."):
             value = getattr(value, step) if value is not None else None
@@ -99,7 +109,7 @@ class FieldPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which rows, in which order: `where=("memory>=80GB", "kind=gpu")`, `sort="-bf16"` for descending."""
+    """Conditions and order: `where=("memory>=80GB", "kind=gpu")`, `sort="-bf16"`."""
 
     kind: str
     where: tuple[str, ...] = ()
@@ -107,35 +117,39 @@ class Query:
 
 
 def row_type(kind: str) -> type[Row]:
-    """The record that rows of a kind are."""
+    """Return the record type of a kind of rows."""
     if kind not in KINDS:
-        meant = nearest(kind, KINDS)
-        raise InputError.one("catalog", f'no kind of row named "{kind}"', f"use {meant or one_of(KINDS)}")
+        meant = closest_match(kind, KINDS)
+        raise InputError.one(
+            "catalog", f'no kind of row named "{kind}"', f"use {meant or choices_text(KINDS)}"
+        )
     hints = typing.get_type_hints(Catalog, include_extras=True)
-    return typing.cast("type[Row]", shape_of(hints[kind]).options[0].base)
+    return typing.cast("type[Row]", field_type_of(hints[kind]).options[0].base)
 
 
 def field_paths(record: type, prefix: str = "") -> tuple[FieldPath, ...]:
-    """All fields of a record, those of records inside it included."""
-    found: list[FieldPath] = []
+    """List all fields of a record, including nested ones."""
+    paths: list[FieldPath] = []
     for field in fields_of(record):
         name = prefix + field.name
-        if field.shape.is_record:
-            found += field_paths(field.shape.base, f"{name}.")
+        if field.type.is_record:
+            paths += field_paths(field.type.base, f"{name}.")
         else:
-            found.append(FieldPath(name=name, shape=field.shape))
-    return tuple(found)
+            paths.append(FieldPath(name=name, shape=field.type))
+    return tuple(paths)
 
 
 def find_field(paths: Sequence[FieldPath], word: str) -> FieldPath:
-    """The field that `word` means: its path, its last step, or that without its unit (`bf16`)."""
+    """Find a field by its path, its last part, or that without its unit (`bf16`)."""
     for spelling in (_whole, _last, _bare, _whole_bare):
         for path in paths:
             if spelling(path) == word:
                 return path
     known = [_bare(path) for path in paths]
-    meant = nearest(word, known)
-    fix = f'did you mean "{meant}"?' if meant else f"use {one_of(sorted(set(known)), limit=30)}"
+    meant = closest_match(word, known)
+    fix = (
+        f'did you mean "{meant}"?' if meant else f"use {choices_text(sorted(set(known)), limit=30)}"
+    )
     raise InputError.one("catalog", f'rows have no field "{word}"', fix)
 
 
@@ -156,10 +170,14 @@ def _bare(path: FieldPath) -> str:
 
 
 def catalog_rows(catalog: Catalog, query: Query) -> tuple[Row, ...]:
-    """The rows that meet every condition, sorted; values that are not known meet none and come last."""
+    """Rows that meet every condition, sorted; unknown values meet none and come last."""
     paths = field_paths(row_type(query.kind))
     conditions = [_condition(text, paths) for text in query.where]
-    rows = [row for row in getattr(catalog, query.kind) if all(condition.holds(row) for condition in conditions)]
+    rows = [
+        row
+        for row in getattr(catalog, query.kind)
+        if all(condition.holds(row) for condition in conditions)
+    ]
     if query.sort:
         path = find_field(paths, query.sort.removeprefix("-"))
         known = [row for row in rows if path.of(row) is not None]
@@ -169,14 +187,16 @@ def catalog_rows(catalog: Catalog, query: Query) -> tuple[Row, ...]:
 
 
 def row_with_sources(catalog: Catalog, row: Row) -> Catalog:
-    """A catalog file with this row and its sources alone: what a user copies to make a row of their own."""
+    """A catalog file with one row and its sources, to copy as your own row."""
     kind = next(kind for kind in KINDS if row in getattr(catalog, kind))
-    tables: dict[str, typing.Any] = {"sources": tuple(catalog.source(name) for name in row.source), kind: (row,)}
+    tables: dict[str, typing.Any] = {
+        "sources": tuple(catalog.source(name) for name in row.source),
+        kind: (row,),
+    }
     return Catalog(**tables)
 
 
 def _orderable(value: object) -> tuple[float, str]:
-    """A key that sorts numbers as numbers and the rest as text."""
     if isinstance(value, int | float):
         return (float(value), "")
     return (0.0, str(value).casefold())
@@ -184,14 +204,14 @@ def _orderable(value: object) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Condition:
-    """`memory>=80GB`, ready to be asked of rows."""
+    """A parsed condition such as `memory>=80GB`."""
 
     path: FieldPath
     operator: str
     operand: float | str
 
     def holds(self, row: Row) -> bool:
-        """True when the row's value is known and meets it."""
+        """Whether the row's value is known and meets the condition."""
         value = self.path.of(row)
         if value is None:
             return False
@@ -206,7 +226,7 @@ class _Condition:
 
 
 def _compare(value: float, operator: str, operand: float) -> bool:
-    """Numbers by operator; equal means equal to a part in a million, for `80GB` is a rounded word."""
+    """Compare numbers; equal means equal to one part in a million, since `80GB` is rounded."""
     equal = abs(value - operand) <= 1e-6 * max(abs(value), abs(operand))
     if operator in ("=", "!="):
         return equal == (operator == "=")
@@ -216,27 +236,30 @@ def _compare(value: float, operator: str, operand: float) -> bool:
 
 
 def _same(value: object, operand: float | str) -> bool:
-    """Words by glob, without case; yes and no for booleans."""
+    """Match text by glob, ignoring case; yes and no for booleans."""
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
     return fnmatch.fnmatchcase(text.casefold(), str(operand).casefold())
 
 
 def _condition(text: str, paths: Sequence[FieldPath]) -> _Condition:
-    """The condition that a text such as `memory>=80GB` says."""
     match = _CONDITION.fullmatch(text.strip())
     if not match:
-        raise InputError.one("--where", f'"{text}" is not a condition', 'write it like "memory>=80GB" or "kind=gpu"')
+        raise InputError.one(
+            "--where", f'"{text}" is not a condition', 'write it like "memory>=80GB" or "kind=gpu"'
+        )
     path = find_field(paths, match["field"])
     operator, operand = match["operator"], match["operand"].strip()
     if path.numeric and operator != "~":
         return _Condition(path=path, operator=operator, operand=_number(operand, path))
     if operator not in ("=", "!=", "~"):
-        raise InputError.one("--where", f'"{match["field"]}" is a text, it has no order', "use =, != or ~ (contains)")
+        raise InputError.one(
+            "--where", f'"{match["field"]}" is a text, it has no order', "use =, != or ~ (contains)"
+        )
     return _Condition(path=path, operator=operator, operand=operand)
 
 
 def _number(text: str, path: FieldPath) -> float:
-    """The operand in the field's own unit; a bare number is in SI."""
+    """The operand in the field's unit; a bare number is in SI."""
     try:
         return float(text)
     except ValueError:

@@ -1,30 +1,31 @@
-"""The stages of a workload file: every section of `pipeline` decoded by the room that it belongs to."""
+"""The pipeline of a workload file: each section decoded by its own package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from gpuyard.app.bus import BusProbe
-from gpuyard.datasets import DataSpec
+from gpuyard.app.bus_bandwidth import BusProbe
+from gpuyard.datasets.data_kind import DataKind
+from gpuyard.datasets.spec import DataSpec, data_kind
 from gpuyard.datasets.spec import check_spec as check_data
-from gpuyard.document import AtLeast, Doc, Document, Keys, Mapping, Node, decode, read_text, read_yaml
-from gpuyard.errors import InputError, Problem, nearest, one_of
-from gpuyard.jobs import EngineSpec
-from gpuyard.learn import TrainSpec, trainer_of
-from gpuyard.learn.evaluate import EvaluateSpec
-from gpuyard.learn.evaluate.measures import MEASURES
-from gpuyard.learn.evaluate.spec import check_evaluate
-from gpuyard.learn.select import SelectSpec
+from gpuyard.document.decode import decode
+from gpuyard.document.field_types import AtLeast, Doc, Keys
+from gpuyard.document.read import read_text, read_yaml
+from gpuyard.document.tree import Document, Mapping, Node
+from gpuyard.errors import InputError, Problem, choices_text, closest_match
+from gpuyard.jobs.records import STAGES
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.learn.evaluate.metric_table import METRICS
+from gpuyard.learn.evaluate.spec import EvaluateSpec, check_evaluate
 from gpuyard.learn.select.space import read_candidates
-from gpuyard.serving import DeploySpec
+from gpuyard.learn.select.spec import SelectSpec
+from gpuyard.learn.spec import TRAINER_NAMES, TrainSpec, trainer_kinds, trainer_of
+from gpuyard.serving.spec import DeploySpec
 from gpuyard.units import DURATION
 
-__all__ = ["STAGES", "RunSpec", "Stages", "read_stages"]
-
-STAGES = ("data", "train", "evaluate", "select", "register", "deploy")
 T = TypeVar("T")
 
 
@@ -35,14 +36,19 @@ _HERE = EngineSpec()
 class RunSpec:
     """How the stages are run."""
 
-    engine: Annotated[EngineSpec, Doc("what starts the stages: local, ray, slurm or kubernetes")] = _HERE
+    engine: Annotated[
+        EngineSpec, Doc("what starts the stages: local, ray, slurm or kubernetes")
+    ] = _HERE
     nodes: Annotated[int, AtLeast(1), Doc("machines that train together")] = 1
     processes: Annotated[int, AtLeast(1), Doc("processes of the training on each machine")] = 1
     chips: Annotated[int, AtLeast(0), Doc("accelerators of each process")] = 0
-    retries: Annotated[int, AtLeast(0), Doc("further attempts of a stage whose process fails or is lost")] = 2
+    retries: Annotated[
+        int, AtLeast(0), Doc("further attempts of a stage whose process fails or is lost")
+    ] = 2
     time_limit_s: Annotated[float | None, DURATION, Doc("of each stage, with its retries")] = None
     probe: Annotated[
-        BusProbe | None, Doc("measure the network first, and refuse to train over one that is too slow")
+        BusProbe | None,
+        Doc("measure the network first, and refuse to train over one that is too slow"),
     ] = None
 
 
@@ -51,7 +57,7 @@ _PLAIN = RunSpec()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """What is to be run; a stage that is None is left out."""
+    """The stages to run; None for one that is not in the pipeline."""
 
     data: DataSpec | None = None
     train: TrainSpec | None = None
@@ -62,14 +68,19 @@ class Stages:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The stages that have something to do, in their order; what is trained is also registered."""
+        """Names of the stages to run, in order; a trained model is also registered."""
         learns = self.train is not None or self.select is not None
-        wanted = {"register": learns, "evaluate": self.evaluate is not None and self.train is not None}
-        return tuple(name for name in STAGES if wanted.get(name, getattr(self, name, None) is not None))
+        wanted = {
+            "register": learns,
+            "evaluate": self.evaluate is not None and self.train is not None,
+        }
+        return tuple(
+            name for name in STAGES if wanted.get(name, getattr(self, name, None) is not None)
+        )
 
 
 def read_stages(path: Path) -> Stages:
-    """The stages that a workload file describes; InputError with every problem of every section."""
+    """Read the stages of a workload file; InputError with every problem of every section."""
     document = read_yaml(read_text(path), str(path))
     root = document.root
     pipeline = root.get("pipeline") if isinstance(root, Mapping) else None
@@ -87,22 +98,37 @@ def read_stages(path: Path) -> Stages:
     )
     if problems:
         raise InputError(problems)
-    if missing := list(_missing(stages, document)):
+    if missing := [*_missing(stages, document), *_unsupported(stages, document)]:
         raise InputError(missing)
     return stages
 
 
+def command_in(train: TrainSpec, base: Path) -> TrainSpec:
+    """Return the section with the files of the user's own command named from a folder."""
+    if train.command is None:
+        return train
+    words = tuple(
+        str(path.absolute()) if (path := base / word).is_file() else word
+        for word in train.command.run
+    )
+    return replace(train, command=replace(train.command, run=words))
+
+
 def _section(
-    pipeline: Mapping, name: str, record: type[T], check: Callable[[T, str], None] | None, problems: list[Problem]
+    pipeline: Mapping,
+    name: str,
+    record: type[T],
+    check: Callable[[T, str], None] | None,
+    problems: list[Problem],
 ) -> T | None:
-    """One section; what is wrong with it goes to `problems`."""
+    """Decode one section; its problems are appended to `problems`."""
     node: Node | None = pipeline.get(name)
     if node is None:
         return None
     try:
         value = decode(node, record, Keys.BARE)
         if check is not None:
-            check(value, str(node.place))
+            check(value, str(node.location))
     except InputError as error:
         problems += error.problems
         return None
@@ -110,49 +136,101 @@ def _section(
 
 
 def _data(spec: DataSpec, where: str) -> None:
-    """What the data room asks of its section."""
     check_data(spec, where)
 
 
 def _train(spec: TrainSpec, where: str) -> None:
-    """Exactly one trainer."""
     trainer_of(spec, where)
 
 
 def _evaluate(spec: EvaluateSpec, where: str) -> None:
-    """What the evaluation asks of its section."""
     check_evaluate(spec, where)
     _known(spec.metrics, f"{where}.metrics")
 
 
 def _select(spec: SelectSpec, where: str) -> None:
-    """Candidates that can be trained, and a metric that can be computed."""
     read_candidates(spec.candidates, f"{where}.candidates")
     _known((spec.metric,), f"{where}.metric")
 
 
 def _known(metrics: Sequence[str], where: str) -> None:
-    """InputError with the names that no metric has: said before anything is trained."""
-    known = sorted({measure.name for measure in MEASURES})
+    """Raise InputError for unknown metrics, before anything is trained."""
+    known = sorted({measure.name for measure in METRICS})
     wrong = [name for name in metrics if name not in known]
-    meant = [(name, nearest(name, known)) for name in wrong]
+    meant = [(name, closest_match(name, known)) for name in wrong]
     if wrong:
         raise InputError(
-            Problem(where=where, what=f'no metric named "{name}"', fix=f"use {found or one_of(known, 40)}")
-            for name, found in meant
+            Problem(
+                where=where,
+                what=f'no metric named "{name}"',
+                fix=f"use {meant_name or choices_text(known, 40)}",
+            )
+            for name, meant_name in meant
         )
 
 
 def _missing(stages: Stages, document: Document) -> Iterator[Problem]:
-    """Stages that need another."""
     own = stages.train is not None and trainer_of(stages.train) == "command"
     for name in ("train", "select"):
         if getattr(stages, name) is not None and stages.data is None and not own:
-            place = document.place(f"pipeline.{name}")
-            yield place.problem("there is no data to learn from", "add data: {source: …, label: …} beside it")
+            place = document.location(f"pipeline.{name}")
+            yield place.problem(
+                "there is no data to learn from", "add data: {source: …, label: …} next to it"
+            )
     if stages.evaluate is not None and stages.train is None and stages.select is None:
-        place = document.place("pipeline.evaluate")
-        yield place.problem("there is nothing to evaluate", "add train: with a trainer, or select: with candidates")
-    if stages.deploy is not None and not stages.deploy.model and stages.train is None and stages.select is None:
-        place = document.place("pipeline.deploy")
-        yield place.problem("there is no model to serve", "add model: NAME@champion, or a train: section")
+        place = document.location("pipeline.evaluate")
+        yield place.problem(
+            "there is nothing to evaluate", "add train: with a trainer, or select: with candidates"
+        )
+    if (
+        stages.deploy is not None
+        and not stages.deploy.model
+        and stages.train is None
+        and stages.select is None
+    ):
+        place = document.location("pipeline.deploy")
+        yield place.problem(
+            "there is no model to serve", "add model: NAME@champion, or a train: section"
+        )
+
+
+def _unsupported(stages: Stages, document: Document) -> Iterator[Problem]:
+    """Yield trainers and evaluations that the data cannot feed, before anything runs."""
+    own = stages.train is not None and stages.train.command is not None
+    data = stages.data
+    if data is None:
+        if stages.evaluate is not None and own:
+            yield document.location("pipeline.evaluate").problem(
+                "there is no data to evaluate on", "add data: {source: …, label: …}"
+            )
+        return
+    kind = data_kind(data)
+    if stages.train is not None and not own:
+        trainer = trainer_of(stages.train)
+        if kind not in trainer_kinds(trainer):
+            yield document.location("pipeline.train").problem(
+                f"{trainer} cannot learn from {kind}", f"use {_trainers_text(kind)}"
+            )
+    if stages.select is not None and kind != "table":
+        yield document.location("pipeline.select").problem(
+            f"the candidates cannot learn from {kind}", f"use train: with {_trainers_text(kind)}"
+        )
+    if stages.evaluate is not None:
+        place = document.location("pipeline.evaluate")
+        needs_test = kind != "table" or stages.evaluate.folds == 0
+        if needs_test and not data.split.test_ratio:
+            what = f"{kind} have no folds" if kind != "table" else "folds: 0 needs test rows"
+            yield place.problem(f"{what}, and there is no test split", "add split: {test: 20%}")
+        if kind == "images" and data.label is None:
+            yield place.problem("the images have no label", "add label: class to data")
+        if kind != "table" and stages.evaluate.slices:
+            yield place.problem(f"{kind} have no columns to slice by", "leave out slices")
+    validation = stages.train is not None and stages.train.validation_ratio
+    if validation and data.split.validation_ratio:
+        yield document.location("pipeline.train").problem(
+            "validation rows are declared twice", "leave out train.validation, or split.validation"
+        )
+
+
+def _trainers_text(kind: DataKind) -> str:
+    return choices_text([name for name in TRAINER_NAMES if kind in trainer_kinds(name)])

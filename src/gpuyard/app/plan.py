@@ -1,62 +1,66 @@
-"""`gpuyard plan`: the clusters that do the work of a workload file."""
+"""`gpuyard plan`: the clusters that can run a workload, ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from gpuyard.app.inference import plan_service
-from gpuyard.catalog import Catalog, load_catalog
+from gpuyard.app.workspace import Workspace
+from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.plan import Plan
 from gpuyard.plan.graphics import plan_graphics
 from gpuyard.plan.hpc import plan_hpc
+from gpuyard.plan.option import Plan
+from gpuyard.plan.relaxation import smallest_change
 from gpuyard.plan.shortlist import Networks
 from gpuyard.plan.training import plan_training
-from gpuyard.workload import Workload, own_catalogs, read_workload
-
-__all__ = ["one_pool", "plan_file", "plan_workload"]
-
-
-def plan_file(
-    path: Path, layers: Sequence[Path] = (), profile: str = "", networks: Networks | None = None
-) -> Plan | Infeasible:
-    """The plan for a workload file; InputError with every problem if the file is wrong."""
-    catalog = load_catalog((*layers, *own_catalogs(path)))
-    return plan_workload(read_workload(path, catalog), catalog, profile, path.parent, networks)
+from gpuyard.workload.workload import Workload
 
 
 def plan_workload(
-    workload: Workload,
-    catalog: Catalog,
-    profile: str = "",
-    folder: Path = Path(),
-    networks: Networks | None = None,
+    workspace: Workspace, *, profile: str = "", networks: Networks | None = None
 ) -> Plan | Infeasible:
-    """The plan for a workload; `profile` names the software of training, `folder` holds the trace it may name."""
+    """Plan a workload; `profile` names the training software, `networks` simulated ones."""
+    workload = workspace.workload
     if workload.where.provider == "local":
-        fix = "gpuyard up FILE measures, predicts and runs it; or use provider: google or onprem"
-        raise InputError.one("where.provider", "this machine is not chosen but run on", fix)
-    catalog = _wired(workload, catalog)
-    if workload.task in ("pretraining", "finetuning"):
-        return plan_training(workload, catalog, profile, networks)
-    if workload.task == "graphics":
-        return plan_graphics(workload, catalog)
-    if workload.task == "hpc":
-        return plan_hpc(workload, catalog)
-    return plan_service(workload, catalog, folder)
+        fix = "run it with `gpuyard up FILE`, or use provider: google or onprem"
+        raise InputError.one("where.provider", "a local workload is run, not planned", fix)
+    catalog = _with_switch_technology(workload, workspace.catalog)
+
+    def planner(wanted: Workload) -> Plan | Infeasible:
+        if wanted.task in ("pretraining", "finetuning"):
+            return plan_training(wanted, catalog, profile, networks)
+        if wanted.task == "graphics":
+            return plan_graphics(wanted, catalog)
+        if wanted.task == "hpc":
+            return plan_hpc(wanted, catalog)
+        return plan_service(wanted, catalog, workspace.folder)
+
+    plan = planner(workload)
+    if isinstance(plan, Infeasible):
+        return smallest_change(workload, plan, planner)
+    return plan
 
 
-def one_pool(plan: Plan) -> int | None:
-    """The number of the first option that can be deployed: services that read prompts apart are started by hand."""
+def first_deployable_option(plan: Plan) -> int | None:
+    """Number of the first option that `provision` can deploy: one without separate pools."""
     numbers = enumerate(plan.options, start=1)
-    return next((number for number, option in numbers if option.service is None or not option.service.prefill), None)
+    return next(
+        (
+            number
+            for number, option in numbers
+            if option.service is None or not option.service.prefill
+        ),
+        None,
+    )
 
 
-def _wired(workload: Workload, catalog: Catalog) -> Catalog:
-    """The catalog with own machines on the technology of the switch that the file names: their NICs speak both."""
+def _with_switch_technology(workload: Workload, catalog: Catalog) -> Catalog:
+    """The catalog with on-premises machines on the technology of the workload's switch.
+
+    Their NICs support both InfiniBand and RoCE.
+    """
     name = workload.where.switch
     if name is None:
         return catalog

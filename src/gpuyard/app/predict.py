@@ -1,88 +1,111 @@
-"""What this machine will take for a training, said before it, and how far off that was, said after it."""
+"""Predict local training and serving, and compare with measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuyard.app.capacity import work_of
-from gpuyard.datasets import Manifest, load_prepared
-from gpuyard.learn import TrainResult, TrainSpec, trainer_of
-from gpuyard.learn.spec import Mlp, Network
-from gpuyard.perf.local import (
-    Compared,
-    Foreseen,
-    LocalProfile,
-    Prediction,
-    Work,
-    mlp_work,
-    predict_step,
-    transformer_work,
-    trees_work,
+from gpuyard.app.serving_cost import work_of
+from gpuyard.datasets.manifest import DatasetManifest
+from gpuyard.datasets.prepared import load_prepared
+from gpuyard.learn.spec import MlpSpec, TrainSpec, TransformerSpec, trainer_of
+from gpuyard.learn.task import TrainResult
+from gpuyard.perf.local.comparison import PredictedVsMeasured, TrainingPrediction
+from gpuyard.perf.local.predict import StepPrediction, predict_step
+from gpuyard.perf.local.profile import MachineProfile
+from gpuyard.perf.local.step_work import (
+    LocalStepWork,
+    mlp_step_work,
+    transformer_step_work,
+    trees_step_work,
 )
 
-__all__ = ["compare_training", "foresee_serving", "foresee_training", "training_work"]
 
-
-def training_work(spec: TrainSpec, manifest: Manifest) -> tuple[Work, int, int] | None:
-    """What a step of the training does, how many steps there are, and rows of each; None for one not modelled."""
+def training_work(
+    spec: TrainSpec, manifest: DatasetManifest
+) -> tuple[LocalStepWork, int, int] | None:
+    """Work per step, number of steps and rows per step; None for a trainer without a model."""
     rows = next((split.rows for split in manifest.splits if split.name == "train"), 0)
     rows -= round(rows * spec.validation_ratio)
     classes = len(manifest.classes)
     if spec.trees is not None:
         trees = spec.trees
         leaves = trees.leaves if trees.depth is None else min(trees.leaves, 2**trees.depth)
-        work = trees_work(rows, len(manifest.features), leaves, classes if classes > 2 else 1, trees.min_rows)
+        work = trees_step_work(
+            rows, len(manifest.features), leaves, classes if classes > 2 else 1, trees.min_rows
+        )
         return work, trees.rounds, rows
     network = spec.jax_transformer or spec.torch_transformer
     if network is not None:
-        work = transformer_work(network.shape, network.batch, manifest.sequence_tokens or 0)
+        work = transformer_step_work(network.shape, network.batch, manifest.sequence_tokens or 0)
         return work, _steps(network, rows), network.batch
     mlp = spec.jax_mlp or spec.torch_mlp
     if mlp is None:
         return None
     widths = (len(manifest.features), *(mlp.hidden for _ in range(mlp.layers)), classes or 1)
-    return mlp_work(widths, mlp.batch), _steps(mlp, rows), mlp.batch
+    return mlp_step_work(widths, mlp.batch), _steps(mlp, rows), mlp.batch
 
 
-def foresee_training(spec: TrainSpec, data: Path, profile: LocalProfile) -> Foreseen | None:
-    """The training of prepared data on the measured machine; None for a trainer that is not modelled."""
+def predict_training(
+    spec: TrainSpec, data: Path, profile: MachineProfile
+) -> TrainingPrediction | None:
+    """Predict the training of prepared data on the measured machine."""
     trainer = trainer_of(spec)
     if profile.fit(trainer) is None:
         return None
-    found = training_work(spec, load_prepared(data).manifest)
-    assert found is not None, f"{trainer} was measured but is not modelled"
-    work, steps, samples = found
-    return _told(trainer, steps, samples, predict_step(work, profile, trainer))
+    modelled = training_work(spec, load_prepared(data).manifest)
+    assert modelled is not None, f"{trainer} was measured but is not modelled"
+    work, steps, samples = modelled
+    return _prediction(trainer, steps, samples, predict_step(work, profile, trainer))
 
 
-def _steps(spec: Mlp | Network, rows: int) -> int:
-    """Optimiser steps of one batch."""
+def _steps(spec: MlpSpec | TransformerSpec, rows: int) -> int:
     return spec.steps or spec.epochs * max(1, rows // spec.batch)
 
 
-def _told(trainer: str, steps: int, samples: int, step: Prediction) -> Foreseen:
-    """A step's prediction for a whole training."""
-    return Foreseen(
-        trainer=trainer, steps=steps, step_s=step.step_s, total_s=step.step_s * steps,
-        samples_per_s=samples / step.step_s, memory_bytes=step.memory_bytes, error_ratio=step.error_ratio,
-        parts=(("overhead", step.overhead_s), ("products", step.product_s), ("activations", step.activation_s),
-               ("optimizer", step.optimizer_s)),
-    )  # fmt: skip
+def _prediction(trainer: str, steps: int, samples: int, step: StepPrediction) -> TrainingPrediction:
+    return TrainingPrediction(
+        trainer=trainer,
+        steps=steps,
+        step_s=step.step_s,
+        total_s=step.step_s * steps,
+        samples_per_s=samples / step.step_s,
+        memory_bytes=step.memory_bytes,
+        error_ratio=step.error_ratio,
+        parts=(
+            ("overhead", step.overhead_s),
+            ("matmul", step.product_s),
+            ("activation memory passes", step.activation_s),
+            ("optimizer", step.optimizer_s),
+        ),
+    )
 
 
-def foresee_serving(spec: TrainSpec, features: int, classes: int, profile: LocalProfile) -> float | None:
-    """CPU seconds of one core for a request of one row; None where serving was not measured or is not modelled."""
+def predict_serving(
+    spec: TrainSpec, features: int, classes: int, profile: MachineProfile
+) -> float | None:
+    """CPU seconds per one-row request; None where serving was not measured."""
     flop, visits = work_of(spec, features, classes)
     if profile.serving is None or not flop + visits:
         return None
     return profile.serving.cost_s(features, flop, visits)
 
 
-def compare_training(foreseen: Foreseen, result: TrainResult) -> Sequence[Compared]:
-    """Predicted and measured, side by side."""
+def compare_training(
+    foreseen: TrainingPrediction, result: TrainResult
+) -> Sequence[PredictedVsMeasured]:
+    """Compare predicted with measured step time and memory."""
     return (
-        Compared(name="step time", unit="s", predicted=foreseen.step_s, measured=result.step_s),
-        Compared(name="rows a second", unit="/s", predicted=foreseen.samples_per_s, measured=result.samples_per_s),
-        Compared(name="memory", unit="B", predicted=foreseen.memory_bytes, measured=result.memory_bytes),
+        PredictedVsMeasured(
+            name="step time", unit="s", predicted=foreseen.step_s, measured=result.step_s
+        ),
+        PredictedVsMeasured(
+            name="rows per second",
+            unit="/s",
+            predicted=foreseen.samples_per_s,
+            measured=result.samples_per_s,
+        ),
+        PredictedVsMeasured(
+            name="memory", unit="B", predicted=foreseen.memory_bytes, measured=result.memory_bytes
+        ),
     )

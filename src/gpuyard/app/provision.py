@@ -1,207 +1,292 @@
-"""`gpuyard provision`: the files that deploy an option of a plan, and the README that says how."""
+"""`gpuyard provision`: render the files that deploy an option of a plan, with a README."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
-from gpuyard.app.plan import one_pool, plan_workload
-from gpuyard.blueprint import (
-    Blueprint,
-    Change,
-    Proof,
-    blueprint_from_json,
-    blueprint_hash,
-    blueprint_to_json,
-    diff_blueprints,
-    make_blueprint,
-)
-from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.document import Settings as AnyKeys
-from gpuyard.errors import Infeasible, InputError, Problem, RefusedError, nearest, one_of
-from gpuyard.fabric import from_json
-from gpuyard.home import write_whole
-from gpuyard.plan import Plan
-from gpuyard.provision.apply.journal import check_none_stand
+from gpuyard.app.plan import first_deployable_option
+from gpuyard.app.workspace import Workspace, catalog_with_blueprint
+from gpuyard.blueprint.blueprint import Blueprint, Evidence
+from gpuyard.blueprint.diff import Change, diff_blueprints
+from gpuyard.blueprint.make import make_blueprint
+from gpuyard.blueprint.saved import blueprint_from_json, blueprint_hash, blueprint_to_json
+from gpuyard.catalog.load import Catalog
+from gpuyard.document.frozen_json import FrozenJson, Plain
+from gpuyard.document.read import parse_json
+from gpuyard.errors import ExternalError, InputError, Problem, Severity, choices_text, closest_match
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.home import write_atomic
+from gpuyard.plan.option import Plan
+from gpuyard.provision.apply.journal import check_nothing_deployed
+from gpuyard.provision.apply.signing import created_key, signature
 from gpuyard.provision.artefact import Artefact
+from gpuyard.provision.cost_bound import CostBound, cost_bound_of
 from gpuyard.provision.deployment import (
     DEPLOYMENT,
     Deployment,
     deployment_from_json,
     deployment_to_json,
-    rendered,
+    rendered_file,
 )
-from gpuyard.provision.exposure import Exposure, exposure_of
-from gpuyard.provision.lint import Lint, lint
+from gpuyard.provision.deployment_settings import (
+    FLEX_START_MAX_S,
+    DeploymentSettings,
+    resolve_settings,
+)
+from gpuyard.provision.lint import LintResult, lint
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
 from gpuyard.provision.readme import readme
-from gpuyard.provision.settings import Settings, place_of
-from gpuyard.workload import ConsumptionName, own_catalogs, read_workload
-
-__all__ = ["BLUEPRINT", "Choice", "Provisioned", "blueprint_of", "provision_file"]
+from gpuyard.provision.setting_checks import check_values
+from gpuyard.units import DURATION, show
+from gpuyard.workload.where import ConsumptionName
 
 BLUEPRINT = "blueprint.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Which option is deployed, and what was proven of it."""
-
-    option: int = 1
-    way: ConsumptionName | None = None
-    profile: str = ""
-    fabric: Path | None = None
-    proofs: tuple[Path, ...] = ()
+WEIGHTS_RULE = "weights-fit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioned:
-    """What was written."""
+    """A rendered deployment: its blueprint, files, lint result and cost bound."""
 
-    folder: Path
     blueprint: Blueprint
     artefacts: Artefacts
-    lint: Lint
-    exposure: Exposure
-    written: tuple[str, ...]
-    changes: tuple[Change, ...] = ()
+    lint: LintResult
+    cost_bound: CostBound
+    files: tuple[Artefact, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the files."""
+        return tuple(file.name for file in self.files)
 
 
-def provision_file(
-    path: Path, platform: str, settings: Settings, folder: Path, choice: Choice, layers: Sequence[Path] = ()
-) -> Provisioned | Unsuitable | Infeasible:
-    """Renders a workload file or a saved blueprint for a platform into a folder, or says why it cannot be."""
+def provision(
+    blueprint: Blueprint, platform: str, settings: DeploymentSettings, catalog: Catalog
+) -> Provisioned | Unsuitable:
+    """Render a blueprint for a platform, or say why the platform cannot run it."""
     target = _platform(platform)
-    catalog = load_catalog((*layers, *own_catalogs(path)) if path.suffix != ".json" else layers)
-    blueprint = blueprint_of(path, catalog, choice)
-    if isinstance(blueprint, Infeasible):
-        return blueprint
-    artefacts = target.render(blueprint, settings)
+    check_values(blueprint, settings)
+    too_long = _too_long_for_flex_start(blueprint, platform, settings)
+    if too_long is not None:
+        return too_long
+    resolved = resolve_settings(blueprint, settings)
+    artefacts = target.render(blueprint, resolved)
     if isinstance(artefacts, Unsuitable):
         return artefacts
-    found = lint(artefacts.files, catalog)
-    if found.errors:
-        raise InputError(Problem(where=item.where, what=item.what, fix=item.fix) for item in found.errors)
-    place = place_of(blueprint, settings)
-    exposure = exposure_of(blueprint, place)
+    artefacts = replace(artefacts, notes=(*_flex_start_notes(blueprint), *artefacts.notes))
+    result = lint(artefacts.files, catalog_with_blueprint(catalog, blueprint))
+    too_large = next((row for row in result.errors if row.rule == WEIGHTS_RULE), None)
+    if too_large is not None:
+        # The plan counts on fewer bits than the checkpoint that its command names.
+        return Unsuitable(
+            platform=target.name,
+            why=f"the engine would run out of memory: {too_large.what}",
+            nearest="another --option",
+            nearest_why="one whose command names a checkpoint in the planned format",
+        )
+    if result.errors:
+        raise InputError(
+            Problem(where=item.where, what=item.what, fix=item.fix) for item in result.errors
+        )
+    bound = cost_bound_of(blueprint, resolved, artefacts.unbounded)
     files = (
         *artefacts.files,
-        readme(blueprint, place, artefacts, exposure, target.label),
+        readme(blueprint, resolved, artefacts, bound, target.label),
         Artefact(name=BLUEPRINT, text=blueprint_to_json(blueprint)),
     )
     deployment = Deployment(
         platform=target.name,
         blueprint=blueprint_hash(blueprint),
         settings=settings,
-        exposure=exposure,
-        files=tuple(rendered(item) for item in files),
+        cost_bound=bound,
+        files=tuple(rendered_file(item) for item in files),
     )
-    changes = _changes(folder, blueprint)
-    _write(folder, (*files, Artefact(name=DEPLOYMENT, text=deployment_to_json(deployment))))
     return Provisioned(
-        folder=folder,
         blueprint=blueprint,
         artefacts=artefacts,
-        lint=found,
-        exposure=exposure,
-        written=(*(item.name for item in files), DEPLOYMENT),
-        changes=changes,
+        lint=result,
+        cost_bound=bound,
+        files=(*files, Artefact(name=DEPLOYMENT, text=deployment_to_json(deployment))),
     )
+
+
+def _too_long_for_flex_start(
+    blueprint: Blueprint, platform: str, settings: DeploymentSettings
+) -> Unsuitable | None:
+    """Return why flex-start cannot run the job to its end, unless one part of it is requested."""
+    is_part = settings.ttl_s is not None and settings.ttl_s <= FLEX_START_MAX_S
+    if blueprint.consumption != "flex-start" or not blueprint.is_batch or is_part:
+        return None
+    if blueprint.expected_s <= FLEX_START_MAX_S:
+        return None
+    count = math.ceil(blueprint.expected_s / FLEX_START_MAX_S)
+    limit, needed = show(FLEX_START_MAX_S, DURATION), show(blueprint.expected_s, DURATION)
+    return Unsuitable(
+        platform=platform,
+        why=f"a flex-start machine lives for at most {limit}, and the run takes {needed}",
+        nearest="--consumption reservation",
+        nearest_why=f"it lasts for the whole run; or submit {count} jobs one after the other, "
+        f"each with --ttl {limit} and resuming from the last checkpoint",
+    )
+
+
+def _flex_start_notes(blueprint: Blueprint) -> Iterator[str]:
+    if blueprint.consumption != "flex-start" or not blueprint.is_batch:
+        return
+    latest_s = blueprint.expected_s * (1.0 + blueprint.option.error_ratio)
+    if latest_s > FLEX_START_MAX_S:
+        yield (
+            f"Flex-start ends the machines after {show(FLEX_START_MAX_S, DURATION)}, and the run "
+            f"may take up to {show(latest_s, DURATION)}: be ready to submit it again, from its "
+            "last checkpoint."
+        )
 
 
 def _platform(name: str) -> Platform:
-    """The platform of that name."""
-    found = platform_named(name)
-    if found is None:
-        known = [platform.name for platform in PLATFORMS]
-        meant = nearest(name, known)
-        fix = f'use "{meant}"' if meant else f"use {one_of(known)}"
+    platform = platform_named(name)
+    if platform is None:
+        known = [item.name for item in PLATFORMS]
+        meant = closest_match(name, known)
+        fix = f'use "{meant}"' if meant else f"use {choices_text(known)}"
         raise InputError.one("--on", f'no platform named "{name}"', fix)
-    return found
+    return platform
 
 
-def blueprint_of(path: Path, catalog: Catalog, choice: Choice) -> Blueprint | Infeasible:
-    """The decision: a saved blueprint as it stands, or an option of the plan of a workload file."""
-    if path.suffix == ".json":
-        return blueprint_from_json(_text(path), str(path))
-    workload = read_workload(path, catalog)
-    plan = plan_workload(workload, catalog, choice.profile, path.parent)
-    if isinstance(plan, Infeasible):
-        return plan
-    _refuse_pools(plan, choice.option)
-    fabric = from_json(_text(choice.fabric), str(choice.fabric)) if choice.fabric else None
-    proofs = tuple(proof for file in choice.proofs for proof in _proofs(file))
-    return make_blueprint(workload, plan, choice.option, catalog, way=choice.way, fabric=fabric, proofs=proofs)
+def blueprint_of_option(
+    workspace: Workspace,
+    plan: Plan,
+    number: int = 1,
+    *,
+    consumption: ConsumptionName | None = None,
+    fabric: Fabric | None = None,
+    evidence: tuple[Evidence, ...] = (),
+) -> Blueprint:
+    """Freeze option `number` of a plan as a blueprint."""
+    _refuse_disaggregated(plan, number)
+    return make_blueprint(
+        workspace.workload,
+        plan,
+        number,
+        workspace.catalog,
+        consumption=consumption,
+        fabric=fabric,
+        evidence=evidence,
+    )
 
 
-def _refuse_pools(plan: Plan, number: int) -> None:
-    """InputError for an option that reads prompts apart."""
+def default_option(plan: Plan) -> tuple[int, str]:
+    """Return the option to deploy by default, and why it is not the first."""
+    number = first_deployable_option(plan) or 1
+    if number == 1:
+        return number, ""
+    return number, (
+        f"this is option {number}: the plan's first option uses disaggregated prefill, whose "
+        "prefill and decode pools and router provision does not deploy; start them with the "
+        "commands from `gpuyard plan FILE --explain 1`"
+    )
+
+
+def read_blueprint(path: Path) -> Blueprint:
+    """Read a saved blueprint."""
+    return blueprint_from_json(_text(path), str(path))
+
+
+def _refuse_disaggregated(plan: Plan, number: int) -> None:
+    """Raise InputError for a disaggregated service, which is not rendered yet."""
     service = plan.options[number - 1].service if 1 <= number <= len(plan.options) else None
     if service is None or service.prefill is None:
         return
-    other = one_pool(plan)
-    by_hand = f"start it with the lines of `gpuyard plan FILE --explain {number}`"
-    fix = f"use --option {other}, the first of one pool, or {by_hand}" if other else by_hand
-    raise InputError.one("--option", f"option {number} has a pool that reads prompts apart, which is not deployed", fix)
+    other = first_deployable_option(plan)
+    by_hand = f"start it with the commands from `gpuyard plan FILE --explain {number}`"
+    fix = f"use --option {other}, the first without it, or {by_hand}" if other else by_hand
+    what = f"option {number} uses disaggregated prefill, which provision cannot deploy yet"
+    raise InputError.one("--option", what, fix)
 
 
 def _text(path: Path) -> str:
-    """The text of a file."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError.one(str(path), f"cannot be read: {error}", "name a file that can be read") from None
+        raise InputError.one(
+            str(path), f"cannot be read: {error}", "name a file that can be read"
+        ) from None
 
 
-def _proofs(path: Path) -> tuple[Proof, ...]:
-    """What `gpuyard fabric verify --json` or `gpuyard simulate … --json` printed."""
-    try:
-        tree = json.loads(_text(path))
-    except ValueError as error:
-        raise InputError.one(str(path), f"not JSON: {error}", "save what a command printed with --json") from None
+def read_evidence(path: Path) -> tuple[Evidence, ...]:
+    """Read the output of `gpuyard fabric verify --json` or `gpuyard simulate … --json`."""
+    fix = "save what a command printed with --json"
+    tree = parse_json(_text(path), str(path))
     if not isinstance(tree, dict):
-        raise InputError.one(str(path), "not a mapping", "save what a command printed with --json")
+        raise InputError.one(str(path), "not a mapping", fix)
+    return evidence_of(path.stem, tree)
+
+
+def evidence_of(name: str, tree: dict[str, Plain]) -> tuple[Evidence, ...]:
+    """Evidence for a blueprint: every finding of a verification, or the numbers of a simulation."""
     rows = tree.get("findings")
     if isinstance(rows, list):
-        return tuple(
-            Proof(
-                kind="finding", name=str(row["check"]), what=f"{row['where']}: {row['what']}", severity=row["severity"]
-            )
-            for row in rows
-            if isinstance(row, dict) and {"check", "where", "what", "severity"} <= row.keys()
-        )
-    told = [f"{key} {value:g}" for key, value in tree.items() if isinstance(value, float)][:4]
-    return (Proof(kind="simulation", name=path.stem, what=", ".join(told), numbers=AnyKeys.of(tree)),)
+        return tuple(_finding_evidence(row) for row in rows if isinstance(row, dict))
+    numbers = [f"{key} {value:g}" for key, value in tree.items() if isinstance(value, float)][:4]
+    what = ", ".join(numbers)
+    return (Evidence(kind="simulation", name=name, what=what, numbers=FrozenJson.of(tree)),)
 
 
-def _changes(folder: Path, blueprint: Blueprint) -> tuple[Change, ...]:
-    """What is not as it was when the folder was last written; nothing where there is no earlier decision to read."""
+def _finding_evidence(row: dict[str, Plain]) -> Evidence:
+    rule = row.get("rule", row.get("check", ""))  # version 0.1 wrote "check"
+    severity = cast(Severity, str(row.get("severity", "note")))
+    what = f"{row.get('where', '')}: {row.get('what', '')}"
+    return Evidence(kind="finding", name=str(rule), what=what, severity=severity)
+
+
+def changes_since(folder: Path, blueprint: Blueprint) -> tuple[Change, ...]:
+    """Differences from the blueprint in the folder; none where there is no readable one."""
     earlier = folder / BLUEPRINT
     if not earlier.exists():
         return ()
     try:
         return diff_blueprints(blueprint_from_json(_text(earlier), str(earlier)), blueprint)
     except InputError:
-        return ()  # it is written anew in any case
+        return ()  # it is overwritten in any case
 
 
-def _write(folder: Path, files: Sequence[Artefact]) -> None:
-    """Writes the files, and removes those of an earlier rendering that are no longer there."""
-    check_none_stand(folder)
+def write_deployment(folder: Path, files: Sequence[Artefact]) -> None:
+    """Write rendered files, and remove those of an earlier rendering that no longer exist."""
+    check_nothing_deployed(folder)
+    signed = (*files, *_signatures(files))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        earlier = folder / DEPLOYMENT
-        if earlier.exists():
-            names = {
-                item.name for item in deployment_from_json(earlier.read_text(encoding="utf-8"), str(earlier)).files
-            }
-            for name in sorted(names - {item.name for item in files}):
-                (folder / name).unlink(missing_ok=True)
-        for item in files:
+        for path in _earlier_files(folder, {item.name for item in files}):
+            path.unlink(missing_ok=True)
+        for item in signed:
             (folder / item.name).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / item.name, item.text)
+            write_atomic(folder / item.name, item.text)
     except OSError as error:
-        raise RefusedError(str(folder), f"cannot be written: {error}", "name another folder with -o") from None
+        raise ExternalError(
+            str(folder), f"cannot be written: {error}", "name another folder with -o"
+        ) from None
+
+
+def _earlier_files(folder: Path, names: set[str]) -> Iterator[Path]:
+    """Files of an earlier rendering that this one does not write; never outside the folder."""
+    earlier = folder / DEPLOYMENT
+    if not earlier.exists():
+        return
+    root = folder.resolve()
+    for item in deployment_from_json(_text(earlier), str(earlier)).files:
+        path = root / item.name
+        if item.name not in names and path.parent.resolve().is_relative_to(root):
+            yield path
+
+
+def _signatures(files: Sequence[Artefact]) -> Iterator[Artefact]:
+    # Without a state directory the files can still be applied by hand; --apply then says why it
+    # cannot verify them.
+    with contextlib.suppress(ExternalError):
+        key = created_key()
+        yield from (signature(item.text, key) for item in files if item.name == DEPLOYMENT)

@@ -1,4 +1,4 @@
-"""`gpuyard models`: versions, aliases, cards; in and out of folders and MLflow servers."""
+"""`gpuyard models`: versions, aliases and cards; import from and export to folders and MLflow."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.errors import InputError, RefusedError
+from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
-from gpuyard.registry import CARD, ModelVersion, Registry
+from gpuyard.registry.bundle import CARD
 from gpuyard.registry.mlflow import Mirrored, import_version, mirror_version
 from gpuyard.registry.mlflow_client import connect_mlflow
-from gpuyard.registry.registry import AliasChange
-
-__all__ = [
-    "Detail", "Versus", "card_of", "compare_versions", "delete_version", "export_model", "import_model", "list_models",
-    "mirror_models", "promote", "show_model", "tidy",
-]  # fmt: skip
+from gpuyard.registry.registry import AliasChange, ModelVersion, Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """One version, whether its files are as they were written, and where the model's aliases have pointed."""
+    """One version, whether its files match their checksums, and the alias history."""
 
     version: ModelVersion
     changes: tuple[AliasChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versus:
-    """One thing in which two versions differ; for a metric, whether their intervals lie apart."""
+class VersionDifference:
+    """One difference of two versions; for a metric, whether the intervals overlap."""
 
     what: str
     first: str
@@ -38,55 +33,68 @@ class Versus:
 
 
 def list_models(home: Home, name: str = "") -> tuple[ModelVersion, ...]:
-    """Every version of every model, or of one."""
+    """List every version of every model, or of one."""
     registry = Registry(home=home)
     names = (name,) if name else registry.names()
     return tuple(version for item in names for version in registry.versions(item))
 
 
 def show_model(home: Home, reference: str) -> Detail:
-    """One version in full, its files verified."""
+    """One version in full, with its files verified."""
     registry = Registry(home=home)
     version = registry.get(reference)
     return Detail(version=version, changes=registry.changes(version.name))
 
 
 def promote(home: Home, name: str, version: int, alias: str) -> ModelVersion:
-    """Points an alias at a version; its files are verified first."""
+    """Point an alias at a version after verifying its files."""
     registry = Registry(home=home)
     registry.get(f"{name}/{version}")
     return registry.alias(name, alias, version)
 
 
-def compare_versions(home: Home, first: str, second: str) -> tuple[Versus, ...]:
-    """In what two versions differ: metrics, lineage, parameters, environment, size."""
+def compare_versions(home: Home, first: str, second: str) -> tuple[VersionDifference, ...]:
+    """Compare two versions: metrics, lineage, parameters, environment, size."""
     one, other = (Registry(home=home).get(reference, verify=False) for reference in (first, second))
-    found = []
+    differences = []
     measured = [{metric.name: metric for metric in version.metrics} for version in (one, other)]
     for name in dict.fromkeys((*measured[0], *measured[1])):
         left, right = measured[0].get(name), measured[1].get(name)
         note = ""
         if left and right and None not in (left.low, left.high, right.low, right.high):
-            assert left.low is not None and left.high is not None and right.low is not None and right.high is not None  # noqa: PT018
-            note = "intervals lie apart" if left.high < right.low or right.high < left.low else "intervals overlap"
+            assert left.low is not None
+            assert left.high is not None
+            assert right.low is not None
+            assert right.high is not None
+            note = (
+                "intervals do not overlap"
+                if left.high < right.low or right.high < left.low
+                else "intervals overlap"
+            )
         texts = [f"{metric.value:.6g}" if metric else "–" for metric in (left, right)]
-        found.append(Versus(what=name, first=texts[0], second=texts[1], note=note))
+        differences.append(VersionDifference(what=name, first=texts[0], second=texts[1], note=note))
     facts = [_facts(version) for version in (one, other)]
     for name in dict.fromkeys((*facts[0], *facts[1])):
         texts = [fact.get(name, "–") for fact in facts]
         if texts[0] != texts[1]:
-            found.append(Versus(what=name, first=texts[0], second=texts[1]))
-    return tuple(found)
+            differences.append(VersionDifference(what=name, first=texts[0], second=texts[1]))
+    return tuple(differences)
 
 
 def _facts(version: ModelVersion) -> dict[str, str]:
-    """What a version is and was made from, flat."""
     bundle, lineage = version.bundle, version.lineage
     facts = {
-        "trainer": bundle.trainer, "framework": bundle.framework, "parameters": str(bundle.parameters_count),
-        "size in bytes": str(bundle.size_bytes), "classes": ", ".join(bundle.classes), "data": lineage.data,
-        "transform": lineage.transform, "code": lineage.code, "run": lineage.run, "digest": version.digest[:16],
-    }  # fmt: skip
+        "trainer": bundle.trainer,
+        "framework": bundle.framework,
+        "parameters": str(bundle.parameters_count),
+        "size in bytes": str(bundle.size_bytes),
+        "classes": ", ".join(bundle.classes),
+        "data": lineage.data,
+        "transform": lineage.transform,
+        "code": lineage.code,
+        "run": lineage.run,
+        "digest": version.digest[:16],
+    }
     facts |= {pair.name: pair.value for pair in lineage.parameters}
     return facts | {f"environment {pair.name}": pair.value for pair in lineage.environment}
 
@@ -97,13 +105,13 @@ def card_of(home: Home, reference: str) -> str:
     try:
         return (version.path / CARD).read_text(encoding="utf-8")
     except OSError as error:
-        raise RefusedError(
+        raise ExternalError(
             str(version.path / CARD), f"cannot be read: {error.strerror}", "register it again"
         ) from error
 
 
 def export_model(home: Home, reference: str, out: Path) -> ModelVersion:
-    """Copies a version's bundle into a new folder."""
+    """Copy a version's bundle into a new folder."""
     version = Registry(home=home).get(reference)
     if out.exists():
         raise InputError.one(str(out), "is there already", "name a folder that is not")
@@ -112,27 +120,29 @@ def export_model(home: Home, reference: str, out: Path) -> ModelVersion:
 
 
 def import_model(home: Home, source: str, *, name: str = "", mlflow: str = "") -> ModelVersion:
-    """Registers a bundle's folder, or a model of an MLflow server, as the next version."""
+    """Register a bundle folder, or a model of an MLflow server, as the next version."""
     registry = Registry(home=home)
     if mlflow:
         return import_version(connect_mlflow(mlflow), registry, source, name)
     if not name:
-        raise InputError.one("models import", "the folder does not tell what the model is called", "add --name NAME")
+        raise InputError.one("models import", "the model has no name", "add --name NAME")
     return registry.register(name, Path(source))
 
 
 def mirror_models(home: Home, uri: str, name: str = "") -> tuple[Mirrored, ...]:
-    """Puts every version of every model, or of one, on an MLflow server; those that are there stay."""
+    """Copy versions to an MLflow server; existing ones stay."""
     client = connect_mlflow(uri)
     registry = Registry(home=home)
-    return tuple(mirror_version(client, registry.get(item.reference)) for item in list_models(home, name))
+    return tuple(
+        mirror_version(client, registry.get(item.reference)) for item in list_models(home, name)
+    )
 
 
 def delete_version(home: Home, name: str, version: int) -> None:
-    """Removes a version that no alias points to."""
+    """Delete a version that no alias points to."""
     Registry(home=home).delete(name, version)
 
 
-def tidy(home: Home) -> tuple[str, ...]:
-    """Removes what killed processes left; gives the paths."""
+def remove_abandoned_files(home: Home) -> tuple[str, ...]:
+    """Remove files left by killed processes; return their paths."""
     return Registry(home=home).collect()

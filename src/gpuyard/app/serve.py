@@ -1,41 +1,39 @@
-"""`gpuyard serve`: models from the registry or from folders behind one server, in the foreground or behind it."""
+"""`gpuyard serve`: serve models from the registry or from folders."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuyard.errors import InputError
 from gpuyard.home import Home
-from gpuyard.registry import DESCRIPTION
-from gpuyard.serving import (
+from gpuyard.registry.bundle import DESCRIPTION
+from gpuyard.serving.api_keys import add_key
+from gpuyard.serving.deploy import deploy, stop
+from gpuyard.serving.endpoints import Endpoint, Endpoints
+from gpuyard.serving.server import folder_of, serve
+from gpuyard.serving.spec import (
+    MATRIX,
+    AccessSpec,
     BatchSpec,
     CanarySpec,
     DeploySpec,
-    Endpoint,
-    Endpoints,
     LimitSpec,
-    Mount,
-    Settings,
+    ServedModel,
+    ServerSettings,
     check_settings,
-    deploy,
-    folder_of,
-    serve,
-    stop,
 )
+from gpuyard.serving.version_sources import find_version
 from gpuyard.units import RATIO, UnitError, parse
 
-__all__ = [
-    "ServeAsked", "deploy_models", "list_endpoints", "read_canary", "read_mount", "serve_models", "settings_from_spec",
-    "stop_endpoint",
-]  # fmt: skip
-
-_BATCH, _LIMITS = BatchSpec(), LimitSpec()
+EXAMPLE_FEATURES = 8  # a body with more is too long to read
+_BATCH, _LIMITS, _ACCESS = BatchSpec(), LimitSpec(), AccessSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeAsked:
+class ServeOptions:
     """What to serve, and how."""
 
     models: tuple[str, ...]
@@ -46,22 +44,23 @@ class ServeAsked:
     workers: int = 1
     batch: BatchSpec = _BATCH
     limits: LimitSpec = _LIMITS
+    access: AccessSpec = _ACCESS
     canaries: tuple[str, ...] = ()
 
 
-def read_mount(text: str) -> Mount:
-    """`MODEL`, `MODEL@ALIAS`, `MODEL/3` or a bundle's folder; `NAME=` before it serves it under another name."""
+def read_mount(text: str) -> ServedModel:
+    """Parse `MODEL`, `MODEL@ALIAS`, `MODEL/3` or a bundle folder; `NAME=` sets the served name."""
     name, equals, source = text.rpartition("=")
     if equals and not name:
         raise InputError.one(f'model "{text}"', "has no name before the =", "write NAME=MODEL")
     path = Path(source)
     if source.startswith((".", "/")) or (path / DESCRIPTION).is_file():
-        return Mount(name=name or path.resolve().name, folder=str(path.resolve()))
-    return Mount(name=name or source.partition("@")[0].partition("/")[0], reference=source)
+        return ServedModel(name=name or path.resolve().name, folder=str(path.resolve()))
+    return ServedModel(name=name or source.partition("@")[0].partition("/")[0], reference=source)
 
 
 def read_canary(text: str) -> CanarySpec:
-    """`MODEL@ALIAS=10%`."""
+    """Parse `MODEL@ALIAS=10%`."""
     model, equals, share = text.rpartition("=")
     try:
         if not equals or not ("@" in model or "/" in model):
@@ -71,49 +70,98 @@ def read_canary(text: str) -> CanarySpec:
         raise InputError.one("--canary", error.what, "write it like MODEL@challenger=10%") from None
 
 
-def settings_for(asked: ServeAsked) -> Settings:
-    """The settings of the server that was asked for."""
-    mounts = tuple(read_mount(text) for text in asked.models)
-    name = asked.name or (mounts[0].name if mounts else "")
-    home = Home(path=asked.home.path.resolve())
+def settings_for(options: ServeOptions) -> ServerSettings:
+    """Server settings of the options."""
+    mounts = tuple(read_mount(text) for text in options.models)
+    name = options.name or (mounts[0].name if mounts else "")
+    home = Home(path=options.home.path.resolve())
     return check_settings(
-        Settings(
-            name=name, mounts=mounts, home=str(home.path), folder=str(folder_of(home, name)), host=asked.host,
-            port=asked.port, workers=asked.workers, batch=asked.batch, limits=asked.limits,
-            canaries=tuple(read_canary(text) for text in asked.canaries),
+        ServerSettings(
+            name=name,
+            mounts=mounts,
+            home=str(home.path),
+            folder=str(folder_of(home, name)),
+            host=options.host,
+            port=options.port,
+            workers=options.workers,
+            batch=options.batch,
+            limits=options.limits,
+            access=_absolute(options.access),
+            canaries=tuple(read_canary(text) for text in options.canaries),
         )
-    )  # fmt: skip
+    )
 
 
-def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> Settings:
-    """The settings of `pipeline.deploy`; `model` is what the run registered, for a spec that names none."""
+def _absolute(access: AccessSpec) -> AccessSpec:
+    """Resolve the paths: a detached server and its clients run in other folders."""
+    api_keys, tls_cert, tls_key = (
+        str(Path(path).resolve()) if path else ""
+        for path in (access.api_keys, access.tls_cert, access.tls_key)
+    )
+    return replace(access, api_keys=api_keys, tls_cert=tls_cert, tls_key=tls_key)
+
+
+def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettings:
+    """Server settings of `pipeline.deploy`; `model` is the run's, if the spec names none."""
     reference = spec.model or model
-    asked = ServeAsked(
-        models=(reference,), home=home, name=spec.name, host=spec.host, port=spec.port, workers=spec.workers,
-        batch=spec.batch, limits=spec.limits,
-    )  # fmt: skip
-    settings = settings_for(asked)
+    options = ServeOptions(
+        models=(reference,),
+        home=home,
+        name=spec.name,
+        host=spec.host,
+        port=spec.port,
+        workers=spec.workers,
+        batch=spec.batch,
+        limits=spec.limits,
+        access=spec.access,
+    )
+    settings = settings_for(options)
     return check_settings(replace(settings, canaries=(spec.canary,))) if spec.canary else settings
 
 
-def serve_models(asked: ServeAsked, told: Callable[[Settings], None] = lambda _: None) -> None:
-    """Serves in this process until it is told to stop."""
-    serve(settings_for(asked), told)
+def serve_models(
+    options: ServeOptions, on_ready: Callable[[ServerSettings], None] = lambda _: None
+) -> None:
+    """Serve in this process until it is stopped."""
+    serve(settings_for(options), on_ready)
 
 
-def deploy_models(asked: ServeAsked) -> Endpoint:
-    """Serves in the background; gives the endpoint once it is ready."""
-    return deploy(settings_for(asked))
+def deploy_models(options: ServeOptions) -> Endpoint:
+    """Serve in the background; return the endpoint once it is ready."""
+    return deploy(settings_for(options))
+
+
+def create_api_key(file: Path, name: str) -> str:
+    """Add a key to a file of hashed keys, and return the key."""
+    return add_key(file, name)
+
+
+def example_request(mount: ServedModel, home: Home) -> tuple[str, str]:
+    """Return the path and body of a request that the served model answers, for the user to try.
+
+    The body is empty for a model of many features.
+    """
+    bundle = find_version(mount, home, verify=False).bundle
+    if bundle.kind == "language":
+        body = {"model": mount.name, "prompt": "Once upon a time", "max_tokens": 16}
+        return "/v1/completions", json.dumps(body)
+    first = bundle.inputs[0]
+    width = len(bundle.features) or (first.shape[-1] if first.name == MATRIX else 0)
+    path = f"/v2/models/{mount.name}/infer"
+    if not 0 < width <= EXAMPLE_FEATURES:
+        return path, ""
+    row = {"name": MATRIX, "shape": [1, width], "datatype": "FP32", "data": [0] * width}
+    return path, json.dumps({"inputs": [row]})
 
 
 def list_endpoints(home: Home) -> tuple[Endpoint, ...]:
-    """The servers of a state directory, the newest first."""
+    """List the servers of a state directory, newest first."""
     return Endpoints(home=home).all()
 
 
 def stop_endpoint(home: Home, name: str) -> Endpoint:
-    """Stops a server by its name; InputError if there is none. Gives what it was."""
+    """Stop a server by name and return it; InputError without one."""
     endpoints = Endpoints(home=home)
-    found = endpoints.get(name)
-    stop(found)
+    endpoint = endpoints.get(name)
+    stop(endpoint)
     return endpoints.get(name)

@@ -3,60 +3,86 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from gpuyard.app.accuracy import Accuracy, Group, Holdout, score_training
+from gpuyard.app.accuracy import Accuracy, Holdout, TrainingErrors, score_training
 from gpuyard.app.accuracy_collectives import score_bandwidths
 from gpuyard.app.accuracy_serving import score_inference
+from gpuyard.calibrate.serving_holdout import HELD
 from gpuyard.cli.accuracy_collectives import collectives_errors, collectives_json
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.document import Plain, plain
+from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.document.encode import plain
+from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
-from gpuyard.perf.score import Errors
-from gpuyard.report import Column, Table, print_json, print_progress, print_table
-from gpuyard.simulate.serving import Score, score_json
-from gpuyard.simulate.serving.holdout import HELD
+from gpuyard.perf.score import ErrorStats
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.terminal import print_json, print_progress, print_table
+from gpuyard.simulate.serving.score import ServingScore, score_json
 from gpuyard.units import RATIO, show
-
-__all__ = ["accuracy_json", "add_arguments", "run", "serving_errors"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "the columns of FILE.csv are those of tests/accuracy/training_runs.csv and inference_runs.csv;\n"
-        "a blank shape is the catalog's; errors are |predicted / measured - 1|, of the step time for training"
+        "the columns of FILE.csv are those of tests/accuracy/training_runs.csv and"
+        " inference_runs.csv;\na blank shape is the catalog's; errors are |predicted / measured -"
+        " 1|, of the step time for training"
     )
-    parser.add_argument("what", choices=["training", "inference", "collectives"], help="which model to score")
+    parser.add_argument(
+        "what", choices=["training", "inference", "collectives"], help="which model to score"
+    )
     parser.add_argument("file", type=Path, metavar="FILE.csv", help="measured runs")
-    parser.add_argument("--profile", default="", metavar="NAME", help="one software profile for all rows")
-    parser.add_argument("--trust", default="AB", metavar="LETTERS", help="rows of this trust (default AB)")
+    parser.add_argument(
+        "--profile", default="", metavar="NAME", help="one software profile for all rows"
+    )
+    parser.add_argument(
+        "--trust",
+        default="AB",
+        metavar="LETTERS",
+        help="trust classes of the rows to score (default AB)",
+    )
     held = parser.add_mutually_exclusive_group()
     held.add_argument(
-        "--holdout-groups", action="store_true", help="refit with whole (source, model, chip) groups left out"
+        "--holdout-groups",
+        action="store_true",
+        help="refit with each (source, model, chip) group held out",
     )
-    held.add_argument("--holdout-sources", action="store_true", help="refit with whole sources left out")
+    held.add_argument(
+        "--holdout-sources", action="store_true", help="refit with each source held out"
+    )
     for name in HELD:
         held.add_argument(
-            f"--holdout-{name}s", action="store_true", help=f"of inference: refit with whole {name}s left out"
+            f"--holdout-{name}s",
+            action="store_true",
+            help=f"inference: refit with each {name} held out",
         )
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the errors."""
+    """Print the errors of the model."""
     if arguments.what == "inference":
         return _inference(arguments)
     for name in HELD:
         if getattr(arguments, f"holdout_{name}s"):
-            raise InputError.one(f"--holdout-{name}s", "it is for inference", "use --holdout-groups")
+            raise InputError.one(
+                f"--holdout-{name}s", "applies to inference only", "use --holdout-groups"
+            )
     if arguments.what == "collectives":
         return _collectives(arguments)
-    holdout: Holdout = "groups" if arguments.holdout_groups else "sources" if arguments.holdout_sources else "none"
+    holdout: Holdout = (
+        "groups" if arguments.holdout_groups else "sources" if arguments.holdout_sources else "none"
+    )
     scored = score_training(
-        arguments.file, catalog_layers(arguments), arguments.profile, holdout, arguments.trust, print_progress
+        arguments.file,
+        catalog_of(arguments),
+        arguments.profile,
+        holdout,
+        arguments.trust,
+        print_progress,
     )
     if arguments.json:
         print_json(accuracy_json(scored))
@@ -66,14 +92,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_training_flags(arguments: argparse.Namespace) -> None:
-    """Raises InputError where a flag means nothing here."""
+    """Raise InputError for flags that apply to training only."""
     for flag in ("profile", "holdout_groups", "holdout_sources"):
         if getattr(arguments, flag):
-            raise InputError.one(f"--{flag.replace('_', '-')}", "it is for training", "leave it out")
+            raise InputError.one(
+                f"--{flag.replace('_', '-')}", "applies to training only", "remove it"
+            )
 
 
 def _collectives(arguments: argparse.Namespace) -> int:
-    """The errors of the collectives' times."""
     _refuse_training_flags(arguments)
     score = score_bandwidths(arguments.file)
     if arguments.json:
@@ -84,22 +111,23 @@ def _collectives(arguments: argparse.Namespace) -> int:
 
 
 def _inference(arguments: argparse.Namespace) -> int:
-    """The serving model's errors."""
     _refuse_training_flags(arguments)
     held = next((name for name in HELD if getattr(arguments, f"holdout_{name}s")), None)
-    found = score_inference(arguments.file, catalog_layers(arguments), arguments.trust, held, print_progress)
+    score = score_inference(
+        arguments.file, catalog_of(arguments), arguments.trust, held, print_progress
+    )
     if arguments.json:
-        print_json(score_json(found))
+        print_json(score_json(score))
     else:
-        print_table(serving_errors(found))
+        print_table(serving_errors(score))
     return 0
 
 
-def serving_errors(found: Score) -> Table:
-    """The errors of each figure, of all rows, then by kind, scenario, engine and chip."""
-    headings = ("rows of", "figure", "rows", "mean", "median", "p90", "bias")
-    groups = [("all", found.metrics)]
-    for kind in (found.by_kind, found.by_scenario, found.by_engine, found.by_chip):
+def serving_errors(score: ServingScore) -> Table:
+    """Errors of every metric over all rows, then by kind, scenario, engine and chip."""
+    headings = ("rows of", "metric", "rows", "mean", "median", "p90", "bias", "in 90 %")
+    groups = [("all", score.metrics)]
+    for kind in (score.by_kind, score.by_scenario, score.by_engine, score.by_chip):
         groups += [(group.name, group.metrics) for group in kind]
     rows = []
     for name, metrics in groups:
@@ -109,25 +137,31 @@ def serving_errors(found: Score) -> Table:
                 cells = _cells(name, errors)
                 rows.append((cells[0], figure.name, *cells[1:]))
     reasons: dict[str, int] = {}
-    for _, reason in found.unsupported:
+    for _, reason in score.unsupported:
         reasons[reason] = reasons.get(reason, 0) + 1
     left = [f"unsupported: {count} × {reason}" for reason, count in reasons.items()]
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading not in ("rows of", "figure")) for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading not in ("rows of", "metric"))
+            for heading in headings
+        ),
         rows=tuple(rows),
-        notes=(f"{found.scored} of {found.rows} rows scored", *left),
+        notes=(f"{score.scored} of {score.rows} rows scored", *left),
     )
 
 
 def accuracy_json(scored: Accuracy) -> dict[str, Plain]:
-    """The scores as scripts read them: every key always there, groups by name, errors as fractions."""
+    """The scores as JSON: every key always present, groups by name, errors as fractions."""
     three = {"three_points": _errors(scored.three_points)} if scored.three_points else {}
     return {
         "rows": scored.rows,
         "scored": scored.scored,
         **{name: value for name, value in _errors(scored.errors).items() if name != "rows"},
         "unsupported": plain(scored.unsupported),
-        **{name: _named(getattr(scored, name)) for name in ("by_chip", "by_source", "by_task", "by_kind")},
+        **{
+            name: _named(getattr(scored, name))
+            for name in ("by_chip", "by_source", "by_task", "by_kind", "by_match")
+        },
         "memory": _errors(scored.memory),
         "holdout": scored.holdout,
         **three,
@@ -135,24 +169,21 @@ def accuracy_json(scored: Accuracy) -> dict[str, Plain]:
     }
 
 
-def _named(groups: tuple[Group, ...]) -> dict[str, Plain]:
-    """Groups by name."""
+def _named(groups: tuple[TrainingErrors, ...]) -> dict[str, Plain]:
     return {group.name: _errors(group.errors) for group in groups}
 
 
-def _errors(errors: Errors) -> dict[str, Plain]:
-    """Errors as plain values, null where there are no rows."""
+def _errors(errors: ErrorStats) -> dict[str, Plain]:
     return {field.name: getattr(errors, field.name) for field in fields(errors)}
 
 
 def _table(scored: Accuracy) -> Table:
-    """The errors of all rows, then by kind, chip and source."""
-    headings = ("rows of", "rows", "mean", "median", "p90", "bias")
+    headings = ("rows of", "rows", "mean", "median", "p90", "bias", "in 90 %")
     rows = [_cells("all", scored.errors)]
     for kind, groups in (("", scored.by_kind), ("", scored.by_chip), ("", scored.by_source)):
         rows += [_cells(kind + group.name, group.errors) for group in groups if group.errors.rows]
     if scored.three_points:
-        rows.append(_cells("scalar set from three rows", scored.three_points))
+        rows.append(_cells("scalar fitted to three rows", scored.three_points))
     rows.append(_cells("memory", scored.memory))
     reasons: dict[str, int] = {}
     for item in scored.unsupported:
@@ -160,18 +191,49 @@ def _table(scored: Accuracy) -> Table:
     left = [f"unsupported: {count} × {reason}" for reason, count in reasons.items()]
     held = {
         "none": "",
-        "groups": ", whole groups held out of the fit",
-        "sources": ", whole sources held out of the fit",
+        "groups": ", each group held out of the fit",
+        "sources": ", each source held out of the fit",
     }
-    notes = (f"{scored.scored} of {scored.rows} rows scored{held[scored.holdout]}", *left)
+    notes = (
+        f"{scored.scored} of {scored.rows} rows scored{held[scored.holdout]}",
+        "in 90 %: share of measured values inside the 90 % interval",
+        *_match_notes(scored),
+        *left,
+    )
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading != "rows of") for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading != "rows of") for heading in headings
+        ),
         rows=tuple(rows),
         notes=notes,
     )
 
 
-def _cells(name: str, errors: Errors) -> tuple[str, ...]:
-    """One line of the table."""
-    values = (errors.mean_abs_error, errors.median_abs_error, errors.p90_abs_error, errors.bias)
-    return (name, str(errors.rows), *("–" if value is None else show(value, RATIO) for value in values))
+def _match_notes(scored: Accuracy) -> Iterator[str]:
+    """Yield how many rows have a profile of resembling runs, and rows that contradict inputs."""
+    meanings = {
+        "release": "software profile by framework and date, not fitted to runs of their source",
+        "family": "software profile without runs: the family's scalar",
+    }
+    for match, meaning in meanings.items():
+        count = sum(row.match == match for row in scored.per_row)
+        if count:
+            yield f"{count} rows: {meaning}"
+    for row in scored.per_row:
+        if row.note:
+            yield f"{row.id}: {row.note}"
+
+
+def _cells(name: str, errors: ErrorStats) -> tuple[str, ...]:
+    values = (
+        errors.mean_abs_error,
+        errors.median_abs_error,
+        errors.p90_abs_error,
+        errors.bias,
+        errors.coverage,
+    )
+    return (
+        name,
+        str(errors.rows),
+        *("–" if value is None else show(value, RATIO) for value in values),
+    )

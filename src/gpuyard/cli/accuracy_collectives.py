@@ -1,18 +1,19 @@
-"""What `gpuyard accuracy collectives` prints: a table, or JSON for scripts."""
+"""Output of `gpuyard accuracy collectives`: a table, or JSON for scripts."""
 
 from __future__ import annotations
 
-from gpuyard.document import Plain
-from gpuyard.perf.score import Errors
-from gpuyard.report import Column, Table
-from gpuyard.simulate.collectives.score import Group, Score
+from gpuyard.document.encode import plain
+from gpuyard.document.frozen_json import Plain
+from gpuyard.perf.error_bars import collective_error_ratio
+from gpuyard.perf.interval import PredictionInterval
+from gpuyard.perf.score import ErrorStats
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.simulate.collectives.score import CollectiveErrors, CollectiveScore
 from gpuyard.units import RATIO, show
 
-__all__ = ["collectives_errors", "collectives_json"]
 
-
-def collectives_json(score: Score) -> dict[str, Plain]:
-    """The score as scripts read it; errors are fractions of bus bandwidth."""
+def collectives_json(score: CollectiveScore) -> dict[str, Plain]:
+    """The score as JSON; errors are fractions of bus bandwidth."""
     return {
         "rows": score.overall.rows + len(score.refused),
         "scored": score.overall.rows,
@@ -29,41 +30,51 @@ def collectives_json(score: Score) -> dict[str, Plain]:
                 "predicted_bytes_per_s": row.predicted_bytes_per_s,
                 "measured_bytes_per_s": row.measured_bytes_per_s,
                 "error": row.error,
+                "interval": plain(
+                    PredictionInterval.from_ratio(row.predicted_s, collective_error_ratio())
+                ),
             }
             for row in score.rows
         ],
     }
 
 
-def _plain(errors: Errors) -> dict[str, Plain]:
-    """Errors by name."""
+def _plain(errors: ErrorStats) -> dict[str, Plain]:
     return {
         "rows": errors.rows,
         "mean_abs_error": errors.mean_abs_error,
         "median_abs_error": errors.median_abs_error,
         "p90_abs_error": errors.p90_abs_error,
         "bias": errors.bias,
+        "coverage": errors.coverage,
     }
 
 
-def collectives_errors(score: Score) -> Table:
-    """The errors of all rows, then by collective and system."""
-    headings = ("rows of", "rows", "mean", "median", "p90", "bias")
+def collectives_errors(score: CollectiveScore) -> Table:
+    """Errors over all rows, then by collective and system."""
+    headings = ("rows of", "rows", "mean", "median", "p90", "bias", "in 90 %")
     groups = (
-        Group(name="all", errors=score.overall),
-        Group(name="measured", errors=score.measured),
-        Group(name="shares of a line rate", errors=score.relative),
+        CollectiveErrors(name="all", errors=score.overall),
+        CollectiveErrors(name="measured", errors=score.measured),
+        CollectiveErrors(name="fraction of line rate", errors=score.relative),
         *score.by_collective,
         *score.by_system,
     )
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading != "rows of") for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading != "rows of") for heading in headings
+        ),
         rows=tuple((group.name, *_cells(group.errors)) for group in groups if group.errors.rows),
         notes=(f"{score.overall.rows} rows scored, {len(score.refused)} carry no usable number",),
     )
 
 
-def _cells(errors: Errors) -> tuple[str, ...]:
-    """The errors of some rows, as they are printed."""
-    values = (errors.mean_abs_error, errors.median_abs_error, errors.p90_abs_error, errors.bias)
+def _cells(errors: ErrorStats) -> tuple[str, ...]:
+    values = (
+        errors.mean_abs_error,
+        errors.median_abs_error,
+        errors.p90_abs_error,
+        errors.bias,
+        errors.coverage,
+    )
     return (str(errors.rows), *("" if value is None else show(value, RATIO) for value in values))

@@ -3,164 +3,254 @@
 from __future__ import annotations
 
 import argparse
+import math
+import shlex
 import sys
 from pathlib import Path
 
-from gpuyard.app.apply import Prepared, World, apply_folder, connect, destroy_folder, prepare
-from gpuyard.cli.exits import EXIT_DONE, EXIT_REFUSED
-from gpuyard.cli.options import catalog_layers, quantity
-from gpuyard.errors import InputError
-from gpuyard.provision.apply import JOURNAL_FILE, Applied, Removal
-from gpuyard.provision.apply.calls import Manifest
-from gpuyard.report import print_json, print_text
+from gpuyard.app.apply import (
+    ApplyTarget,
+    ExternalServices,
+    apply_folder,
+    connect,
+    destroy_folder,
+    prepare,
+)
+from gpuyard.cli.options import catalog_of, quantity
+from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_OK, InputError
+from gpuyard.provision.apply.calls import CallStep, KubernetesObject
+from gpuyard.provision.apply.destroy import DeletionResult
+from gpuyard.provision.apply.execute import ApplyResult
+from gpuyard.provision.apply.journal import JOURNAL_FILE
+from gpuyard.report.terminal import print_json, print_text
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, show
-
-__all__ = ["add_apply_arguments", "print_removals", "run_apply", "tell", "wants_apply"]
 
 
 def _money(text: str) -> float:
-    """Dollars, with or without their sign: 500, $500, $1.2k."""
+    """Parse dollars: 500, $500, $1.2k; inf accepts that there is no maximum."""
+    if text == "inf":
+        return math.inf
     return quantity(MONEY)(text if text.startswith("$") else f"${text}")
 
 
 def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that make or remove what a folder describes."""
-    group = parser.add_argument_group("apply", "FILE is then the folder that was written; journal: DIR/" + JOURNAL_FILE)
-    group.add_argument("--apply", action="store_true", help="make what the folder describes, or go on making it")
-    group.add_argument("--destroy", action="store_true", help="remove what the folder's plan made")
-    group.add_argument("--yes", action="store_true", help="do it; without it the cost or the list is shown")
-    group.add_argument("--max-cost", type=_money, metavar="USD", help="refuse if the largest possible bill is higher")
-    group.add_argument("--accept-stale", action="store_true", help="apply although its prices are old")
-    group.add_argument("--rollback", action="store_true", help="if a step fails, remove what was made")
-    group.add_argument("--context", default="", metavar="NAME", help="of kubectl; default: the cluster that is made")
+    """Add the flags of apply and destroy."""
+    group = parser.add_argument_group(
+        "apply", "FILE is the rendered folder; journal: DIR/" + JOURNAL_FILE
+    )
+    group.add_argument(
+        "--apply",
+        action="store_true",
+        help="create the resources in the folder, or resume an interrupted apply",
+    )
+    group.add_argument(
+        "--destroy", action="store_true", help="delete the resources that the folder created"
+    )
+    group.add_argument(
+        "--yes", action="store_true", help="confirm; without it only the cost or the list is shown"
+    )
+    group.add_argument(
+        "--max-cost",
+        type=_money,
+        metavar="USD",
+        help="abort if the maximum cost exceeds this",
+    )
+    group.add_argument(
+        "--accept-stale", action="store_true", help="apply even if prices are outdated"
+    )
+    group.add_argument(
+        "--rollback", action="store_true", help="if a step fails, delete what was created"
+    )
+    group.add_argument(
+        "--context",
+        default="",
+        metavar="NAME",
+        help="kubectl context; default: the created cluster",
+    )
 
 
 def wants_apply(arguments: argparse.Namespace) -> bool:
-    """Whether the command makes or removes something."""
+    """Whether the command applies or destroys."""
     return bool(arguments.apply or arguments.destroy)
 
 
 def run_apply(path: Path, arguments: argparse.Namespace) -> int:
-    """Shows what it costs or removes, and does it when that was confirmed."""
+    """Show the cost or the deletions, and do them once confirmed."""
     if arguments.apply and arguments.destroy:
-        raise InputError.one("--destroy", "cannot be given with --apply", "give one of them")
+        raise InputError.one("--destroy", "cannot be combined with --apply", "use one of them")
     prepared = prepare(path, arguments.context)
     if not arguments.json:
         print_text(_offer(prepared) if arguments.apply else _list(prepared))
     if not arguments.yes:
-        what = "is missing: nothing was done"
-        fix = "add --yes" + (f" --max-cost {_cap(prepared)}" if arguments.apply and _is_billed(prepared) else "")
+        what = "is missing: nothing was changed"
+        fix = "add --yes" + (
+            f" --max-cost {_cap(prepared)}" if arguments.apply and _is_billed(prepared) else ""
+        )
         raise InputError.one("--yes", what, fix)
     if arguments.destroy:
         return print_removals(destroy_folder(prepared, _world(prepared)), arguments.json)
     if arguments.max_cost is None and _is_billed(prepared):
-        raise InputError.one("--max-cost", "is missing", f"write --max-cost {_cap(prepared)}: the largest bill in USD")
+        raise InputError.one(
+            "--max-cost",
+            "is missing",
+            f"write --max-cost {_cap(prepared)}: the maximum cost in USD",
+        )
     applied = apply_folder(
-        prepared, _world(prepared), most_usd=arguments.max_cost,
-        accept_stale=arguments.accept_stale, rollback=arguments.rollback, layers=catalog_layers(arguments),
-    )  # fmt: skip
+        prepared,
+        _world(prepared),
+        most_usd=arguments.max_cost,
+        accept_stale=arguments.accept_stale,
+        rollback=arguments.rollback,
+        catalog=catalog_of(arguments),
+    )
     return _print_applied(prepared, applied, arguments.json)
 
 
-def tell(text: str) -> None:
-    """How far it is, on standard error."""
+def print_to_stderr(text: str) -> None:
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _world(prepared: Prepared) -> World:
-    """The way to what the folder needs."""
-    return World(endpoint=connect(is_needed=prepared.needs_google), tell=tell)
+def _world(prepared: ApplyTarget) -> ExternalServices:
+    return ExternalServices(
+        endpoint=connect(is_needed=prepared.needs_google), on_progress=print_to_stderr
+    )
 
 
-def _is_billed(prepared: Prepared) -> bool:
-    """Whether machines are paid for by the hour; bought ones are not."""
-    return prepared.target.blueprint.way is not None
+def _is_billed(prepared: ApplyTarget) -> bool:
+    return prepared.target.blueprint.consumption is not None
 
 
-def _cap(prepared: Prepared) -> str:
-    """The largest bill as a flag's value."""
-    largest = prepared.target.exposure.largest_usd
-    return "USD" if largest is None else f"{largest + 0.005:.2f}"
+def _cap(prepared: ApplyTarget) -> str:
+    largest = prepared.target.cost_bound.max_usd
+    if prepared.target.cost_bound.unbounded:
+        return "inf"
+    return "USD" if largest is None else f"{largest + prepared.earlier_usd + 0.005:.2f}"
 
 
-def _offer(prepared: Prepared) -> str:
-    """What would be made, and what that can cost."""
+def _offer(prepared: ApplyTarget) -> str:
+    """What would be created, and its maximum cost."""
     target = prepared.target
-    blueprint, place, exposure = target.blueprint, target.place, target.exposure
-    way = f" by {blueprint.way}" if blueprint.way else ""
+    blueprint, place, cost_bound = target.blueprint, target.settings, target.cost_bound
+    way = f" by {blueprint.consumption}" if blueprint.consumption else ""
     machines = f"{blueprint.machine_count:,} × {blueprint.machine.name}{way}"
     lines = [
         f"{blueprint.name}: {machines} on {target.deployment.platform}",
-        f"  project {place.project}, {place.zone}; {len(prepared.steps)} steps, plan-hash {target.label}",
+        (
+            f"  project {place.project}, {place.zone}; {len(prepared.steps)} steps, plan-hash"
+            f" {target.plan_hash}"
+        ),
     ]
-    if exposure.usd_per_hour is None or exposure.expected_usd is None or exposure.largest_usd is None:
-        lines.append("  no price is known" if _is_billed(prepared) else "  the machines are bought: nothing is billed")
+    if (
+        cost_bound.usd_per_hour is None
+        or cost_bound.expected_usd is None
+        or cost_bound.max_usd is None
+    ):
+        lines.append(
+            f"  no upper bound: nothing terminates {cost_bound.unbounded}"
+            if cost_bound.unbounded
+            else "  no price known"
+            if _is_billed(prepared)
+            else "  on-premises machines: nothing is billed"
+        )
     else:
         dated = f"; prices of {blueprint.priced}" if blueprint.priced else ""
         lines += [
-            f"  rate      {show(exposure.usd_per_hour, PRICE_PER_HOUR)}{dated}",
-            f"  expected  {show(exposure.expected_usd, MONEY)}",
-            f"  at most   {show(exposure.largest_usd, MONEY)}: every machine for {show(exposure.ttl_s, DURATION)}",
-            "  storage, network and control planes are not in it",
+            f"  rate      {show(cost_bound.usd_per_hour, PRICE_PER_HOUR)}{dated}",
+            f"  expected  {show(cost_bound.expected_usd, MONEY)}",
+            (
+                f"  at most   {show(cost_bound.max_usd, MONEY)}: every machine for"
+                f" {show(cost_bound.ttl_s, DURATION)}"
+            ),
+            *_earlier(prepared),
+            "  not included: storage, network, control planes",
         ]
-    if not blueprint.has_end:
-        lines.append(f"  it has no end of its own: destroy it, at the latest at {place.expires}")
+    if not blueprint.is_batch:
+        lines.append(f"  no TTL is set: destroy it by {place.expires}")
     if prepared.is_resumed:
-        lines.append("  an earlier run began it: this one goes on where that stopped")
+        lines.append("  resumes an interrupted apply")
     return "\n".join(lines)
 
 
-def _list(prepared: Prepared) -> str:
-    """What would be removed."""
-    head = f"to remove from {prepared.target.place.project}, where it is of plan {prepared.target.label}:"
-    return "\n".join([head, *(f"  {step.what}" for step in reversed(prepared.steps))])
+def _earlier(prepared: ApplyTarget) -> tuple[str, ...]:
+    if not prepared.earlier_usd:
+        return ()
+    return (f"  earlier   up to {show(prepared.earlier_usd, MONEY)} for attempts that are gone",)
 
 
-def _print_applied(prepared: Prepared, applied: Applied, as_json: bool) -> int:
-    """What became of the steps, and what is left to do."""
+def _list(prepared: ApplyTarget) -> str:
+    head = f"to delete from {prepared.target.settings.project} (plan {prepared.target.plan_hash}):"
+    lines = [f"  {step.what}" for step in reversed(prepared.steps) if _is_recorded(prepared, step)]
+    return "\n".join([head, *(lines or ["  nothing: the journal records no resource"])])
+
+
+def _is_recorded(prepared: ApplyTarget, step: CallStep) -> bool:
+    return any(
+        entry.step == step.step and entry.resource == step.reference for entry in prepared.entries
+    )
+
+
+def _print_applied(prepared: ApplyTarget, applied: ApplyResult, as_json: bool) -> int:
     failure = applied.failure
     by_hand = (*applied.remaining, *(step.step for step in prepared.manual))
     if as_json:
-        print_json({"makings": applied.makings, "rollback": applied.rollback, "gap": applied.gap, "by_hand": by_hand})
-        return EXIT_REFUSED if failure else EXIT_DONE
+        print_json(
+            {
+                "makings": applied.results,
+                "rollback": applied.rollback,
+                "gap": applied.missing_prerequisite,
+                "by_hand": by_hand,
+            }
+        )
+        return EXIT_EXTERNAL_ERROR if failure else EXIT_OK
     if failure:
         print_text(f"failed: {failure.what}: {failure.why}\n  fix: {failure.fix}")
         if applied.rollback:
             print_removals(applied.rollback, as_json=False)
         else:
             print_text(
-                f"what was made stands: go on with --apply, or take it back with\n"
+                "the created resources remain: resume with --apply, or delete them with\n"
                 f"  gpuyard provision {prepared.folder} --destroy --yes"
             )
-        return EXIT_REFUSED
-    made = sum(making.end == "made" for making in applied.makings)
-    print_text(f"made {made}, stood already {len(applied.makings) - made}; it ends at {prepared.target.place.expires}")
+        return EXIT_EXTERNAL_ERROR
+    created = sum(result.outcome == "created" for result in applied.results)
+    print_text(
+        f"{created} created, {len(applied.results) - created} already existed; "
+        f"expires at {prepared.target.settings.expires}"
+    )
     if by_hand:
         print_text(_by_hand(prepared, applied, by_hand))
-    return EXIT_DONE
+    return EXIT_OK
 
 
-def _by_hand(prepared: Prepared, applied: Applied, names: tuple[str, ...]) -> str:
-    """The commands of the steps that are for hands."""
-    lines = [f"by hand, as {prepared.folder}/README.md says" + (f" ({applied.gap}):" if applied.gap else ":")]
-    manifests = {step.step: step for step in prepared.steps if isinstance(step, Manifest)}
+def _by_hand(prepared: ApplyTarget, applied: ApplyResult, names: tuple[str, ...]) -> str:
+    """Commands of the manual steps."""
+    lines = [
+        f"manual steps, see {prepared.folder}/README.md"
+        + (f" ({applied.missing_prerequisite}):" if applied.missing_prerequisite else ":")
+    ]
+    steps = {step.step: step for step in prepared.steps}
     for name in names:
-        context = manifests[name].context if name in manifests else ""
-        place = f" --context={context}" if context else ""
-        lines.append(f"  kubectl{place} apply -f {prepared.folder / name}" if name in manifests else f"  {name}")
+        step = steps.get(name)
+        line = f"  {name}"
+        if isinstance(step, KubernetesObject):
+            place = f" --context={shlex.quote(step.context)}" if step.context else ""
+            line = f"  kubectl{place} apply -f {shlex.quote(str(prepared.folder / step.file))}"
+        if line not in lines:  # several objects of one file
+            lines.append(line)
     return "\n".join(lines)
 
 
-def print_removals(removals: tuple[Removal, ...], as_json: bool) -> int:
-    """What became of everything, and the exit code: removals that failed are the world's refusal."""
-    failed = [removal for removal in removals if removal.end == "failed"]
+def print_removals(removals: tuple[DeletionResult, ...], as_json: bool) -> int:
+    """Print every deletion and return the exit code; a failed one is an external error."""
+    failed = [removal for removal in removals if removal.outcome == "failed"]
     if as_json:
         print_json({"removals": removals})
-        return EXIT_REFUSED if failed else EXIT_DONE
+        return EXIT_EXTERNAL_ERROR if failed else EXIT_OK
     for removal in removals:
-        if removal.end in ("failed", "kept"):
+        if removal.outcome in ("failed", "retained"):
             fix = f"\n  fix: {removal.fix}" if removal.fix else ""
-            print_text(f"{removal.end}: {removal.what}: {removal.why}{fix}")
-    gone = sum(removal.end in ("removed", "was not there") for removal in removals)
-    print_text(f"{gone} of {len(removals)} are gone, each seen to be")
-    return EXIT_REFUSED if failed else EXIT_DONE
+            print_text(f"{removal.outcome}: {removal.what}: {removal.why}{fix}")
+    gone = sum(removal.outcome in ("deleted", "did not exist") for removal in removals)
+    print_text(f"{gone} of {len(removals)} deleted and confirmed")
+    return EXIT_EXTERNAL_ERROR if failed else EXIT_OK

@@ -8,76 +8,97 @@ from pathlib import Path
 import yaml
 
 from gpuyard.app.accuracy import calibrated_profile
-from gpuyard.app.calibrate import fold_run
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.document import plain
+from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.document.encode import plain
 from gpuyard.errors import InputError
-from gpuyard.home import Home, write_whole
+from gpuyard.home import Home, write_atomic
 from gpuyard.perf.profiles import find_profile
-from gpuyard.report import print_json, print_text
+from gpuyard.report.terminal import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
-
-__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "one to three measured steps are enough; a CSV with these columns:\n"
-        "  model,chip,n_chips,precision,seq_len,global_batch,tp,pp,cp,micro_batch,recompute,zero_or_fsdp,step_time_s\n"
-        "then: gpuyard plan workload.yaml --profile my-stack.yaml\n"
-        "with --run the measured step of a run here is folded into the profile of this machine (gpuyard measure)"
+        "one to three measured steps are enough; a CSV with these columns:\n "
+        " model,chip,n_chips,precision,seq_len,global_batch,tp,pp,cp,micro_batch,recompute,"
+        "zero_or_fsdp,step_time_s\nthen:"
+        " gpuyard plan workload.yaml --profile my-stack.yaml\nwith --run the measured step of a run"
+        " here is folded into the profile of this machine (gpuyard measure)"
     )
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE.csv", help="your measured steps")
-    parser.add_argument("--run", metavar="RUN", help="a run here instead: its id, the beginning of one, or last")
     parser.add_argument(
-        "--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory of the run (.gpuyard)"
+        "file", type=Path, nargs="?", metavar="FILE.csv", help="your measured steps"
     )
-    parser.add_argument("--profile", default="megatron-bridge-26.06", metavar="NAME", help="the profile to start from")
-    parser.add_argument("--output", type=Path, default=Path("my-stack.yaml"), metavar="PATH", help="where to write it")
+    parser.add_argument(
+        "--run", metavar="RUN", help="a local run instead: run id, unique id prefix, or `last`"
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        default=Path(".gpuyard"),
+        metavar="PATH",
+        help="state directory of the run (default .gpuyard)",
+    )
+    parser.add_argument(
+        "--profile",
+        default="megatron-bridge-26.06",
+        metavar="NAME",
+        help="base profile",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("my-stack.yaml"),
+        metavar="PATH",
+        help="output file",
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fits the constants to what was measured, and writes the profile."""
+    """Fit the constants to the measurements and write the profile."""
     if (arguments.file is None) == (arguments.run is None):
-        raise InputError.one("gpuyard calibrate", "name one of FILE.csv and --run", "gpuyard calibrate --run last")
+        raise InputError.one(
+            "gpuyard calibrate", "give either FILE.csv or --run", "gpuyard calibrate --run last"
+        )
     return _by_run(arguments) if arguments.run is not None else _by_file(arguments)
 
 
 def _by_run(arguments: argparse.Namespace) -> int:
-    """A run of this machine becomes a probe of its profile."""
-    found = fold_run(Home(path=arguments.home), arguments.run)
+    from gpuyard.app.calibrate import add_run_to_profile  # needs gpuyard[run]
+
+    update = add_run_to_profile(Home(path=arguments.home), arguments.run)
     if arguments.json:
-        print_json(found)
+        print_json(update)
     else:
-        before, after = found.before, found.after
+        before, after = update.before, update.after
         print_text(
-            f"run {found.run}: {found.trainer}, {show(before.measured, DURATION)} a step measured\n"
-            f"predicted before: {show(before.predicted, DURATION)} ({before.error_ratio:+.0%}); "
-            f"now: {show(after.predicted, DURATION)} ({after.error_ratio:+.0%})\n"
-            f"mean left-out error: {found.error_before_ratio:.0%} before, {found.error_after_ratio:.0%} now\n"
-            f"wrote {found.file}"
+            f"run {update.run}: {update.trainer}, {show(before.measured, DURATION)} a step"
+            f" measured\npredicted before: {show(before.predicted, DURATION)}"
+            f" ({before.error_ratio:+.0%}); now: {show(after.predicted, DURATION)}"
+            f" ({after.error_ratio:+.0%})\nmean left-out error: {update.error_before_ratio:.0%}"
+            f" before, {update.error_after_ratio:.0%} now\nwrote {update.file}"
         )
     return 0
 
 
 def _by_file(arguments: argparse.Namespace) -> int:
-    """Measured steps of other machines become a profile's scalar."""
     base = find_profile(arguments.profile)
-    profile, scored = calibrated_profile(arguments.file, base, arguments.output.stem, catalog_layers(arguments))
+    profile, scored = calibrated_profile(
+        arguments.file, base, arguments.output.stem, catalog_of(arguments)
+    )
     fields = plain(profile)
     assert isinstance(fields, dict)
     name = fields.pop("name")
     text = yaml.safe_dump({"profiles": {name: fields}}, sort_keys=False, allow_unicode=True)
-    write_whole(arguments.output, text)
+    write_atomic(arguments.output, text)
     if arguments.json:
         print_json({"profile": profile, "file": str(arguments.output), "errors": scored.errors})
     else:
         left, rows = show(round(scored.errors.mean_abs_error or 0.0, 6), RATIO), scored.errors.rows
         print_text(
-            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {rows} measured step{'s' * (rows > 1)}\n"
-            f"mean error on them after calibration: {left}"
+            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {rows} measured"
+            f" step{'s' * (rows > 1)}\nmean error on them after calibration: {left}"
         )
     return 0

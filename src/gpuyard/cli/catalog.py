@@ -18,16 +18,16 @@ from gpuyard.app.catalog import (
     row_type,
     row_with_sources,
 )
-from gpuyard.catalog import Catalog, Row, find, load_catalog
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.document import Plain, plain
-from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.catalog.load import Catalog, Row, find
+from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.document.encode import plain
+from gpuyard.document.frozen_json import Plain
+from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.terminal import print_json, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
         'examples:\n  gpuyard catalog chips --where "memory>=80GB" --where kind=gpu --sort=-bf16\n'
         "  gpuyard catalog machines a3-ultragpu-8g --sources\n"
@@ -44,18 +44,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="field, operator (= != < > <= >= ~), value; repeat for more",
     )
     parser.add_argument(
-        "--sort", default="", metavar="FIELD", help="by this field; -FIELD for descending (write --sort=-FIELD)"
+        "--sort",
+        default="",
+        metavar="FIELD",
+        help="sort by this field; --sort=-FIELD for descending",
     )
-    parser.add_argument("--columns", default="", metavar="FIELDS", help="these fields, separated by commas")
-    parser.add_argument("--sources", action="store_true", help="say where each row was read, and when")
-    parser.add_argument("--yaml", action="store_true", help="with NAME: the row as a catalog file of your own")
+    parser.add_argument(
+        "--columns", default="", metavar="FIELDS", help="fields to show, separated by commas"
+    )
+    parser.add_argument(
+        "--sources", action="store_true", help="show the source and date of each row"
+    )
+    parser.add_argument(
+        "--yaml", action="store_true", help="with NAME: print the row as your own catalog file"
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what is asked for."""
-    catalog = load_catalog(catalog_layers(arguments))
+    """Print rows of the catalog."""
+    catalog = catalog_of(arguments)
     if arguments.kind is None:
         _overview(catalog, arguments.json)
     elif arguments.name is not None:
@@ -66,39 +75,42 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _overview(catalog: Catalog, as_json: bool) -> None:
-    """How many rows there are of each kind."""
     counts = {kind: len(getattr(catalog, kind)) for kind in KINDS}
     if as_json:
         print_json(counts)
         return
     rows = tuple((kind, str(count)) for kind, count in counts.items())
-    columns = (Column(heading="kind"), Column(heading="rows", numeric=True))
+    columns = (TableColumn(heading="kind"), TableColumn(heading="rows", numeric=True))
     print_table(Table(columns=columns, rows=rows, notes=("`gpuyard catalog KIND` lists them.",)))
 
 
 def _list(catalog: Catalog, arguments: argparse.Namespace) -> None:
-    """The rows of a kind as a table."""
     query = Query(kind=arguments.kind, where=tuple(arguments.where), sort=arguments.sort)
     rows = catalog_rows(catalog, query)
     if arguments.json:
         print_json(rows)
         return
     paths = field_paths(row_type(arguments.kind))
-    asked = [(word.strip(), word.strip()) for word in arguments.columns.split(",") if word.strip()]
+    names = [(word.strip(), word.strip()) for word in arguments.columns.split(",") if word.strip()]
     shown = [
         (heading, find_field(paths, word))
-        for heading, word in asked or COLUMNS.get(arguments.kind, (("name", "name"),))
+        for heading, word in names or COLUMNS.get(arguments.kind, (("name", "name"),))
     ]
-    columns = tuple(Column(heading=heading, numeric=path.numeric) for heading, path in shown)
-    cells = tuple(tuple(show_value(path.of(row), path.dimension) for _, path in shown) for row in rows)
+    columns = tuple(TableColumn(heading=heading, numeric=path.numeric) for heading, path in shown)
+    cells = tuple(
+        tuple(show_value(path.of(row), path.dimension) for _, path in shown) for row in rows
+    )
     total = len(getattr(catalog, arguments.kind))
-    count = f"{len(rows)} of {total} {arguments.kind}" if arguments.where else f"{total} {arguments.kind}"
+    count = (
+        f"{len(rows)} of {total} {arguments.kind}"
+        if arguments.where
+        else f"{total} {arguments.kind}"
+    )
     notes = (count, *(_cited(catalog, rows) if arguments.sources else ()))
     print_table(Table(columns=columns, rows=cells, notes=notes))
 
 
 def _one(catalog: Catalog, arguments: argparse.Namespace) -> None:
-    """One row with all its fields."""
     record = row_type(arguments.kind)
     row = find(arguments.kind, arguments.name, getattr(catalog, arguments.kind))
     if arguments.json:
@@ -109,16 +121,21 @@ def _one(catalog: Catalog, arguments: argparse.Namespace) -> None:
         known = [path for path in field_paths(record) if path.of(row) not in (None, "", ())]
         cells = tuple((_label(path), show_value(path.of(row), path.dimension)) for path in known)
         notes = _cited(catalog, (row,)) if arguments.sources else ()
-        print_table(Table(columns=(Column(heading="field"), Column(heading="value")), rows=cells, notes=notes))
+        print_table(
+            Table(
+                columns=(TableColumn(heading="field"), TableColumn(heading="value")),
+                rows=cells,
+                notes=notes,
+            )
+        )
 
 
 def _label(path: FieldPath) -> str:
-    """The field's name without its unit: the value shows it."""
+    """The field's name without its unit, which the value shows."""
     return path.name.removesuffix(path.dimension.suffix) if path.dimension else path.name
 
 
 def _cited(catalog: Catalog, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Each row's sources."""
     lines = []
     for row in rows:
         for name in getattr(row, "source", ()):

@@ -5,27 +5,27 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.app.check import Answer, Candidate, check_workload
-from gpuyard.cli.exits import EXIT_INFEASIBLE
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.errors import Infeasible
-from gpuyard.report import Column, Table, print_json, print_table, print_text, show_value
+from gpuyard.app.check import CheckResult, EligibleMachine, check_workload
+from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
+from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.units import BYTES, COUNT, DURATION, MONEY, PRICE_PER_HOUR, TOKENS, show
-from gpuyard.workload import Workload
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.workload.workload import Workload
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one")
+    """Add the command's arguments."""
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one"
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Checks the file; prints what the catalog has for it."""
-    answer = check_workload(arguments.file, catalog_layers(arguments))
+    """Check the file and print eligible machines."""
+    answer = check_workload(workspace_of(arguments))
     here = answer.workload.where.provider == "local"
     if arguments.json:
         print_json(answer)
@@ -43,10 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _summary(workload: Workload) -> str:
-    """The workload in one line."""
     parts: list[str] = [workload.task]
     if workload.model:
-        parts.append(f"{workload.model.label}, {show(workload.model.parameters_count, COUNT)} parameters")
+        parts.append(
+            f"{workload.model.label}, {show(workload.model.parameters_count, COUNT)} parameters"
+        )
     if workload.data and workload.data.tokens:
         parts.append(f"{show(workload.data.tokens, TOKENS)} tokens")
     needs = workload.requirements
@@ -57,21 +58,31 @@ def _summary(workload: Workload) -> str:
     return "  " + ", ".join(parts)
 
 
-def _candidates(answer: Answer) -> Table:
-    """The machines that may run it."""
-    headings = ("machine", "chips", "chip", "memory", "network", "on demand", "spot", "region", "recommended")
+def _candidates(answer: CheckResult) -> Table:
+    headings = (
+        "machine",
+        "chips",
+        "chip",
+        "memory",
+        "network",
+        "on demand",
+        "spot",
+        "region",
+        "recommended",
+    )
     numeric = ("chips", "memory", "on demand", "spot")
     count = len(answer.candidates)
-    left_out = [f"left out, {group.reason}: {_names(group.machines)}" for group in answer.left_out]
+    left_out = [f"excluded, {group.reason}: {_names(group.machines)}" for group in answer.left_out]
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading in numeric) for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading in numeric) for heading in headings
+        ),
         rows=tuple(_row(candidate) for candidate in answer.candidates),
         notes=(f"{count} machine type{'s' * (count != 1)} may run it", *left_out),
     )
 
 
-def _row(candidate: Candidate) -> tuple[str, ...]:
-    """One machine's cells."""
+def _row(candidate: EligibleMachine) -> tuple[str, ...]:
     return (
         candidate.machine,
         show_value(candidate.chip_count or None),
@@ -86,17 +97,15 @@ def _row(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _names(machines: tuple[str, ...]) -> str:
-    """A few names and how many more."""
     shown = ", ".join(machines[:3])
     return shown if len(machines) <= 3 else f"{shown} and {len(machines) - 3} more"
 
 
-def _nothing(answer: Answer) -> Infeasible:
-    """Why no machine is left."""
+def _nothing(answer: CheckResult) -> Infeasible:
     largest = max(answer.left_out, key=lambda group: len(group.machines))
     binding, _, what = largest.reason.partition(": ")
     return Infeasible(
         binding=binding,
-        what=f"no machine type is left; {len(largest.machines)} are out because: {what}",
+        what=f"no eligible machine type; {len(largest.machines)} are excluded because: {what}",
         fix=f"relax {binding} in the workload file",
     )

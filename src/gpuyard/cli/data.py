@@ -6,43 +6,70 @@ import argparse
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from gpuyard.app.data import run_data, show_data
 from gpuyard.cli import data_profile
-from gpuyard.cli.actions import Action, add_actions, run_action
 from gpuyard.cli.options import add_json, quantity
-from gpuyard.datasets import Progress
-from gpuyard.datasets.compare import Shown, diff_data
-from gpuyard.report import print_json, print_table, print_text
-from gpuyard.report.data import columns_table, differences_table, progress_line, splits_table, steps_table
+from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
+from gpuyard.datasets.compare import DatasetSummary, diff_data
+from gpuyard.report.data import (
+    columns_table,
+    differences_table,
+    progress_line,
+    splits_table,
+    steps_table,
+)
+from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.report.tokens import tokens_table
 from gpuyard.units import BYTES
 
-__all__ = ["ACTIONS", "add_arguments", "run"]
+if TYPE_CHECKING:
+    from gpuyard.datasets.passes import PassProgress
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `run`."""
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file, a data section alone, or data: a file or folder"
-    )
-    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="where to (default .gpuyard/data/ beside FILE)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where it runs (default local)")
-    parser.add_argument(
-        "--address", metavar="HOST:PORT", help="of the Ray cluster (default $RAY_ADDRESS, or start one)"
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a workload file, a data section alone, or data: a file or folder",
     )
     parser.add_argument(
-        "--memory", type=quantity(BYTES), default=2e9, metavar="SIZE", help="stay below this (default 2GB)"
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="output folder (default .gpuyard/data/ next to FILE)",
+    )
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="where to run (default local)"
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="Ray cluster address (default $RAY_ADDRESS, else start one)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=quantity(BYTES),
+        default=2e9,
+        metavar="SIZE",
+        help="memory limit (default 2GB)",
     )
     add_json(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Prepares the data; prints what every step did."""
+    from gpuyard.app.data import run_data  # needs gpuyard[run]
+
     prepared = run_data(
-        arguments.file, out=arguments.out, engine=arguments.engine, address=arguments.address,
-        memory_bytes=arguments.memory, progress=_tell,
-    )  # fmt: skip
+        arguments.file,
+        out=arguments.out,
+        engine=arguments.engine,
+        address=arguments.address,
+        memory_bytes=arguments.memory,
+        progress=_print_pass,
+    )
     if arguments.json:
         print_json(prepared.manifest)
         return 0
@@ -50,12 +77,11 @@ def _run(arguments: argparse.Namespace) -> int:
     print_table(splits_table(prepared.manifest))
     if prepared.manifest.kind == "tokens":
         print_table(tokens_table(prepared))
-    print_text(f"prepared in {prepared.folder}")
+    print_text(f"prepared data in {prepared.folder}")
     return 0
 
 
-def _tell(progress: Progress) -> None:
-    """How far it is, on one line of a terminal that rewrites itself."""
+def _print_pass(progress: PassProgress) -> None:
     if sys.stderr.isatty():
         last = progress.rows_done >= progress.rows
         sys.stderr.write(f"\r\x1b[K{'' if last else progress_line(progress)}")
@@ -63,19 +89,23 @@ def _tell(progress: Progress) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `show`."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="a folder of prepared data, a pipeline, or a data file")
+    parser.add_argument(
+        "path",
+        type=Path,
+        metavar="PATH",
+        help="a folder of prepared data, a pipeline, or a data file",
+    )
     add_json(parser)
 
 
-def _shown(path: Path) -> Shown:
-    """What a path holds."""
+def _shown(path: Path) -> DatasetSummary:
+    from gpuyard.app.data import show_data  # needs gpuyard[run]
+
     with TemporaryDirectory(prefix="gpuyard-data-") as work:
         return show_data(path, Path(work))
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    """Prints what it holds."""
     shown = _shown(arguments.path)
     if arguments.json:
         print_json(shown)
@@ -88,32 +118,48 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `diff`."""
-    parser.add_argument("first", type=Path, metavar="A", help="prepared data, a pipeline, or a data file")
+    parser.add_argument(
+        "first", type=Path, metavar="A", help="prepared data, a pipeline, or a data file"
+    )
     parser.add_argument("second", type=Path, metavar="B", help="another")
     add_json(parser)
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    """Prints in what they differ."""
-    found = diff_data(_shown(arguments.first), _shown(arguments.second))
+    differences = diff_data(_shown(arguments.first), _shown(arguments.second))
     if arguments.json:
-        print_json({"differences": found})
+        print_json({"differences": differences})
     else:
-        print_table(differences_table(found))
+        print_table(differences_table(differences))
     return 0
 
 
 ACTIONS = (
-    Action(name="run", summary="clean, normalise, make features, split and shard the data as a file declares",
-           add_arguments=_add_run, run=_run),
-    Action(name="show", summary="columns, rows, steps and splits of prepared data, or the columns of a source",
-           add_arguments=_add_show, run=_show),
-    Action(name="profile", summary="types, nulls, ranges, histograms, correlations and warnings of every column",
-           add_arguments=data_profile.add_arguments, run=data_profile.run),
-    Action(name="diff", summary="in what two sets of data differ: columns, rows, splits, settings, origin",
-           add_arguments=_add_diff, run=_diff),
-)  # fmt: skip
+    Subcommand(
+        name="run",
+        summary="clean, normalise, extract features, split and shard the data that a file declares",
+        add_arguments=_add_run,
+        run=_run,
+    ),
+    Subcommand(
+        name="show",
+        summary="columns, rows, steps and splits of prepared data, or the columns of a source",
+        add_arguments=_add_show,
+        run=_show,
+    ),
+    Subcommand(
+        name="profile",
+        summary="types, nulls, ranges, histograms, correlations and warnings of every column",
+        add_arguments=data_profile.add_arguments,
+        run=data_profile.run,
+    ),
+    Subcommand(
+        name="diff",
+        summary="diff two datasets: columns, rows, splits, settings, origin",
+        add_arguments=_add_diff,
+        run=_diff,
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,5 +174,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the action that was named."""
+    """Run the subcommand."""
     return run_action(arguments)

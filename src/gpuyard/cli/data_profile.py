@@ -1,4 +1,4 @@
-"""`gpuyard data profile SOURCE`: measures a table before anyone trains on it."""
+"""`gpuyard data profile SOURCE`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpuyard.app.profile import profile_source
 from gpuyard.cli.options import add_json
-from gpuyard.datasets.spec import ReadSpec
-from gpuyard.home import write_whole
+from gpuyard.home import write_atomic
 from gpuyard.report.profile import profile_table, suspicions_table, ties_table
 from gpuyard.report.profile_page import profile_page
 from gpuyard.report.terminal import print_json, print_table, print_text
-
-__all__ = ["add_arguments", "run"]
 
 FORMATS = ("auto", "parquet", "csv", "tsv", "jsonl", "arrow", "text")
 ENCODINGS = ("utf-8", "latin-1", "utf-16")
@@ -33,30 +29,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard data profile 'clicks/*.parquet' --label clicked --html clicks.html"
     )
     parser.add_argument(
-        "source", metavar="SOURCE", help="a file, folder, glob, gs:// or s3:// address, or sklearn:NAME"
+        "source",
+        metavar="SOURCE",
+        help="a file, folder, glob, gs:// or s3:// address, or sklearn:NAME",
     )
-    parser.add_argument("--label", metavar="COLUMN", help="the column to predict: shows how the others go with it")
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with a plot for every column")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="where the name does not tell it")
-    parser.add_argument("--encoding", choices=ENCODINGS, default="utf-8", help="of CSV, JSON lines and text")
+    parser.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="the column to predict; shows each column's association with it",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="PATH", help="write a page with a plot per column"
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="auto",
+        help="file format, if the name does not show it",
+    )
+    parser.add_argument(
+        "--encoding",
+        choices=ENCODINGS,
+        default="utf-8",
+        help="encoding of CSV, JSON lines and text",
+    )
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the profile."""
+    """Print the profile."""
+    from gpuyard.app.profile import profile_source  # needs gpuyard[run]
+    from gpuyard.datasets.spec import ReadSpec
+
     read = ReadSpec(format=arguments.format, encoding=arguments.encoding)
     with _bar() as progress:
-        found = profile_source(arguments.source, arguments.label, read=read, progress=progress)
+        profile = profile_source(arguments.source, arguments.label, read=read, progress=progress)
     if arguments.html:
-        write_whole(arguments.html, profile_page(found))
+        write_atomic(arguments.html, profile_page(profile))
     if arguments.json:
-        print_json(found)
+        print_json(profile)
         return 0
-    for table in (profile_table(found), ties_table(found), suspicions_table(found)):
+    for table in (profile_table(profile), ties_table(profile), suspicions_table(profile)):
         if table is not None:
             print_table(table)
-    if not found.suspicions:
-        print_text("nothing looks wrong")
+    if not profile.findings:
+        print_text("no findings")
     if arguments.html:
         print_text(f"wrote {arguments.html}")
     return 0
@@ -64,9 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error that goes away when the work is done; nothing when nobody looks."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not sys.stderr.isatty()
+    ) as bar:
         task = bar.add_task("", total=1)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+        yield lambda done, total, what: bar.update(
+            task, completed=done, total=total, description=what
+        )

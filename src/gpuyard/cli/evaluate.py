@@ -4,52 +4,94 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpuyard.app.evaluate import Judged, evaluate_file, evaluate_model
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, whole
-from gpuyard.cli.state import add_home, home_of
 from gpuyard.errors import InputError
-from gpuyard.home import write_whole
-from gpuyard.report import print_json, print_progress, print_table, print_text
-from gpuyard.report.evaluate import comparison_table, fold_table, scorecard_page, scorecard_table, slice_table
+from gpuyard.home import write_atomic
+from gpuyard.report.evaluate import (
+    comparison_table,
+    fold_table,
+    scorecard_page,
+    scorecard_table,
+    slice_table,
+)
+from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
 
-__all__ = ["add_arguments", "run"]
+if TYPE_CHECKING:
+    from gpuyard.app.evaluate import EvaluationReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n  gpuyard evaluate workload.yaml --html scores.html\n"
-        "  gpuyard evaluate workload.yaml --model quickstart@challenger --against quickstart@champion"
+        "examples:\n  gpuyard evaluate workload.yaml --html scores.html\n  gpuyard evaluate"
+        " workload.yaml --model quickstart@challenger --against quickstart@champion"
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with a pipeline")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="prepared data; default: prepared as the file says")
-    parser.add_argument("--model", default="", metavar="MODEL", help="judge this one: NAME@ALIAS, NAME/3 or a folder")
-    parser.add_argument("--against", default="", metavar="MODEL", help="compare --model with this one, row by row")
-    parser.add_argument("--split", default="test", metavar="NAME", help="rows that --model is judged on (default test)")
-    parser.add_argument("--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)")
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page: ROC, confusion, calibration, losses")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="prepared data; default: prepare it as the file says",
+    )
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="MODEL",
+        help="evaluate this model: NAME@ALIAS, NAME/3 or a folder",
+    )
+    parser.add_argument(
+        "--against", default="", metavar="MODEL", help="compare --model with this one, row by row"
+    )
+    parser.add_argument(
+        "--split",
+        default="test",
+        metavar="NAME",
+        help="split that --model is evaluated on (default test)",
+    )
+    parser.add_argument(
+        "--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)"
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="PATH",
+        help="write a page: ROC, confusion, calibration, losses",
+    )
     add_home(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the scorecard."""
+    """Print the scorecard."""
+    from gpuyard.app.evaluate import evaluate_file, evaluate_model  # needs gpuyard[run]
+
     if arguments.against and not arguments.model:
-        raise InputError.one("--against", "there is no --model to compare", "name it: --model NAME@challenger")
+        raise InputError.one(
+            "--against", "there is no --model to compare", "name it: --model NAME@challenger"
+        )
     if arguments.model:
         judged = evaluate_model(
-            arguments.file, arguments.model, against=arguments.against, home=home_of(arguments), data=arguments.data,
+            arguments.file,
+            arguments.model,
+            against=arguments.against,
+            home=home_of(arguments),
+            data=arguments.data,
             split=arguments.split,
-        )  # fmt: skip
+        )
     else:
         judged = evaluate_file(
-            arguments.file, home=home_of(arguments), data=arguments.data, workers=arguments.workers,
+            arguments.file,
+            home=home_of(arguments),
+            data=arguments.data,
+            workers=arguments.workers,
             progress=print_progress,
-        )  # fmt: skip
+        )
     if arguments.html:
         text = scorecard_page(judged.card, judged.comparisons, judged.against)
-        write_whole(arguments.html, text)
+        write_atomic(arguments.html, text)
     if arguments.json:
         print_json(judged)
     else:
@@ -57,8 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(judged: Judged, arguments: argparse.Namespace) -> None:
-    """Tables for people."""
+def _print(judged: EvaluationReport, arguments: argparse.Namespace) -> None:
     print_table(scorecard_table(judged.card))
     if len(judged.card.folds) > 1:
         print_table(fold_table(judged.card))

@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import argparse
 
-from gpuyard.cli import fabric_design, fabric_files, fabric_numbers, fabric_proof
-from gpuyard.cli.actions import Action, add_actions, run_action
-
-__all__ = ["ACTIONS", "add_arguments", "run"]
-
+from gpuyard.cli import fabric_design, fabric_render, fabric_size, fabric_verify
+from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 
 ACTIONS = (
-    Action(name="design", summary="from a number of GPUs, a demand, a workload or a plan to a fabric",
-           add_arguments=fabric_design.add_arguments, run=fabric_design.run),
-    Action(name="size", summary="how many leaves, spines, cores and cables",
-           add_arguments=fabric_numbers.add_size, run=fabric_numbers.run_size),
-    Action(name="render", summary="write the configuration of every switch and server, cabling and materials",
-           add_arguments=fabric_files.add_render, run=fabric_files.run_render),
-    Action(name="verify", summary="prove that it is non-blocking, lossless, free of deadlock and survives failures",
-           add_arguments=fabric_proof.add_verify, run=fabric_proof.run_verify),
-    Action(name="draw", summary="draw it: a picture (.svg) or a page to look around in (.html)",
-           add_arguments=fabric_files.add_draw, run=fabric_files.run_draw),
-    Action(name="import", summary="read cabling as built (CSV, LLDP) and compare it with the design",
-           add_arguments=fabric_proof.add_import, run=fabric_proof.run_import),
-    Action(name="headroom", summary="buffer that a port needs after it has said stop",
-           add_arguments=fabric_numbers.add_headroom, run=fabric_numbers.run_headroom),
-)  # fmt: skip
+    Subcommand(
+        name="design",
+        summary="design a fabric for N GPUs, a demand file, a workload or a plan",
+        add_arguments=fabric_design.add_arguments,
+        run=fabric_design.run,
+    ),
+    Subcommand(
+        name="size",
+        summary="compute the number of leaves, spines, cores and cables",
+        add_arguments=fabric_size.add_size,
+        run=fabric_size.run_size,
+    ),
+    Subcommand(
+        name="render",
+        summary="render switch and server configurations, cabling and bill of materials",
+        add_arguments=fabric_render.add_render,
+        run=fabric_render.run_render,
+    ),
+    Subcommand(
+        name="verify",
+        summary="verify that it is non-blocking, lossless, deadlock-free and survives failures",
+        add_arguments=fabric_verify.add_verify,
+        run=fabric_verify.run_verify,
+    ),
+    Subcommand(
+        name="draw",
+        summary="draw the fabric as an image (.svg) or an interactive page (.html)",
+        add_arguments=fabric_render.add_draw,
+        run=fabric_render.run_draw,
+    ),
+    Subcommand(
+        name="import",
+        summary="import as-built cabling (CSV, LLDP) and diff it against the design",
+        add_arguments=fabric_verify.add_import,
+        run=fabric_verify.run_import,
+    ),
+    Subcommand(
+        name="headroom",
+        summary="PFC headroom a port needs after XOFF",
+        add_arguments=fabric_size.add_headroom,
+        run=fabric_size.run_headroom,
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,5 +65,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the action that was named."""
+    """Run the subcommand."""
     return run_action(arguments)

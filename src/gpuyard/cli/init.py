@@ -1,4 +1,4 @@
-"""`gpuyard init TASK [FILE]`."""
+"""`gpuyard init TASK [FILE]`; TASK is a task or an example, such as quickstart."""
 
 from __future__ import annotations
 
@@ -6,49 +6,75 @@ import argparse
 import typing
 from pathlib import Path
 
-from gpuyard.catalog import Task
+from gpuyard.app.examples import Example, example_text, examples
+from gpuyard.catalog.platforms import TaskName
 from gpuyard.cli.options import add_json
-from gpuyard.errors import InputError, nearest, one_of
-from gpuyard.home import write_whole
-from gpuyard.report import print_json, print_text
-from gpuyard.workload import starter
+from gpuyard.errors import InputError, choices_text, closest_match
+from gpuyard.home import write_atomic
+from gpuyard.report.terminal import print_json, print_text
+from gpuyard.workload.starters import starter
 
-__all__ = ["add_arguments", "run"]
-
-TASKS: tuple[Task, ...] = typing.get_args(Task)
+TASKS: tuple[TaskName, ...] = typing.get_args(TaskName)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("task", metavar="TASK", help=one_of(TASKS))
-    parser.add_argument("file", nargs="?", metavar="FILE", help="where to write it; default TASK.yaml, - prints it")
+    """Add the command's arguments."""
+    parser.epilog = (
+        "examples:\n  gpuyard init inference\n"
+        "  gpuyard init quickstart && gpuyard up quickstart.yaml"
+    )
+    parser.add_argument(
+        "task",
+        metavar="TASK",
+        help=f"{choices_text(TASKS)}; or an example of `gpuyard examples list`",
+    )
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="output file; default TASK.yaml, - prints it"
+    )
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the starter file."""
-    task = _task(arguments.task)
-    text = starter(task)
-    if arguments.file == "-":
+    """Write the starter file."""
+    source = _source(arguments.task)
+    printed = arguments.file == "-"
+    path = Path(arguments.file if arguments.file and not printed else f"{arguments.task}.yaml")
+    text = example_text(source, path) if isinstance(source, Example) else starter(source)
+    if printed:
         print_text(text)
         return 0
-    path = Path(arguments.file or f"{task}.yaml")
     if path.exists() and not arguments.force:
-        raise InputError.one(str(path), "is there already", "choose another name, or add --force to write over it")
-    write_whole(path, text)
+        raise InputError.one(
+            str(path), "is there already", "choose another name, or add --force to write over it"
+        )
+    write_atomic(path, text)
     if arguments.json:
         print_json({"file": str(path)})
     else:
-        print_text(f"wrote {path}\nnext: edit it, then `gpuyard check {path}`")
+        after = f"`gpuyard up {path}`"
+        if not isinstance(source, Example):
+            after = f"edit it, then `gpuyard check {path}`"
+        print_text(f"wrote {path}\nnext: {after}")
     return 0
 
 
-def _task(word: str) -> Task:
-    """The task of that name."""
+def _source(word: str) -> TaskName | Example:
+    """The task or the example of that name."""
     for task in TASKS:
         if word == task:
             return task
-    meant = nearest(word, TASKS)
-    fix = f'did you mean "{meant}"?' if meant else f"use {one_of(TASKS)}"
+    known = {example.name: example for example in examples() if example.file.endswith(".yaml")}
+    if word in known:
+        example = known[word]
+        needed = [file for file in example.files if file != example.file]
+        if any(not file.endswith("README.md") for file in needed):
+            raise InputError.one(
+                "gpuyard init",
+                f'the example "{word}" has more than one file',
+                f"copy it: gpuyard examples copy {word}",
+            )
+        return example
+    meant = closest_match(word, (*TASKS, *known))
+    fix = f'did you mean "{meant}"?' if meant else f"use {choices_text(TASKS)}"
     raise InputError.one("gpuyard init", f'no task named "{word}"', fix)

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
-from gpuyard.cli.exits import EXIT_DONE
 from gpuyard.cli.options import add_json, quantity, whole
-from gpuyard.report import print_doing, print_json, print_table, print_text
+from gpuyard.errors import EXIT_OK
 from gpuyard.report.lab import bandwidth_table
+from gpuyard.report.terminal import print_json, print_status, print_table, print_text
 from gpuyard.units import BYTES
 
 if TYPE_CHECKING:
-    from gpuyard.app.lab_run import LabRun as _LabRun
-    from gpuyard.lab.results import Ran
-
-__all__ = ["add_arguments", "run"]
+    pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `run`."""
     parser.epilog = (
-        "examples:\n  gpuyard lab run --fail spine-1\n  gpuyard lab run --framework jax --fail spine-2 --silent\n"
-        "  gpuyard lab run --fail server-3    # the job starts again from its checkpoint"
+        "examples:\n  gpuyard lab run --fail spine-1\n  gpuyard lab run --framework jax --fail"
+        " spine-2 --silent\n  gpuyard lab run --fail server-3    # the job starts again from its"
+        " checkpoint"
     )
     parser.add_argument("--name", default="lab", metavar="NAME", help="which lab (default lab)")
-    parser.add_argument("--framework", choices=("torch", "jax"), default="torch", help="default torch")
-    parser.add_argument("--steps", type=whole, default=60, metavar="N", help="of the training, default 60")
+    parser.add_argument(
+        "--framework", choices=("torch", "jax"), default="torch", help="default torch"
+    )
+    parser.add_argument(
+        "--steps", type=whole, default=60, metavar="N", help="of the training, default 60"
+    )
     parser.add_argument(
         "--size",
         type=quantity(BYTES),
@@ -36,41 +37,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of all-reduce (repeat; default 16 and 64 MiB)",
     )
     parser.add_argument("--fail", metavar="DEVICE", help="lose a switch or a server in the middle")
-    parser.add_argument("--silent", action="store_true", help="a switch that drops everything while its links stay up")
+    parser.add_argument(
+        "--silent",
+        action="store_true",
+        help="a switch that drops everything while its links stay up",
+    )
     add_json(parser)
 
 
-class _Runner(Protocol):
-    """What the module that trains offers; it is loaded when it is needed, for it brings the training room."""
-
-    LabRun: type[_LabRun]
-
-    def run_lab(self, asked: _LabRun, tell: object) -> Ran: ...
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """Measures and trains; prints what came of it beside what was predicted."""
-    module = cast(_Runner, importlib.import_module("gpuyard.app.lab_run"))
+    """Measure and train on the lab; print results and predictions."""
+    from gpuyard.app.lab_run import LabRun, run_lab  # imports the training packages
+
     sizes = tuple(int(size) for size in arguments.size) if arguments.size else (16 << 20, 64 << 20)
-    asked = module.LabRun(
-        name=arguments.name, framework=arguments.framework, steps=arguments.steps, sizes_bytes=sizes,
-        fail=arguments.fail, silent=arguments.silent,
-    )  # fmt: skip
-    ran = module.run_lab(asked, print_doing)
+    options = LabRun(
+        name=arguments.name,
+        framework=arguments.framework,
+        steps=arguments.steps,
+        sizes_bytes=sizes,
+        fail=arguments.fail,
+        silent=arguments.silent,
+    )
+    ran = run_lab(options, print_status)
     if arguments.json:
         print_json(ran)
-        return EXIT_DONE
+        return EXIT_OK
     print_table(bandwidth_table(ran.bandwidth))
     trained = ran.trained
     print_text(
-        f"training on {trained.servers_count} servers: {trained.steps} steps of {trained.median_step_s * 1e3:.0f} ms, "
-        f"loss {trained.losses[0][1]:.4f} to {trained.losses[-1][1]:.4f}"
+        f"training on {trained.servers_count} servers: {trained.steps} steps of"
+        f" {trained.median_step_s * 1e3:.0f} ms, loss {trained.losses[0][1]:.4f} to"
+        f" {trained.losses[-1][1]:.4f}"
     )
     if ran.broken:
         for event in ran.broken.trained.happened:
-            print_text(f"  step {event.step}: {event.what}; longest step {event.longest_step_s * 1e3:.0f} ms")
+            print_text(
+                f"  step {event.step}: {event.what}; longest step"
+                f" {event.longest_step_s * 1e3:.0f} ms"
+            )
         print_text(
             f"  the same losses to {ran.broken.largest_loss_difference:.1e}; "
             f"a silent neighbour is given up after {ran.broken.detect_s:g} s (BFD)"
         )
-    return EXIT_DONE
+    return EXIT_OK

@@ -6,18 +6,17 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.lint import lint_files
-from gpuyard.cli.exits import EXIT_DONE, EXIT_WRONG_INPUT
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.errors import InputError, one_of
-from gpuyard.provision import Lint
-from gpuyard.provision.invariants import INVARIANTS, Reach
-from gpuyard.report import Column, Table, print_json, print_table, print_text
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.errors import EXIT_OK, EXIT_WRONG_INPUT, InputError, choices_text
+from gpuyard.provision.invariants.gpudirect import FabricAccess
+from gpuyard.provision.invariants.rules import INVARIANTS
+from gpuyard.provision.lint import LintResult
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.terminal import print_json, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
         "examples:\n  gpuyard lint jobset.yaml networks.yaml queue.yaml\n"
         "  gpuyard lint train.sbatch\n"
@@ -25,66 +24,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files of one deployment belong together: rules between them look at all of them\n"
         "exit codes: 0 no error, 2 an error (with --strict also a warning)"
     )
-    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="manifests, bodies, blueprints, scripts")
     parser.add_argument(
-        "--as", dest="given", default="", metavar="NAME", help="what a JSON body is: a method or schema"
+        "files", type=Path, nargs="*", metavar="FILE", help="manifests, bodies, blueprints, scripts"
     )
-    parser.add_argument("--strict", action="store_true", help="a warning counts as an error")
+    parser.add_argument(
+        "--as",
+        dest="given",
+        default="",
+        metavar="NAME",
+        help="what a JSON body is: a method or schema",
+    )
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     parser.add_argument("--rules", action="store_true", help="list the rules and stop")
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what is wrong."""
+    """Print the findings."""
     if arguments.rules:
         _print_rules(arguments.json)
-        return EXIT_DONE
+        return EXIT_OK
     if not arguments.files:
-        raise InputError.one("gpuyard lint", "no file is given", "name the files of one deployment, or its folder")
-    found = lint_files(arguments.files, catalog_layers(arguments), arguments.given)
+        raise InputError.one(
+            "gpuyard lint", "no file is given", "name the files of one deployment, or its folder"
+        )
+    result = lint_files(arguments.files, catalog_of(arguments), arguments.given)
     if arguments.json:
         print_json(
-            {"sound": found.is_sound, "parts": found.parts, "findings": found.findings, "fabrics": found.fabrics}
+            {
+                "sound": not result.has_errors,
+                "parts": result.documents,
+                "findings": result.findings,
+                "fabrics": result.fabrics,
+            }
         )
     else:
-        _print(found)
-    bad = found.errors or (arguments.strict and found.warnings)
-    return EXIT_WRONG_INPUT if bad else EXIT_DONE
+        _print(result)
+    bad = result.errors or (arguments.strict and result.warnings)
+    return EXIT_WRONG_INPUT if bad else EXIT_OK
 
 
-def _print(found: Lint) -> None:
-    """Findings, then the fabrics, then the count."""
-    for finding in found.findings:
+def _print(result: LintResult) -> None:
+    for finding in result.findings:
         print_text(str(finding))
-    for reach in found.fabrics:
+    for reach in result.fabrics:
         print_text(_answer(reach))
-    files = len({part.file for part in found.parts})
-    kinds = one_of(tuple(dict.fromkeys(part.type for part in found.parts)), limit=6).replace(" or ", ", ")
-    notes = len(found.findings) - len(found.errors) - len(found.warnings)
-    counts = f"{len(found.errors)} errors, {len(found.warnings)} warnings, {notes} notes"
-    print_text(f"{files} files, {len(found.parts)} documents ({kinds}): {counts}")
+    files = len({part.file for part in result.documents})
+    kinds = choices_text(
+        tuple(dict.fromkeys(part.type for part in result.documents)), limit=6
+    ).replace(" or ", ", ")
+    notes = len(result.findings) - len(result.errors) - len(result.warnings)
+    counts = f"{len(result.errors)} errors, {len(result.warnings)} warnings, {notes} notes"
+    print_text(f"{files} files, {len(result.documents)} documents ({kinds}): {counts}")
 
 
-def _answer(reach: Reach) -> str:
-    """Does this workload get its fabric?"""
+def _answer(reach: FabricAccess) -> str:
     machine = f" on {reach.machine}" if reach.machine else ""
     total = len(reach.met) + len(reach.missing)
     head = f"fabric: {reach.workload}{machine}: gets {reach.fabric}: {reach.verdict}"
     if not reach.missing:
-        return f"{head} ({total} of {total} needs are met)"
+        return f"{head} ({total} of {total} requirements are met)"
     missing = "".join(f"\n  missing: {name}" for name in reach.missing)
-    return f"{head} ({len(reach.met)} of {total} needs are met){missing}"
+    return f"{head} ({len(reach.met)} of {total} requirements are met){missing}"
 
 
 def _print_rules(as_json: bool) -> None:
-    """The table of rules."""
     rows = tuple((rule.name, rule.applies_to, rule.holds, rule.source) for rule in INVARIANTS)
     if as_json:
         keys = ("name", "applies_to", "holds", "source")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
-    columns = tuple(Column(heading=heading) for heading in ("rule", "applies to", "what must hold", "source"))
+    columns = tuple(
+        TableColumn(heading=heading)
+        for heading in ("rule", "applies to", "what must hold", "source")
+    )
     print_table(
-        Table(columns=columns, rows=rows, notes=(f"{len(rows)} rules, beside the schemas and their CEL rules",))
+        Table(
+            columns=columns,
+            rows=rows,
+            notes=(f"{len(rows)} rules, in addition to the schemas and their CEL rules",),
+        )
     )

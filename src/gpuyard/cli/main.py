@@ -1,4 +1,4 @@
-"""Dispatch: find the command, run it, turn every kind of "no" into a message and an exit code."""
+"""Entry point: find the command, run it, turn failures into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
 from gpuyard import __version__
-from gpuyard.cli.commands import COMMANDS, Command
-from gpuyard.cli.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_WRONG_INPUT
-from gpuyard.errors import InputError, Problem, RefusedError, nearest
+from gpuyard.cli.commands import COMMANDS, CliCommand, with_current_flags
+from gpuyard.errors import (
+    EXIT_EXTERNAL_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_WRONG_INPUT,
+    ExternalError,
+    InputError,
+    Problem,
+    closest_match,
+    external_error_from,
+)
 
-__all__ = ["main"]
-
-KEPT = {  # commands that go on where they were interrupted, and how
+RESUME = {  # commands that go on where they were interrupted, and how
     "run": "`gpuyard resume last` goes on",
     "resume": "the same command goes on",
     "up": "the same command goes on",
@@ -26,59 +33,71 @@ KEPT = {  # commands that go on where they were interrupted, and how
 
 
 class CommandModule(Protocol):
-    """What a command's module offers."""
+    """Interface of a command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in the words of the rest."""
+    """An argument parser whose errors look like all others."""
 
     def error(self, message: str) -> NoReturn:
         flags = [flag for action in self._actions for flag in action.option_strings]
         wrong = next((word for word in message.split() if word.startswith("--")), "")
-        meant = nearest(wrong, flags) if "unrecognized" in message else None
+        meant = closest_match(wrong, flags) if "unrecognized" in message else None
         fix = f"did you mean {meant}?" if meant else f"see `{self.prog} --help`"
         raise InputError.one(self.prog, message, fix)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; gives its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run one command and return its exit code."""
+    words = with_current_flags(list(sys.argv[1:] if argv is None else argv))
     try:
         return _run(words)
     except InputError as error:
-        _tell(words, error.problems)
+        _print_problems(words, error.problems)
         return EXIT_WRONG_INPUT
-    except RefusedError as error:
-        _tell(words, (error.problem,))
-        return EXIT_REFUSED
+    except ExternalError as error:
+        _print_problems(words, (error.problem,))
+        return EXIT_EXTERNAL_ERROR
+    except ModuleNotFoundError as error:  # a package of an extra that this command needs
+        missing = external_error_from(error, f"gpuyard {words[0]}")
+        if missing is None:
+            raise
+        _print_problems(words, (missing.problem,))
+        return EXIT_EXTERNAL_ERROR
     except KeyboardInterrupt:
-        if words and words[0] in KEPT:
-            print(f"interrupted; what is done is kept: {KEPT[words[0]]}", file=sys.stderr)  # noqa: T201
+        if words and words[0] in RESUME:
+            print(f"interrupted; finished work is saved: {RESUME[words[0]]}", file=sys.stderr)  # noqa: T201
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # `gpuyard catalog | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
+        return EXIT_OK
     except IsADirectoryError as error:
-        _tell(words, (Problem(where=str(error.filename), what="is a folder", fix="give a file inside it"),))
+        _print_problems(
+            words,
+            (Problem(where=str(error.filename), what="is a folder", fix="give a file inside it"),),
+        )
         return EXIT_WRONG_INPUT
     except OSError as error:  # a full disk, a read-only folder
         where = str(error.filename or "output")
-        problem = Problem(where=where, what=error.strerror or str(error), fix="make room or choose another place")
-        _tell(words, (problem,))
-        return EXIT_REFUSED
+        problem = Problem(
+            where=where,
+            what=error.strerror or str(error),
+            fix="free disk space or choose another path",
+        )
+        _print_problems(words, (problem,))
+        return EXIT_EXTERNAL_ERROR
 
 
 def _run(words: list[str]) -> int:
-    """The command named by the first word."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())  # noqa: T201
-        return EXIT_DONE
+        return EXIT_OK
     if words[0] in ("-V", "--version"):
         print(f"gpuyard {__version__}")  # noqa: T201
-        return EXIT_DONE
+        return EXIT_OK
     command = _find(words[0])
     module = cast(CommandModule, importlib.import_module(command.module))
     parser = _Parser(
@@ -93,38 +112,39 @@ def _run(words: list[str]) -> int:
     return code
 
 
-def _find(word: str) -> Command:
-    """The command of that name."""
+def _find(word: str) -> CliCommand:
     by_name = {command.name: command for command in COMMANDS}
     if word in by_name:
         return by_name[word]
-    meant = nearest(word, by_name)
+    meant = closest_match(word, by_name)
     fix = f"did you mean `gpuyard {meant}`?" if meant else "see `gpuyard --help`"
     raise InputError.one("gpuyard", f'no command named "{word}"', fix)
 
 
 def _help() -> str:
-    """The first screen."""
     width = max(len(command.name) for command in COMMANDS)
     lines = [f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS]
     return "\n".join(
         [
-            "gpuyard takes an AI workload from a wish to a running, proven GPU backend.",
+            "gpuyard plans, verifies, deploys and runs GPU backends for AI.",
             "",
-            "usage: gpuyard COMMAND [options]        gpuyard COMMAND --help tells more",
+            "usage: gpuyard COMMAND [options]        run gpuyard COMMAND --help for details",
             "",
             *lines,
             "",
-            "exit codes: 0 done, 2 wrong input, 3 infeasible, 4 the world refused",
+            "exit codes: 0 done, 2 wrong input, 3 infeasible, 4 external error",
         ]
     )
 
 
-def _tell(words: list[str], problems: tuple[Problem, ...]) -> None:
-    """The problems on standard error; with --json also as an object on standard output."""
+def _print_problems(words: list[str], problems: tuple[Problem, ...]) -> None:
+    """Print problems on standard error; with --json also as an object on standard output."""
     for problem in problems:
         print(problem, file=sys.stderr)  # noqa: T201
     if "--json" in words:
-        rows = [{"where": problem.where, "what": problem.what, "fix": problem.fix} for problem in problems]
+        rows = [
+            {"where": problem.where, "what": problem.what, "fix": problem.fix}
+            for problem in problems
+        ]
         with contextlib.suppress(OSError):  # it may be standard output that is full
             print(json.dumps({"problems": rows}, indent=2, ensure_ascii=False), flush=True)  # noqa: T201

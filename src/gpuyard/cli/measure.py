@@ -5,39 +5,52 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.app.measure import measure_machine, save_profile, trainers_here
-from gpuyard.cli.exits import EXIT_DONE
 from gpuyard.cli.options import add_json
-from gpuyard.errors import InputError
+from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
-from gpuyard.report import print_doing, print_json, print_table, print_text
 from gpuyard.report.measure import fits_table, rates_table
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.report.terminal import print_json, print_status, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.epilog = "example:\n  gpuyard measure --home .gpuyard\na quiet machine gives the best profile"
-    parser.add_argument(
-        "--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory (.gpuyard)"
+    """Add the command's arguments."""
+    parser.epilog = (
+        "example:\n  gpuyard measure --home .gpuyard\na quiet machine gives the best profile"
     )
     parser.add_argument(
-        "--trainer", action="append", metavar="NAME", help="only this trainer (repeat; default: all that are installed)"
+        "--home",
+        type=Path,
+        default=Path(".gpuyard"),
+        metavar="PATH",
+        help="state directory (.gpuyard)",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer shapes: a rougher profile, sooner")
+    parser.add_argument(
+        "--trainer",
+        action="append",
+        metavar="NAME",
+        help="only this trainer (repeat; default: all that are installed)",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer shapes: a rougher profile, sooner"
+    )
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures, keeps the profile and prints it."""
+    """Benchmark, save the profile and print it."""
+    from gpuyard.app.measure import measure_machine, save_profile, trainers_here
+
     known = trainers_here()
     for name in arguments.trainer or ():
         if name not in known:
-            raise InputError.one("--trainer", f'"{name}" cannot be tried here', f"use {', '.join(known)}")
+            raise InputError.one(
+                "--trainer", f'"{name}" cannot be tried here', f"use {', '.join(known)}"
+            )
     home = Home(path=arguments.home)
     home.check_writable()
-    profile = measure_machine(home.path, arguments.trainer, quick=arguments.quick, tell=print_doing)
+    profile = measure_machine(
+        home.path, arguments.trainer, quick=arguments.quick, on_progress=print_status
+    )
     path = save_profile(profile, home)
     if arguments.json:
         print_json(profile)
@@ -45,4 +58,4 @@ def run(arguments: argparse.Namespace) -> int:
         print_table(rates_table(profile))
         print_table(fits_table(profile))
         print_text(f"wrote {path}")
-    return EXIT_DONE
+    return EXIT_OK

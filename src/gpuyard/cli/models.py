@@ -1,4 +1,4 @@
-"""`gpuyard models [NAME]` and `gpuyard models show|promote|compare|card|export|import|mirror|delete|tidy`."""
+"""`gpuyard models`: list, show, promote, compare, export, import, mirror, delete, tidy."""
 
 from __future__ import annotations
 
@@ -8,142 +8,181 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.app import registry as app
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json
-from gpuyard.cli.state import add_home, home_of
-from gpuyard.errors import InputError, one_of
+from gpuyard.errors import InputError, choices_text
 from gpuyard.registry.names import CHAMPION
-from gpuyard.report import Column, Table, print_json, print_table, print_text
 from gpuyard.report.registry import detail_tables, models_table
-
-__all__ = ["ACTIONS", "add_arguments", "run"]
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.terminal import print_json, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = "\n".join(
-        ["actions:", *(f"  {action.usage:<34} {action.summary}" for action in ACTIONS), "examples:",
-         "  gpuyard models promote quickstart 3 champion", "  gpuyard models mirror --mlflow http://host:5000"]
-    )  # fmt: skip
-    parser.add_argument("words", nargs="*", metavar="NAME | ACTION …", help="a model to list, or an action (see below)")
-    parser.add_argument("--mlflow", default="", metavar="URI", help="with mirror and import: an MLflow tracking server")
-    parser.add_argument("--name", default="", metavar="NAME", help="with import: what the model is called here")
+        [
+            "actions:",
+            *(f"  {action.usage:<34} {action.summary}" for action in ACTIONS),
+            "examples:",
+            "  gpuyard models promote quickstart 3 champion",
+            "  gpuyard models mirror --mlflow http://host:5000",
+        ]
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME | ACTION …",
+        help="a model to list, or an action (see below)",
+    )
+    parser.add_argument(
+        "--mlflow",
+        default="",
+        metavar="URI",
+        help="with mirror and import: an MLflow tracking server",
+    )
+    parser.add_argument(
+        "--name", default="", metavar="NAME", help="with import: what the model is called here"
+    )
     add_home(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists models, or runs the action that was named."""
+    """List models, or run the subcommand."""
     words: list[str] = arguments.words
     action = next((item for item in ACTIONS if words and item.name == words[0]), None)
     if action is not None:
         if not action.least <= len(words) - 1 <= action.most:
-            raise InputError.one("gpuyard models", f"{action.name} takes other words", f"write {action.usage}")
+            raise InputError.one(
+                "gpuyard models",
+                f"{action.name}: wrong number of arguments",
+                f"write {action.usage}",
+            )
         return action.run(arguments, words[1:])
     if len(words) > 1:
         names = [item.name for item in ACTIONS]
-        raise InputError.one("gpuyard models", f'no action named "{words[0]}"', f"use {one_of(names)}, or one NAME")
-    found = app.list_models(home_of(arguments), words[0] if words else "")
+        raise InputError.one(
+            "gpuyard models",
+            f'no subcommand named "{words[0]}"',
+            f"use {choices_text(names)}, or one NAME",
+        )
+    versions = app.list_models(home_of(arguments), words[0] if words else "")
     if arguments.json:
-        print_json({"models": found})
-    elif found:
-        print_table(models_table(found))
+        print_json({"models": versions})
+    elif versions:
+        print_table(models_table(versions))
     else:
         print_text(f"no models in {home_of(arguments).path}; a pipeline's run registers them")
     return 0
 
 
 def _show(arguments: argparse.Namespace, words: list[str]) -> int:
-    """One version in full."""
-    found = app.show_model(home_of(arguments), words[0])
+    detail = app.show_model(home_of(arguments), words[0])
     if arguments.json:
-        print_json(found)
+        print_json(detail)
         return 0
-    for table in detail_tables(found.version, [(item.alias, item.version, item.at_s) for item in found.changes]):
+    for table in detail_tables(
+        detail.version, [(item.alias, item.version, item.at_s) for item in detail.changes]
+    ):
         print_table(table)
     return 0
 
 
 def _promote(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Points an alias at a version."""
-    found = app.promote(home_of(arguments), words[0], _number(words[1]), words[2] if len(words) > 2 else CHAMPION)
-    print_json(found) if arguments.json else print_text(f"{found.reference} is now {', '.join(found.aliases)}")
+    version = app.promote(
+        home_of(arguments), words[0], _number(words[1]), words[2] if len(words) > 2 else CHAMPION
+    )
+    if arguments.json:
+        print_json(version)
+    else:
+        print_text(f"{version.reference} is now {', '.join(version.aliases)}")
     return 0
 
 
 def _compare(arguments: argparse.Namespace, words: list[str]) -> int:
-    """What differs between two versions."""
-    found = app.compare_versions(home_of(arguments), words[0], words[1])
+    differences = app.compare_versions(home_of(arguments), words[0], words[1])
     if arguments.json:
-        print_json({"differences": found})
+        print_json({"differences": differences})
         return 0
-    columns = tuple(Column(heading=heading) for heading in ("", words[0], words[1], ""))
-    rows = tuple((item.what, item.first, item.second, item.note) for item in found)
+    columns = tuple(TableColumn(heading=heading) for heading in ("", words[0], words[1], ""))
+    rows = tuple((item.what, item.first, item.second, item.note) for item in differences)
     note = "row by row and with a test: gpuyard evaluate FILE --model … --against …"
     print_table(Table(columns=columns, rows=rows, notes=(note,)))
     return 0
 
 
 def _card(arguments: argparse.Namespace, words: list[str]) -> int:
-    """The model card."""
     text = app.card_of(home_of(arguments), words[0])
-    print_json({"card": text}) if arguments.json else print_text(text)
+    if arguments.json:
+        print_json({"card": text})
+    else:
+        print_text(text)
     return 0
 
 
 def _export(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Copies a bundle out."""
-    found = app.export_model(home_of(arguments), words[0], Path(words[1]))
-    print_json(found) if arguments.json else print_text(f"wrote {found.reference} to {words[1]}")
+    version = app.export_model(home_of(arguments), words[0], Path(words[1]))
+    if arguments.json:
+        print_json(version)
+    else:
+        print_text(f"wrote {version.reference} to {words[1]}")
     return 0
 
 
 def _import(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Registers a folder or a model of a server."""
-    found = app.import_model(home_of(arguments), words[0], name=arguments.name, mlflow=arguments.mlflow)
-    print_json(found) if arguments.json else print_text(f"registered {found.reference}")
+    version = app.import_model(
+        home_of(arguments), words[0], name=arguments.name, mlflow=arguments.mlflow
+    )
+    if arguments.json:
+        print_json(version)
+    else:
+        print_text(f"registered {version.reference}")
     return 0
 
 
 def _mirror(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Puts versions on an MLflow server."""
     if not arguments.mlflow:
-        raise InputError.one("gpuyard models mirror", "no server is named", "add --mlflow http://HOST:PORT")
-    found = app.mirror_models(home_of(arguments), arguments.mlflow, words[0] if words else "")
+        raise InputError.one(
+            "gpuyard models mirror", "no server is named", "add --mlflow http://HOST:PORT"
+        )
+    mirrored = app.mirror_models(home_of(arguments), arguments.mlflow, words[0] if words else "")
     if arguments.json:
-        print_json({"mirrored": found})
+        print_json({"mirrored": mirrored})
         return 0
-    for item in found:
+    for item in mirrored:
         how = "uploaded" if item.fresh else "was there"
         print_text(f"{item.reference}: {how} as version {item.server_version}, run {item.run_id}")
     return 0
 
 
 def _delete(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Removes a version."""
     app.delete_version(home_of(arguments), words[0], _number(words[1]))
-    print_json({"deleted": f"{words[0]}/{words[1]}"}) if arguments.json else print_text(
-        f"deleted {words[0]}/{words[1]}"
+    (
+        print_json({"deleted": f"{words[0]}/{words[1]}"})
+        if arguments.json
+        else print_text(f"deleted {words[0]}/{words[1]}")
     )
     return 0
 
 
 def _tidy(arguments: argparse.Namespace, _words: list[str]) -> int:
-    """Removes what killed processes left."""
-    gone = app.tidy(home_of(arguments))
-    print_json({"removed": gone}) if arguments.json else print_text(f"removed {len(gone)} left-over folders")
+    gone = app.remove_abandoned_files(home_of(arguments))
+    if arguments.json:
+        print_json({"removed": gone})
+    else:
+        print_text(f"removed {len(gone)} left-over folders")
     return 0
 
 
 def _number(text: str) -> int:
-    """A version's number."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise InputError.one(f'version "{text}"', "is not a number above zero", "write NAME 3")
     return int(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One word after `gpuyard models`, and how many follow it."""
+class ModelsSubcommand:
+    """A subcommand of `gpuyard models` and the number of its arguments."""
 
     name: str
     words: str
@@ -154,25 +193,81 @@ class Action:
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """Usage line."""
         return f"{self.name} {self.words}".strip()
 
 
 ACTIONS = (
-    Action(name="show", words="NAME[@ALIAS|/N]", summary="one version in full, its files verified", least=1, most=1,
-           run=_show),
-    Action(name="promote", words="NAME VERSION [ALIAS]", summary="point an alias (default champion) at a version",
-           least=2, most=3, run=_promote),
-    Action(name="compare", words="NAME/1 NAME/2", summary="what differs between two versions", least=2, most=2,
-           run=_compare),
-    Action(name="card", words="NAME[@ALIAS|/N]", summary="the model card, as Markdown", least=1, most=1, run=_card),
-    Action(name="export", words="NAME[@ALIAS|/N] FOLDER", summary="copy a version's bundle into a new folder", least=2,
-           most=2, run=_export),
-    Action(name="import", words="FOLDER|NAME", summary="register a folder (--name), or a model of --mlflow", least=1,
-           most=1, run=_import),
-    Action(name="mirror", words="[NAME]", summary="put versions and aliases on an MLflow server (--mlflow)", least=0,
-           most=1, run=_mirror),
-    Action(name="delete", words="NAME VERSION", summary="remove a version that no alias points to", least=2, most=2,
-           run=_delete),
-    Action(name="tidy", words="", summary="remove what killed processes left", least=0, most=0, run=_tidy),
-)  # fmt: skip
+    ModelsSubcommand(
+        name="show",
+        words="NAME[@ALIAS|/N]",
+        summary="one version in full, its files verified",
+        least=1,
+        most=1,
+        run=_show,
+    ),
+    ModelsSubcommand(
+        name="promote",
+        words="NAME VERSION [ALIAS]",
+        summary="point an alias (default champion) at a version",
+        least=2,
+        most=3,
+        run=_promote,
+    ),
+    ModelsSubcommand(
+        name="compare",
+        words="NAME/1 NAME/2",
+        summary="what differs between two versions",
+        least=2,
+        most=2,
+        run=_compare,
+    ),
+    ModelsSubcommand(
+        name="card",
+        words="NAME[@ALIAS|/N]",
+        summary="the model card, as Markdown",
+        least=1,
+        most=1,
+        run=_card,
+    ),
+    ModelsSubcommand(
+        name="export",
+        words="NAME[@ALIAS|/N] FOLDER",
+        summary="copy a version's bundle into a new folder",
+        least=2,
+        most=2,
+        run=_export,
+    ),
+    ModelsSubcommand(
+        name="import",
+        words="FOLDER|NAME",
+        summary="register a folder (--name), or a model of --mlflow",
+        least=1,
+        most=1,
+        run=_import,
+    ),
+    ModelsSubcommand(
+        name="mirror",
+        words="[NAME]",
+        summary="put versions and aliases on an MLflow server (--mlflow)",
+        least=0,
+        most=1,
+        run=_mirror,
+    ),
+    ModelsSubcommand(
+        name="delete",
+        words="NAME VERSION",
+        summary="remove a version that no alias points to",
+        least=2,
+        most=2,
+        run=_delete,
+    ),
+    ModelsSubcommand(
+        name="tidy",
+        words="",
+        summary="remove what killed processes left",
+        least=0,
+        most=0,
+        run=_tidy,
+    ),
+)

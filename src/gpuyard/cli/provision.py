@@ -8,96 +8,173 @@ import time
 import typing
 from pathlib import Path
 
-from gpuyard.app.provision import Choice, Provisioned, provision_file
+from gpuyard.app.fabric import read_fabric
+from gpuyard.app.plan import plan_workload
+from gpuyard.app.provision import (
+    blueprint_of_option,
+    changes_since,
+    default_option,
+    provision,
+    read_blueprint,
+    read_evidence,
+    write_deployment,
+)
+from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.catalog.load import Catalog
 from gpuyard.cli.apply import add_apply_arguments, run_apply, wants_apply
-from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
-from gpuyard.errors import InputError, one_of
+from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity, whole, workspace_of
+from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError, choices_text
+from gpuyard.provision.deployment_settings import DeploymentSettings, Framework
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
-from gpuyard.provision.settings import Framework, Settings
-from gpuyard.report import print_json, print_text
-from gpuyard.report.provision import provisioned_text
+from gpuyard.report.provision import provisioned_text, unbounded_text
+from gpuyard.report.terminal import print_json, print_text, print_warning
 from gpuyard.units import DURATION
-from gpuyard.workload import ConsumptionName
+from gpuyard.workload.where import ConsumptionName
 
-__all__ = ["add_arguments", "run"]
-
-DEFAULTS = Settings()
+DEFAULTS = DeploymentSettings()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n  gpuyard provision examples/pretraining.yaml --on gke -o deploy --project my-project\n"
-        "  gpuyard provision examples/finetuning-lora.yaml --on compute-engine -o deploy --way spot --ttl 12h\n"
-        "  gpuyard provision deploy/blueprint.json --on slurm -o deploy-slurm\n"
-        "  gpuyard provision deploy --apply --yes --max-cost 500\n"
-        "  gpuyard provision deploy --destroy --yes"
+        "examples:\n  gpuyard provision examples/pretraining.yaml --on gke -o deploy --project"
+        " my-project\n  gpuyard provision examples/finetuning-lora.yaml --on compute-engine -o"
+        " deploy --consumption spot --ttl 12h\n  gpuyard provision deploy/blueprint.json --on slurm"
+        " -o deploy-slurm\n  gpuyard provision deploy --apply --yes --max-cost 500\n  gpuyard"
+        " provision deploy --destroy --yes"
     )
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file, or a blueprint.json of an earlier run"
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a workload file, or a saved blueprint.json",
     )
-    parser.add_argument("--on", default="", metavar="PLATFORM", help=", ".join(platform.name for platform in PLATFORMS))
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to write the files")
-    parser.add_argument("--option", type=whole, default=1, metavar="N", help="which option of the plan (default 1)")
     parser.add_argument(
-        "--way", choices=typing.get_args(ConsumptionName), help="how the machines are paid for; default: the cheapest"
+        "--on",
+        default="",
+        metavar="PLATFORM",
+        help=", ".join(platform.name for platform in PLATFORMS),
     )
-    parser.add_argument("--profile", default="", metavar="NAME", help="software of training, as in `gpuyard plan`")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="output folder")
+    parser.add_argument(
+        "--option",
+        type=whole,
+        metavar="N",
+        help="option of the plan; default: the first that can be deployed",
+    )
+    parser.add_argument(
+        "--consumption",
+        choices=typing.get_args(ConsumptionName),
+        help="consumption option; default: the cheapest",
+    )
+    parser.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="training software profile, as in `gpuyard plan`",
+    )
     _add_place(parser)
     _add_program(parser)
     add_apply_arguments(parser)
-    parser.add_argument("--fabric", type=Path, metavar="FILE", help="the fabric of your own machines, as designed")
     parser.add_argument(
-        "--proof", type=Path, action="append", default=[], metavar="FILE",
-        help="JSON of `fabric verify` or `simulate`, kept in the blueprint (repeat)",
-    )  # fmt: skip
+        "--fabric", type=Path, metavar="FILE", help="designed fabric of on-premises machines"
+    )
+    parser.add_argument(
+        "--proof",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="JSON of `fabric verify` or `simulate`, saved in the blueprint (repeatable)",
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    """Where it is deployed, for whom, and for how long."""
-    parser.add_argument("--project", default=DEFAULTS.project, metavar="ID", help="Google Cloud project")
-    parser.add_argument("--zone", default="", help="such as us-central1-a; default: the workload's")
-    parser.add_argument("--owner", default="", metavar="NAME", help="label of everything; default: your login name")
     parser.add_argument(
-        "--ttl", type=quantity(DURATION), metavar="TIME",
-        help="the server ends everything after this; default: 1.25 of the expected time, 7d for services",
-    )  # fmt: skip
-    parser.add_argument("--reservation", default=DEFAULTS.reservation, metavar="NAME", help="the reservation to use")
-    parser.add_argument("--network", default="", metavar="VPC", help="an existing host network; default: one is made")
-    parser.add_argument("--service-account", default="", metavar="EMAIL", help="identity of the machines")
-    parser.add_argument("--namespace", default=DEFAULTS.namespace, help="of Kubernetes objects")
-    parser.add_argument("--queue", default="", metavar="NAME", help="an existing queue of Kueue")
-    parser.add_argument("--partition", default="", metavar="NAME", help="slurm: the partition; default: the cluster's")
-    parser.add_argument("--switches", type=whole, metavar="N", help="slurm: the most leaf switches of the job")
+        "--project", default=DEFAULTS.project, metavar="ID", help="Google Cloud project"
+    )
+    parser.add_argument("--zone", default="", help="such as us-central1-a; default: the workload's")
+    parser.add_argument(
+        "--owner", default="", metavar="NAME", help="owner label; default: your login name"
+    )
+    parser.add_argument(
+        "--ttl",
+        type=quantity(DURATION),
+        metavar="TIME",
+        help=(
+            "time to live: the provider terminates everything after this; default: 1.25 × the"
+            " expected time, 7d for services"
+        ),
+    )
+    parser.add_argument(
+        "--reservation", default=DEFAULTS.reservation, metavar="NAME", help="reservation to use"
+    )
+    parser.add_argument(
+        "--network",
+        default="",
+        metavar="VPC",
+        help="existing VPC network; default: create one",
+    )
+    parser.add_argument(
+        "--service-account", default="", metavar="EMAIL", help="service account of the machines"
+    )
+    parser.add_argument("--namespace", default=DEFAULTS.namespace, help="Kubernetes namespace")
+    parser.add_argument("--queue", default="", metavar="NAME", help="existing Kueue queue")
+    parser.add_argument(
+        "--partition",
+        default="",
+        metavar="NAME",
+        help="slurm: partition; default: the cluster's",
+    )
+    parser.add_argument(
+        "--switches",
+        type=whole,
+        metavar="N",
+        help="slurm: maximum number of leaf switches of the job",
+    )
 
 
 def _add_program(parser: argparse.ArgumentParser) -> None:
-    """What runs there."""
-    parser.add_argument("--image", default="", help="container image; default: that of the framework or engine")
-    parser.add_argument("--program", default="", metavar="TEXT", help='what runs, such as "train.py --config x"')
-    parser.add_argument("--framework", choices=typing.get_args(Framework), help="default: torch, on TPUs jax")
-    parser.add_argument("--bucket", default="", metavar="NAME", help="bucket of checkpoints; default: one is made")
+    parser.add_argument(
+        "--image", default="", help="container image; default: the framework's or engine's"
+    )
+    parser.add_argument(
+        "--program",
+        default="",
+        metavar="TEXT",
+        help='program to run, such as "train.py --config x"',
+    )
+    parser.add_argument(
+        "--framework", choices=typing.get_args(Framework), help="default: torch, on TPUs jax"
+    )
+    parser.add_argument(
+        "--bucket", default="", metavar="NAME", help="checkpoint bucket; default: create one"
+    )
     parser.add_argument("--ray", action="store_true", help="kubernetes: RayJob and RayService")
     parser.add_argument(
-        "--no-claims", action="store_true", help="gke: RDMA networks by annotations, not by managed DRANET"
+        "--no-dra",
+        action="store_true",
+        help="gke: RDMA networks by annotations, not by dynamic resource allocation (DRANET)",
     )
 
 
 def _check_needed(arguments: argparse.Namespace) -> None:
-    """InputError where it is not told on what, or where to, files are written."""
     if not arguments.on:
-        raise InputError.one("--on", "is missing", f"write --on {one_of([platform.name for platform in PLATFORMS])}")
+        raise InputError.one(
+            "--on",
+            "is missing",
+            f"write --on {choices_text([platform.name for platform in PLATFORMS])}",
+        )
     if not arguments.output:
         raise InputError.one("--output", "is missing", "write -o DIR")
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    """What was told beside the workload; the clock is read here and nowhere below."""
-    return Settings(
+def _settings(arguments: argparse.Namespace) -> DeploymentSettings:
+    """Deployment settings of the flags; the clock is read here and nowhere below."""
+    return DeploymentSettings(
         project=arguments.project,
         zone=arguments.zone,
         owner=arguments.owner or getpass.getuser(),
@@ -106,7 +183,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         framework=arguments.framework,
         bucket=arguments.bucket,
         ttl_s=arguments.ttl,
-        made_s=float(int(time.time())),
+        rendered_s=float(int(time.time())),
         reservation=arguments.reservation,
         network=arguments.network,
         namespace=arguments.namespace,
@@ -115,41 +192,71 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         switches=arguments.switches,
         service_account=arguments.service_account,
         ray=arguments.ray,
-        claims=False if arguments.no_claims else None,
+        claims=False if arguments.no_dra else None,
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the files, or says why the platform cannot do it; makes or removes what a written folder describes."""
+    """Write the files, or apply or destroy a rendered folder."""
     if wants_apply(arguments):
         return run_apply(arguments.file, arguments)
     _check_needed(arguments)
-    choice = Choice(
-        option=arguments.option,
-        way=arguments.way,
-        profile=arguments.profile,
-        fabric=arguments.fabric,
-        proofs=tuple(arguments.proof),
-    )
-    found = provision_file(
-        arguments.file, arguments.on, _settings(arguments), arguments.output, choice, catalog_layers(arguments)
-    )
-    if isinstance(found, Provisioned):
-        if arguments.json:
-            print_json(
-                {
-                    "folder": str(found.folder),
-                    "files": found.written,
-                    "exposure": found.exposure,
-                    "changes": found.changes,
-                    "notes": found.artefacts.notes,
-                    "steps": found.artefacts.steps,
-                }
+    blueprint, catalog, note = _blueprint(arguments)
+    if isinstance(blueprint, Infeasible):
+        return _refuse("infeasible", blueprint, arguments)
+    deployment = provision(blueprint, arguments.on, _settings(arguments), catalog)
+    if isinstance(deployment, Unsuitable):
+        return _refuse("unsuitable", deployment, arguments)
+    changes = changes_since(arguments.output, blueprint)
+    write_deployment(arguments.output, deployment.files)
+    if arguments.json:
+        print_json(
+            {
+                "folder": str(arguments.output),
+                "files": deployment.names,
+                "exposure": deployment.cost_bound,
+                "changes": changes,
+                "notes": (*((note,) if note else ()), *deployment.artefacts.notes),
+                "steps": deployment.artefacts.steps,
+            }
+        )
+    else:
+        folder = str(arguments.output)
+        if note:
+            print_text(f"note: {note}")
+        print_text(
+            provisioned_text(
+                blueprint, deployment.artefacts, deployment.cost_bound, folder, changes
             )
-        else:
-            shown = provisioned_text(found.blueprint, found.artefacts, found.exposure, str(found.folder), found.changes)
-            print_text(shown)
-        return EXIT_DONE
-    kind = "unsuitable" if isinstance(found, Unsuitable) else "infeasible"
-    print_json({kind: found}) if arguments.json else print_text(str(found))
+        )
+        if warning := unbounded_text(deployment.cost_bound):
+            print_warning(f"warning: {warning}")
+    return EXIT_OK
+
+
+def _blueprint(arguments: argparse.Namespace) -> tuple[Blueprint | Infeasible, Catalog, str]:
+    """A saved blueprint, or an option of a workload's plan; the catalog; a note on the option."""
+    if arguments.file.suffix == ".json":
+        return read_blueprint(arguments.file), catalog_of(arguments), ""
+    workspace = workspace_of(arguments)
+    plan = plan_workload(workspace, profile=arguments.profile)
+    if isinstance(plan, Infeasible):
+        return plan, workspace.catalog, ""
+    number, note = (arguments.option, "") if arguments.option else default_option(plan)
+    blueprint = blueprint_of_option(
+        workspace,
+        plan,
+        number,
+        consumption=arguments.consumption,
+        fabric=read_fabric(arguments.fabric) if arguments.fabric else None,
+        evidence=tuple(row for file in arguments.proof for row in read_evidence(file)),
+    )
+    return blueprint, workspace.catalog, note
+
+
+def _refuse(kind: str, reason: Infeasible | Unsuitable, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        print_json({kind: reason})
+    else:
+        print_text(str(reason))
     return EXIT_INFEASIBLE

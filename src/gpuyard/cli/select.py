@@ -5,44 +5,62 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.app.select import select_file
-from gpuyard.cli.exits import EXIT_INFEASIBLE
+from gpuyard.catalog.load import load_catalog
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
-from gpuyard.cli.state import add_home, home_of
-from gpuyard.errors import Infeasible
-from gpuyard.home import write_whole
-from gpuyard.report import print_json, print_progress, print_table, print_text
+from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
+from gpuyard.home import write_atomic
 from gpuyard.report.select import ranking_table, rejected_table, selection_page, winner_text
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
+from gpuyard.workload.read import own_catalogs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n  gpuyard select workload.yaml --html choice.html\n"
-        "  gpuyard select workload.yaml --json    run it again after an interruption: finished trials are kept"
+        "examples:\n  gpuyard select workload.yaml --html choice.html\n  gpuyard select"
+        " workload.yaml --json    run it again after an interruption: finished trials are reused"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file whose pipeline has select")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="prepared data; default: prepared as the file says")
-    parser.add_argument("--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)")
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with ranking and reasons")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a workload file whose pipeline has select"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="prepared data; default: prepare it as the file says",
+    )
+    parser.add_argument(
+        "--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="PATH", help="write a page with ranking and reasons"
+    )
     add_home(parser)
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the choice, what was rejected and why; or what makes it infeasible."""
+    """Print the winner and the rejected trials, or what makes it infeasible."""
+    from gpuyard.app.select import select_file  # needs gpuyard[run]
+
     chosen = select_file(
-        arguments.file, home=home_of(arguments), data=arguments.data, workers=arguments.workers,
-        layers=catalog_layers(arguments), progress=print_progress,
-    )  # fmt: skip
+        arguments.file,
+        home=home_of(arguments),
+        data=arguments.data,
+        workers=arguments.workers,
+        catalog=load_catalog((*catalog_layers(arguments), *own_catalogs(arguments.file))),
+        progress=print_progress,
+    )
     if isinstance(chosen, Infeasible):
-        print_json({"infeasible": chosen}) if arguments.json else print_text(str(chosen))
+        if arguments.json:
+            print_json({"infeasible": chosen})
+        else:
+            print_text(str(chosen))
         return EXIT_INFEASIBLE
     if arguments.html:
-        write_whole(arguments.html, selection_page(chosen))
+        write_atomic(arguments.html, selection_page(chosen))
     if arguments.json:
         print_json(chosen)
         return 0

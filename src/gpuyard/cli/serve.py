@@ -4,104 +4,226 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from gpuyard.app.serve import ServeAsked, deploy_models, list_endpoints, serve_models, stop_endpoint
-from gpuyard.cli.exits import EXIT_DONE
+from gpuyard.app.serve import (
+    ServeOptions,
+    create_api_key,
+    deploy_models,
+    example_request,
+    list_endpoints,
+    serve_models,
+    settings_for,
+    stop_endpoint,
+)
+from gpuyard.cli.access_options import add_access, print_warnings, read_access
 from gpuyard.cli.options import add_json, quantity, whole
-from gpuyard.errors import InputError
+from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
-from gpuyard.report import print_json, print_table, print_text
-from gpuyard.report.serve import endpoints_table
-from gpuyard.serving import BatchSpec, LimitSpec, Settings
+from gpuyard.report.serve import calls, endpoints_table
+from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.serving.spec import BatchSpec, LimitSpec, ServerSettings
 from gpuyard.units import BYTES, DURATION
-
-__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     batch, limits = BatchSpec(), LimitSpec()
     parser.epilog = (
-        "examples:\n"
-        "  gpuyard serve churn@champion --port 8080\n"
-        "  gpuyard serve churn@champion --canary churn@challenger=10% --workers 4\n"
-        "  gpuyard serve churn --detach --json; gpuyard serve --list; gpuyard serve --stop churn\n"
-        "MODEL is NAME, NAME@ALIAS, NAME/VERSION or a bundle's folder; NAME=MODEL serves it under another name"
+        "examples:\n  gpuyard serve churn@champion --port 8080\n  gpuyard serve churn@champion"
+        " --canary churn@challenger=10% --workers 4\n  gpuyard serve churn --detach --json; gpuyard"
+        " serve --list; gpuyard serve --stop churn\n  gpuyard serve --add-api-key mobile --api-keys"
+        " keys.txt\n  gpuyard serve churn --host 0.0.0.0 --api-keys keys.txt --tls-cert cert.pem"
+        " --tls-key key.pem\nMODEL is NAME, NAME@ALIAS, NAME/VERSION or a"
+        " bundle's folder; NAME=MODEL serves it under another name"
     )
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="models to serve, each under its own name")
-    parser.add_argument("--name", default="", help="of the service (the first model's)")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="models to serve")
+    parser.add_argument("--name", default="", help="service name (default: the first model's)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=_port, default=8080, help="0 takes a free one (8080)")
-    parser.add_argument("--workers", type=whole, default=1, metavar="N", help="processes that share the port (1)")
-    parser.add_argument("--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory")
-    parser.add_argument("--batch-rows", type=whole, default=batch.rows, metavar="N",
-                        help=f"most rows computed together ({batch.rows})")  # fmt: skip
-    parser.add_argument("--batch-wait", type=quantity(DURATION), default=batch.wait_s, metavar="TIME",
-                        help="how long rows wait while others are on their way in (0ms)")  # fmt: skip
-    parser.add_argument("--canary", action="append", default=[], metavar="MODEL@ALIAS=SHARE",
-                        help="a second version for a share of the requests; taken back if it does worse")  # fmt: skip
-    parser.add_argument("--max-body", type=quantity(BYTES), default=limits.body_bytes, metavar="SIZE",
-                        help="largest request (16MB)")  # fmt: skip
-    parser.add_argument("--max-time", type=quantity(DURATION), default=limits.time_s, metavar="TIME",
-                        help="longest request (30s)")  # fmt: skip
-    parser.add_argument("--max-waiting", type=whole, default=limits.waiting, metavar="N",
-                        help=f"most requests in a worker at once ({limits.waiting})")  # fmt: skip
-    parser.add_argument("--detach", action="store_true", help="serve in the background, and return when it is ready")
-    parser.add_argument("--list", action="store_true", help="show the services that were started")
-    parser.add_argument("--stop", metavar="NAME", help="stop a service; requests under way are answered first")
+    parser.add_argument("--port", type=_port, default=8080, help="port; 0 takes a free one (8080)")
+    parser.add_argument(
+        "--workers", type=whole, default=1, metavar="N", help="worker processes (1)"
+    )
+    parser.add_argument(
+        "--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory"
+    )
+    parser.add_argument(
+        "--batch-rows",
+        type=whole,
+        default=batch.rows,
+        metavar="N",
+        help=f"maximum batch size in rows ({batch.rows})",
+    )
+    parser.add_argument(
+        "--batch-wait",
+        type=quantity(DURATION),
+        default=batch.wait_s,
+        metavar="TIME",
+        help="maximum batching delay (0ms)",
+    )
+    parser.add_argument(
+        "--canary",
+        action="append",
+        default=[],
+        metavar="MODEL@ALIAS=SHARE",
+        help=(
+            "canary: route a share of requests to a second version; rolled back automatically if it"
+            " does worse"
+        ),
+    )
+    _add_limits(parser, limits)
+    add_access(parser)
+    parser.add_argument(
+        "--api-keys",
+        default="",
+        metavar="FILE",
+        help="require one of the API keys whose hashes are in the file",
+    )
+    parser.add_argument(
+        "--add-api-key",
+        metavar="NAME",
+        help="create an API key, add its hash to --api-keys FILE and print it once",
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="serve in the background; return when ready"
+    )
+    parser.add_argument("--list", action="store_true", help="list services")
+    parser.add_argument(
+        "--stop", metavar="NAME", help="stop a service after in-flight requests complete"
+    )
     add_json(parser)
 
 
+def _add_limits(parser: argparse.ArgumentParser, limits: LimitSpec) -> None:
+    parser.add_argument(
+        "--max-body",
+        type=quantity(BYTES),
+        default=limits.body_bytes,
+        metavar="SIZE",
+        help="maximum request size (16MB)",
+    )
+    parser.add_argument(
+        "--max-time",
+        type=quantity(DURATION),
+        default=limits.time_s,
+        metavar="TIME",
+        help="request timeout (30s)",
+    )
+    parser.add_argument(
+        "--max-waiting",
+        type=whole,
+        default=limits.waiting,
+        metavar="N",
+        help=f"maximum in-flight requests per worker ({limits.waiting})",
+    )
+    parser.add_argument(
+        "--max-connections",
+        type=whole,
+        default=limits.connections,
+        metavar="N",
+        help=f"maximum open connections per worker ({limits.connections})",
+    )
+
+
 def _port(text: str) -> int:
-    """A port, for argparse."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f'"{text}" is not a port')
     return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves, lists or stops."""
+    """Serve, list or stop."""
     home = Home(path=arguments.home)
-    chosen = sum((bool(arguments.models), arguments.list, arguments.stop is not None))
+    chosen = sum(
+        (
+            bool(arguments.models),
+            arguments.list,
+            arguments.stop is not None,
+            arguments.add_api_key is not None,
+        )
+    )
     if chosen != 1:
-        what = "names no model" if not chosen else "names more than one thing to do"
-        raise InputError.one("gpuyard serve", what, "give models, or --list, or --stop NAME")
+        what = "no model" if not chosen else "more than one action"
+        fix = "give models, --list, --stop NAME, or --add-api-key NAME"
+        raise InputError.one("gpuyard serve", what, fix)
+    if arguments.add_api_key is not None:
+        return _add_api_key(arguments)
     if arguments.list:
         endpoints = list_endpoints(home)
-        print_json(endpoints) if arguments.json else print_table(endpoints_table(endpoints))
-        return EXIT_DONE
+        if arguments.json:
+            print_json(endpoints)
+        else:
+            print_table(endpoints_table(endpoints))
+        return EXIT_OK
     if arguments.stop is not None:
         endpoint = stop_endpoint(home, arguments.stop)
-        print_json(endpoint) if arguments.json else print_text(f"{endpoint.name}: {endpoint.state}")
-        return EXIT_DONE
-    asked = _asked(arguments, home)
+        if arguments.json:
+            print_json(endpoint)
+        else:
+            print_text(f"{endpoint.name}: {endpoint.state}")
+        return EXIT_OK
+    options = _options(arguments, home)
     if not arguments.detach:
-        serve_models(asked, lambda settings: _tell(settings, arguments.json))
-        return EXIT_DONE
-    started = deploy_models(asked)
-    print_json(started) if arguments.json else print_text(f"{started.name}: ready at {started.url}; log: {started.log}")
-    return EXIT_DONE
+        serve_models(options, lambda settings: _print_urls(settings, arguments.json))
+        return EXIT_OK
+    print_warnings(options.host, options.access)
+    started = deploy_models(options)
+    if arguments.json:
+        print_json(started)
+    else:
+        print_text(f"{started.name}: ready at {started.url}; log: {started.log}")
+        _print_calls(replace(settings_for(options), port=urlsplit(started.url).port or 0))
+        print_text(f"stop it with: gpuyard serve --stop {started.name} --home {home.path}")
+    return EXIT_OK
 
 
-def _asked(arguments: argparse.Namespace, home: Home) -> ServeAsked:
-    """What the flags ask for."""
-    return ServeAsked(
-        models=tuple(arguments.models), home=home, name=arguments.name, host=arguments.host, port=arguments.port,
-        workers=arguments.workers, batch=BatchSpec(rows=arguments.batch_rows, wait_s=arguments.batch_wait),
+def _add_api_key(arguments: argparse.Namespace) -> int:
+    if not arguments.api_keys:
+        raise InputError.one("--add-api-key", "no file", "add --api-keys FILE")
+    file, name = Path(arguments.api_keys), arguments.add_api_key
+    key = create_api_key(file, name)
+    if arguments.json:
+        print_json({"name": name, "key": key, "file": str(file)})
+    else:
+        print_text(f"{key}\nsave it now: {file} holds its hash only")
+    return EXIT_OK
+
+
+def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
+    return ServeOptions(
+        models=tuple(arguments.models),
+        home=home,
+        name=arguments.name,
+        host=arguments.host,
+        port=arguments.port,
+        workers=arguments.workers,
+        batch=BatchSpec(rows=arguments.batch_rows, wait_s=arguments.batch_wait),
         limits=LimitSpec(
-            body_bytes=int(arguments.max_body), time_s=arguments.max_time, waiting=arguments.max_waiting
+            body_bytes=int(arguments.max_body),
+            time_s=arguments.max_time,
+            waiting=arguments.max_waiting,
+            connections=arguments.max_connections,
         ),
+        access=read_access(arguments, api_keys=arguments.api_keys),
         canaries=tuple(arguments.canary),
-    )  # fmt: skip
+    )
 
 
-def _tell(settings: Settings, as_json: bool) -> None:
-    """Where the server is found."""
+def _print_urls(settings: ServerSettings, as_json: bool) -> None:
+    print_warnings(settings.host, settings.access)
     if as_json:
         print_json({"name": settings.name, "url": settings.url})
     else:
-        for mount in settings.mounts:
-            print_text(f"{mount.name}: {settings.url}/v2/models/{mount.name}")
-        print_text("Ctrl-C stops it")
-    sys.stdout.flush()  # the server runs on for long
+        _print_calls(settings)
+        print_text("press Ctrl-C to stop")
+    sys.stdout.flush()  # the server keeps running
+
+
+def _print_calls(settings: ServerSettings) -> None:
+    home, with_key = Home(path=Path(settings.home)), bool(settings.access.api_keys)
+    for mount in settings.mounts:
+        print_text(f"{mount.name}: {settings.url}/v2/models/{mount.name}")
+        example = example_request(mount, home)
+        print_text(calls(settings.url, mount.name, example, with_key=with_key))

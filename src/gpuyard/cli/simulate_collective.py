@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import argparse
 
-from gpuyard.app.collectives import COLLECTIVES, Collective, simulate_collective
 from gpuyard.cli.options import quantity, whole
-from gpuyard.cli.simulate_options import add_faults, add_network, add_output, add_play, play_of, site_of
-from gpuyard.cli.simulate_results import refuse, tell
+from gpuyard.cli.simulate_options import (
+    add_faults,
+    add_network,
+    add_output,
+    add_play,
+    play_of,
+    site_of,
+)
+from gpuyard.cli.simulate_results import print_simulation, refuse
 from gpuyard.errors import Infeasible
+from gpuyard.report.terminal import print_progress
+from gpuyard.simulate.collectives.simulate_collective import (
+    COLLECTIVES,
+    Collective,
+    simulate_collective,
+)
 from gpuyard.units import BYTES
-
-__all__ = ["add_arguments", "add_collective", "collective_of", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n"
-        "  gpuyard simulate collective all-reduce --size 1GB --gpus 256 --switch qfx5240-64od\n"
-        "  gpuyard simulate collective all-reduce --size 64MB --topology fat-tree --hosts 128 --fail spine3@100us\n"
-        "  gpuyard simulate collective all-to-all --size 256MB --fabric fabric.json --balancing spray --html run.html"
+        "examples:\n  gpuyard simulate collective all-reduce --size 1GB --gpus 256 --switch"
+        " qfx5240-64od\n  gpuyard simulate collective all-reduce --size 64MB --topology fat-tree"
+        " --hosts 128 --fail spine3@100us\n  gpuyard simulate collective all-to-all --size 256MB"
+        " --fabric fabric.json --load-balancing spray --html run.html"
     )
     add_collective(parser)
-    parser.add_argument("--size", type=quantity(BYTES), required=True, metavar="SIZE", help="as nccl-tests counts it")
+    parser.add_argument(
+        "--size",
+        type=quantity(BYTES),
+        required=True,
+        metavar="SIZE",
+        help="message size as in nccl-tests",
+    )
     add_network(parser)
     add_play(parser)
     add_faults(parser)
@@ -34,26 +50,44 @@ def add_collective(parser: argparse.ArgumentParser) -> None:
     """What is sent."""
     parser.add_argument("collective", metavar="NAME", help=", ".join(COLLECTIVES))
     parser.add_argument(
-        "--algorithm", default="auto", metavar="NAME",
-        help="ring, rail-ring, tree, halving, hierarchical, nvls, direct, pxn (default auto: the fastest by flows)",
-    )  # fmt: skip
-    parser.add_argument("--channels", type=whole, default=1, metavar="N", help="queue pairs of a message (default 1)")
-    parser.add_argument("--parts", type=whole, metavar="N", help="that follow each other through trees and levels")
-    parser.add_argument("--ranks", type=whole, metavar="N", help="only the first so many hosts take part")
+        "--algorithm",
+        default="auto",
+        metavar="NAME",
+        help=(
+            "ring, rail-ring, tree, halving, hierarchical, nvls, direct, pxn (default auto: the"
+            " fastest)"
+        ),
+    )
+    parser.add_argument(
+        "--channels",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="queue pairs per message (default 1)",
+    )
+    parser.add_argument("--chunks", type=whole, metavar="N", help="pipelined chunks per message")
+    parser.add_argument("--ranks", type=whole, metavar="N", help="use only the first N hosts")
 
 
 def collective_of(arguments: argparse.Namespace, size_bytes: float) -> Collective:
-    """The flags as a value."""
+    """The collective that the flags describe."""
     return Collective(
-        name=arguments.collective, size_bytes=size_bytes, algorithm=arguments.algorithm,
-        channels=arguments.channels, parts=arguments.parts, ranks=arguments.ranks,
-    )  # fmt: skip
+        name=arguments.collective,
+        size_bytes=size_bytes,
+        algorithm=arguments.algorithm,
+        channels=arguments.channels,
+        chunks=arguments.chunks,
+        ranks=arguments.ranks,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulates the collective; prints what came of it."""
+    """Simulate the collective and print the result."""
     site = site_of(arguments)
     if isinstance(site, Infeasible):
         return refuse(site, arguments)
-    asked = collective_of(arguments, arguments.size)
-    return tell(simulate_collective(site, asked, play_of(arguments, site.network)), arguments)
+    collective = collective_of(arguments, arguments.size)
+    options = play_of(arguments, site.network)
+    return print_simulation(
+        simulate_collective(site, collective, options, print_progress), arguments
+    )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from pathlib import Path
-from typing import Protocol, cast
 
-from gpuyard.app.shapes import SHAPES, Site, Wanted, needs_design, shaped_site
-from gpuyard.app.simulate import Play
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
-from gpuyard.errors import Infeasible, InputError, Problem, nearest
+from gpuyard.errors import Infeasible, InputError, Problem, closest_match
 from gpuyard.simulate.faults import Fault, LinkDown, NodeDown, PfcStorm, SlowLink, Straggler
 from gpuyard.simulate.network import Network
+from gpuyard.simulate.run_traffic import SimulationOptions
+from gpuyard.simulate.sites.named_topologies import (
+    SHAPES,
+    NetworkOptions,
+    NetworkSetup,
+    needs_design,
+    shaped_site,
+)
 from gpuyard.units import BITS_PER_S, BYTES, DURATION, RATIO, UnitError, parse
-
-__all__ = ["add_faults", "add_network", "add_output", "add_play", "play_of", "site_of", "wanted_of"]
 
 BALANCES = ("ecmp", "spray", "adaptive", "flowlet")
 
@@ -24,108 +26,201 @@ BALANCES = ("ecmp", "spray", "adaptive", "flowlet")
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Which network: a file, a design, or a shape."""
     group = parser.add_argument_group("network")
-    group.add_argument("--fabric", type=Path, metavar="FILE", help="a saved fabric, a topology or cabling")
-    group.add_argument("--gpus", type=whole, metavar="N", help="design a fabric for so many GPUs")
-    group.add_argument("--machine", metavar="NAME", help="a machine of the catalog, for --gpus")
-    group.add_argument("--switch", "--leaf", dest="leaf", metavar="NAME", help="the leaf, for --gpus")
-    group.add_argument("--spine", metavar="NAME", help="the spine, for --gpus")
-    group.add_argument("--oversubscription", type=float, metavar="R", help="default 1: non-blocking")
-    group.add_argument("--topology", metavar="SHAPE", help=f"{', '.join(SHAPES)} (default fat-tree)")
-    group.add_argument("--hosts", type=whole, metavar="N", help="hosts of the shape")
-    group.add_argument("--link", type=quantity(BITS_PER_S), metavar="SPEED", help="of its links, default 400Gbps")
-    group.add_argument("--delay", type=quantity(DURATION), metavar="TIME", help="of a link, default 1us")
-    group.add_argument("--gpus-per-server", type=whole, metavar="N", help="of rails and designs, default 8")
-    group.add_argument("--scale-up", type=quantity(BITS_PER_S), metavar="SPEED", help="inside a server, a GPU one way")
+    group.add_argument(
+        "--fabric", type=Path, metavar="FILE", help="a saved fabric, a topology or cabling"
+    )
+    group.add_argument("--gpus", type=whole, metavar="N", help="design a fabric for N GPUs")
+    group.add_argument("--machine", metavar="NAME", help="machine of the catalog, for --gpus")
+    group.add_argument(
+        "--switch", "--leaf", dest="leaf", metavar="NAME", help="leaf switch, for --gpus"
+    )
+    group.add_argument("--spine", metavar="NAME", help="spine switch, for --gpus")
+    group.add_argument(
+        "--oversubscription",
+        type=float,
+        metavar="R",
+        help="oversubscription ratio (default 1: non-blocking)",
+    )
+    group.add_argument(
+        "--topology", metavar="SHAPE", help=f"{', '.join(SHAPES)} (default fat-tree)"
+    )
+    group.add_argument("--hosts", type=whole, metavar="N", help="hosts of the named topology")
+    group.add_argument(
+        "--link", type=quantity(BITS_PER_S), metavar="SPEED", help="link speed (default 400Gbps)"
+    )
+    group.add_argument(
+        "--delay", type=quantity(DURATION), metavar="TIME", help="link delay (default 1us)"
+    )
+    group.add_argument(
+        "--gpus-per-server",
+        type=whole,
+        metavar="N",
+        help="GPUs per server of rails and designs (default 8)",
+    )
+    group.add_argument(
+        "--scale-up",
+        type=quantity(BITS_PER_S),
+        metavar="SPEED",
+        help="scale-up bandwidth per GPU, one direction",
+    )
 
 
 def add_play(parser: argparse.ArgumentParser) -> None:
     """How it is simulated."""
     group = parser.add_argument_group("engine")
     group.add_argument(
-        "--engine", choices=("auto", "flow", "packet"), default="auto",
-        help="flows at fair rates, or every packet; auto: packets where they are few",
-    )  # fmt: skip
-    group.add_argument("--balancing", choices=BALANCES, help="default: as the fabric was designed, else ecmp")
-    group.add_argument("--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)")
-    group.add_argument("--mtu", type=_size, default=4096, metavar="BYTES", help="payload of a packet, default 4096")
-    group.add_argument(
-        "--acks", choices=("final", "delayed", "queued", "quick"), default="final",
-        help="answers: the last one in the data queues (default), all as a delay, all in the data queues, or apart",
-    )  # fmt: skip
-    group.add_argument("--cells", type=whole, default=1, metavar="N", help="packets simulated as one: faster, coarser")
-    group.add_argument(
-        "--watchdog", type=quantity(DURATION), metavar="TIME", help="PFC watchdog: drop at a port paused for so long"
+        "--engine",
+        choices=("auto", "flow", "packet"),
+        default="auto",
+        help="max-min fair flows, or packets; auto: packets for small traffic",
     )
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="of hashes and marks (default 1)")
+    group.add_argument(
+        "--load-balancing", choices=BALANCES, help="load balancing; default: as designed, else ecmp"
+    )
+    group.add_argument(
+        "--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)"
+    )
+    group.add_argument(
+        "--mtu", type=_size, default=4096, metavar="BYTES", help="packet payload (default 4096)"
+    )
+    group.add_argument(
+        "--acks",
+        choices=("final", "delayed", "queued", "quick"),
+        default="final",
+        help=(
+            "ACKs: the last one in the data queues (default), all as a delay, all in the data"
+            " queues, or in their own queues"
+        ),
+    )
+    group.add_argument(
+        "--cells",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="packets simulated as one cell: faster, coarser",
+    )
+    group.add_argument(
+        "--watchdog",
+        type=quantity(DURATION),
+        metavar="TIME",
+        help="PFC watchdog: drop at a port paused for this long",
+    )
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="random seed of ECMP hashes and ECN marks (default 1)",
+    )
 
 
 def add_faults(parser: argparse.ArgumentParser) -> None:
     """What fails, and when."""
-    group = parser.add_argument_group("failures", "names as in the results; a time after @, a span as @100us-2ms")
-    group.add_argument("--fail", action="append", default=[], metavar="NODE|A:B[@TIME]", help="it is dead (repeat)")
-    group.add_argument("--slow", action="append", default=[], metavar="HOST|A:B=50%[@TIME]", help="a slow link")
-    group.add_argument("--late", action="append", default=[], metavar="HOST=50us[@TIME]", help="a straggler")
-    group.add_argument("--storm", action="append", default=[], metavar="HOST[@TIME]", help="a NIC that pauses for ever")
+    group = parser.add_argument_group(
+        "failures", "node names as in the results; a time after @, a span as @100us-2ms"
+    )
     group.add_argument(
-        "--reconverge", type=quantity(DURATION), default=0.0, metavar="TIME",
-        help="until routes avoid what failed (default 0)",
-    )  # fmt: skip
+        "--fail",
+        action="append",
+        default=[],
+        metavar="NODE|A:B[@TIME]",
+        help="fail a node or link (repeatable)",
+    )
+    group.add_argument(
+        "--slow-link",
+        action="append",
+        default=[],
+        metavar="HOST|A:B=50%[@TIME]",
+        help="a slow link",
+    )
+    group.add_argument(
+        "--straggler", action="append", default=[], metavar="HOST=50us[@TIME]", help="a straggler"
+    )
+    group.add_argument(
+        "--pfc-storm",
+        action="append",
+        default=[],
+        metavar="HOST[@TIME]",
+        help="a NIC that sends PFC pause frames continuously",
+    )
+    group.add_argument(
+        "--reconverge",
+        type=quantity(DURATION),
+        default=0.0,
+        metavar="TIME",
+        help="time until routes avoid a failure (default 0)",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where results go."""
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page: heat map, timeline, distributions")
-    parser.add_argument("--trace", type=Path, metavar="PATH", help="write a timeline for Perfetto or chrome://tracing")
+    parser.add_argument(
+        "--html", type=Path, metavar="PATH", help="write a page: heat map, timeline, distributions"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="PATH",
+        help="write a timeline for Perfetto or chrome://tracing",
+    )
     add_catalog(parser)
     add_json(parser)
 
 
-def wanted_of(arguments: argparse.Namespace) -> Wanted:
+def wanted_of(arguments: argparse.Namespace) -> NetworkOptions:
     """The flags about the network as a value."""
     ratio = arguments.oversubscription
     if ratio is not None and not ratio > 0:
         raise InputError.one("--oversubscription", f"{ratio:g} is not above zero", "use 1 or more")
-    return Wanted(
-        fabric=arguments.fabric, gpus=arguments.gpus, machine=arguments.machine, leaf=arguments.leaf,
-        spine=arguments.spine, oversubscription_ratio=ratio, shape=arguments.topology, hosts=arguments.hosts,
-        link_bits_per_s=arguments.link, delay_s=arguments.delay, gpus_per_server=arguments.gpus_per_server,
+    return NetworkOptions(
+        gpus=arguments.gpus,
+        machine=arguments.machine,
+        leaf=arguments.leaf,
+        spine=arguments.spine,
+        oversubscription_ratio=ratio,
+        shape=arguments.topology,
+        hosts=arguments.hosts,
+        link_bits_per_s=arguments.link,
+        delay_s=arguments.delay,
+        gpus_per_server=arguments.gpus_per_server,
         scale_up_bits_per_s=arguments.scale_up,
-    )  # fmt: skip
+    )
 
 
-class _Networks(Protocol):
-    """What the module for designed networks offers."""
+def site_of(
+    arguments: argparse.Namespace, default_hosts: int | None = None
+) -> NetworkSetup | Infeasible:
+    """The network of the flags; the designer is imported only when there is something to design."""
+    options = wanted_of(arguments)
+    if arguments.fabric is None and not needs_design(options):
+        return shaped_site(options, default_hosts)
+    from gpuyard.app.networks import open_network
 
-    def site_for(self, wanted: Wanted, layers: tuple[Path, ...], default_hosts: int | None) -> Site | Infeasible: ...
-
-
-def site_of(arguments: argparse.Namespace, default_hosts: int | None = None) -> Site | Infeasible:
-    """The network; the designer is loaded only where there is something to design, so that shapes start at once."""
-    wanted = wanted_of(arguments)
-    if not needs_design(wanted):
-        return shaped_site(wanted, default_hosts)
-    module = cast(_Networks, importlib.import_module("gpuyard.app.networks"))
-    return module.site_for(wanted, catalog_layers(arguments), default_hosts)
+    return open_network(options, arguments.fabric, catalog_layers(arguments), default_hosts)
 
 
-def play_of(arguments: argparse.Namespace, network: Network | None = None) -> Play:
+def play_of(arguments: argparse.Namespace, network: Network | None = None) -> SimulationOptions:
     """The flags about the engine, and with a network the failures, as a value."""
-    return Play(
-        engine=arguments.engine, balancing=arguments.balancing, congestion_control=arguments.cc,
-        mtu_bytes=arguments.mtu, acks=arguments.acks, cell_count=arguments.cells, seed=arguments.seed,
+    return SimulationOptions(
+        engine=arguments.engine,
+        balancing=arguments.load_balancing,
+        congestion_control=arguments.cc,
+        mtu_bytes=arguments.mtu,
+        acks=arguments.acks,
+        cell_count=arguments.cells,
+        seed=arguments.seed,
         watchdog_s=arguments.watchdog,
         faults=_faults(arguments, network) if network is not None else (),
-    )  # fmt: skip
+    )
 
 
 def _size(text: str) -> int:
-    """Bytes, with or without a unit."""
     try:
         size = round(parse(text if not text.isdigit() else f"{text}B", BYTES))
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not 1 <= size <= 1 << 20:
-        raise argparse.ArgumentTypeError(f'"{text}" is no packet size; write it like 4096')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a packet size; write it like 4096')
     return size
 
 
@@ -133,15 +228,23 @@ def _faults(arguments: argparse.Namespace, network: Network) -> tuple[Fault, ...
     """Every failure of the flags; InputError with all that are not understood."""
     faults: list[Fault] = []
     problems: list[Problem] = []
-    readers = (("fail", _failure), ("slow", _slowness), ("late", _straggler), ("storm", _storm))
-    for flag, reader in readers:
-        for text in getattr(arguments, flag):
+    readers = (
+        ("--fail", arguments.fail, _failure),
+        ("--slow-link", arguments.slow_link, _slowness),
+        ("--straggler", arguments.straggler, _straggler),
+        ("--pfc-storm", arguments.pfc_storm, _storm),
+    )
+    for flag, texts, reader in readers:
+        for text in texts:
             try:
                 faults += reader(text, network, arguments.reconverge)
             except UnitError as error:
-                problems.append(Problem(where=f"--{flag}", what=error.what, fix=error.fix))
+                problems.append(Problem(where=flag, what=error.what, fix=error.fix))
             except InputError as error:
-                problems += [Problem(where=f"--{flag}", what=each.what, fix=each.fix) for each in error.problems]
+                problems += [
+                    Problem(where=flag, what=problem.what, fix=problem.fix)
+                    for problem in error.problems
+                ]
     if problems:
         raise InputError(problems)
     return tuple(faults)
@@ -151,11 +254,15 @@ def _when(text: str) -> tuple[str, float, float]:
     """What stands before @, and from when to when."""
     what, _, time = text.partition("@")
     begin, _, end = time.partition("-")
-    return what, parse(begin, DURATION) if begin else 0.0, parse(end, DURATION) if end else float("inf")
+    return (
+        what,
+        parse(begin, DURATION) if begin else 0.0,
+        parse(end, DURATION) if end else float("inf"),
+    )
 
 
 def _names(text: str, network: Network) -> list[str]:
-    """One node, or two with a colon between; a host may be written with a slash: server-1/gpu0_eth."""
+    """One node, or two separated by a colon; a host can be written server-1/gpu0_eth."""
     known = set(network.names)
     plain = {_unpadded(name): name for name in network.names}
     names = []
@@ -163,8 +270,12 @@ def _names(text: str, network: Network) -> list[str]:
         name = part if part in known else part.replace("/", " ", 1)
         name = name if name in known else plain.get(_unpadded(name), name)
         if name not in known:
-            meant = nearest(name, known)
-            fix = f'did you mean "{meant}"?' if meant else f'name a node, such as "{network.names[network.host_count]}"'
+            meant = closest_match(name, known)
+            fix = (
+                f'did you mean "{meant}"?'
+                if meant
+                else f'name a node, such as "{network.names[network.host_count]}"'
+            )
             raise InputError.one("failure", f'no node named "{part}"', fix)
         names.append(name)
     if len(names) > 2:
@@ -173,17 +284,19 @@ def _names(text: str, network: Network) -> list[str]:
 
 
 def _unpadded(name: str) -> str:
-    """The name with spine-01 written as spine-1."""
     return re.sub(r"\d+", lambda number: str(int(number[0])), name)
 
 
 def _failure(text: str, network: Network, reconverge_s: float) -> list[Fault]:
-    """A dead node, or a cut cable."""
     what, at_s, until_s = _when(text)
     names = _names(what, network)
     if len(names) == 1:
         return [NodeDown(node=names[0], at_s=at_s, until_s=until_s, reconverge_s=reconverge_s)]
-    return [LinkDown(one=names[0], other=names[1], at_s=at_s, until_s=until_s, reconverge_s=reconverge_s)]
+    return [
+        LinkDown(
+            one=names[0], other=names[1], at_s=at_s, until_s=until_s, reconverge_s=reconverge_s
+        )
+    ]
 
 
 def _slowness(text: str, network: Network, _: float) -> list[Fault]:
@@ -191,13 +304,17 @@ def _slowness(text: str, network: Network, _: float) -> list[Fault]:
     what, at_s, until_s = _when(text)
     match = re.fullmatch(r"(.+)=([^=]+)", what)
     if not match:
-        raise InputError.one("--slow", f'"{text}" says not how slow', "write it like host3=50%")
+        raise InputError.one("--slow-link", f'"{text}" has no speed', "write it like host3=50%")
     ratio = parse(match[2], RATIO)
     names = _names(match[1], network)
     if len(names) == 2:
-        return [SlowLink(one=names[0], other=names[1], rate_ratio=ratio, at_s=at_s, until_s=until_s)]
+        return [
+            SlowLink(one=names[0], other=names[1], rate_ratio=ratio, at_s=at_s, until_s=until_s)
+        ]
     node = network.node(names[0])
-    peers = sorted({network.names[peer] for peer in network.link_to[network.link_from == node].tolist()})
+    peers = sorted(
+        {network.names[peer] for peer in network.link_to[network.link_from == node].tolist()}
+    )
     return [
         SlowLink(one=names[0], other=peer, rate_ratio=ratio, at_s=at_s, until_s=until_s)
         for peer in peers
@@ -206,15 +323,17 @@ def _slowness(text: str, network: Network, _: float) -> list[Fault]:
 
 
 def _straggler(text: str, network: Network, _: float) -> list[Fault]:
-    """A host that starts late."""
     what, at_s, until_s = _when(text)
     name, equals, lag = what.rpartition("=")
     if not equals:
-        raise InputError.one("--late", f'"{text}" says not how late', "write it like host3=50us")
-    return [Straggler(host=_names(name, network)[0], lag_s=parse(lag, DURATION), at_s=at_s, until_s=until_s)]
+        raise InputError.one("--straggler", f'"{text}" has no delay', "write it like host3=50us")
+    return [
+        Straggler(
+            host=_names(name, network)[0], lag_s=parse(lag, DURATION), at_s=at_s, until_s=until_s
+        )
+    ]
 
 
 def _storm(text: str, network: Network, _: float) -> list[Fault]:
-    """A NIC that sends pauses."""
     what, at_s, until_s = _when(text)
     return [PfcStorm(host=_names(what, network)[0], at_s=at_s, until_s=until_s)]

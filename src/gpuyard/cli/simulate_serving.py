@@ -5,94 +5,166 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.app.serving import Asked, simulate_file
-from gpuyard.cli.exits import EXIT_INFEASIBLE
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.errors import Infeasible, InputError
-from gpuyard.home import write_whole
-from gpuyard.plan.inference.configured import Named, Readers
-from gpuyard.report import print_json, print_table, print_text
+from gpuyard.app.serving import ServingSimOptions, simulate_serving
+from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
+from gpuyard.home import write_atomic
+from gpuyard.plan.inference.replica_config import PrefillConfig, ReplicaConfig
 from gpuyard.report.serving import run_page, run_table
+from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.units import RATE, UnitError, parse
-
-__all__ = ["add_arguments", "run"]
 
 SHAPE = ("replicas", "tp", "pp", "ep", "attention_dp")
 APART = ("prefill_replicas", "prefill_tp", "prefill_ep", "prefill_attention_dp")
 COUNTS = (*SHAPE, *APART, "requests")
-MOST = {"replicas": 10_000, "prefill_replicas": 10_000, "requests": 10_000_000}  # what a minute and a few GB simulate
+MOST = {
+    "replicas": 10_000,
+    "prefill_replicas": 10_000,
+    "requests": 10_000_000,
+}  # what a minute and a few GB simulate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "without --machine the plan's best service is simulated\n\nexamples:\n"
-        "  gpuyard simulate serving examples/inference.yaml\n"
-        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --replicas 2\n"
-        "  gpuyard simulate serving examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --prefill-replicas 2"
+        "without --machine the plan's best service is simulated\n\nexamples:\n  gpuyard simulate"
+        " serving examples/inference.yaml\n  gpuyard simulate serving examples/inference.yaml"
+        " --machine a3-ultragpu-8g --tp 4 --replicas 2\n  gpuyard simulate serving"
+        " examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --prefill-replicas 2"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with task: inference")
-    parser.add_argument("--machine", metavar="NAME", help="a machine of the catalog, in place of the plan's best")
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="replicas of the model (default 1)")
-    parser.add_argument("--tp", type=int, default=1, metavar="N", help="chips that share each layer (default 1)")
-    parser.add_argument("--pp", type=int, default=1, metavar="N", help="stages of layers (default 1)")
-    parser.add_argument("--ep", type=int, default=1, metavar="N", help="chips that experts are spread over (default 1)")
-    parser.add_argument("--attention-dp", type=int, default=1, metavar="N", help="copies of attention (default 1)")
-    parser.add_argument("--prefill-replicas", type=int, metavar="N", help="more replicas, which read prompts alone")
-    parser.add_argument("--prefill-tp", type=int, metavar="N", help="chips that share its layers (default --tp)")
-    parser.add_argument("--prefill-ep", type=int, metavar="N", help="chips of its experts (default --ep)")
     parser.add_argument(
-        "--prefill-attention-dp", type=int, metavar="N", help="its copies of attention (default --attention-dp)"
+        "file", type=Path, metavar="FILE", help="a workload file with task: inference"
     )
-    parser.add_argument("--weights", default="", metavar="FORMAT", help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …")
-    parser.add_argument("--kv", default="", metavar="FORMAT", help="cache: bf16 (default), fp8 or int8")
-    parser.add_argument("--engine", default="", metavar="NAME", help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream")
-    parser.add_argument("--trace", type=Path, metavar="CSV", help="recorded requests, in place of the file's traffic")
-    parser.add_argument("--rate", metavar="RATE", help="requests a second, in place of the file's, such as 30/s")
-    parser.add_argument("--requests", type=int, metavar="N", help="how many requests to simulate")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws (default 0)")
     parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page with the distributions and the timeline"
+        "--machine", metavar="NAME", help="machine of the catalog, instead of the plan's best"
+    )
+    _add_configuration(parser)
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="CSV",
+        help="request trace, instead of the file's traffic",
+    )
+    parser.add_argument(
+        "--rate", metavar="RATE", help="arrival rate, instead of the file's, such as 30/s"
+    )
+    parser.add_argument("--requests", type=int, metavar="N", help="number of requests to simulate")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="PATH",
+        help="write a page with the distributions and the timeline",
     )
     add_catalog(parser)
     add_json(parser)
 
 
+def _add_configuration(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replicas", type=int, default=1, metavar="N", help="number of replicas (default 1)"
+    )
+    parser.add_argument(
+        "--tp", type=int, default=1, metavar="N", help="tensor-parallel size (default 1)"
+    )
+    parser.add_argument(
+        "--pp", type=int, default=1, metavar="N", help="pipeline-parallel size (default 1)"
+    )
+    parser.add_argument(
+        "--ep",
+        type=int,
+        default=1,
+        metavar="N",
+        help="expert-parallel size (default 1)",
+    )
+    parser.add_argument(
+        "--attention-dp",
+        type=int,
+        default=1,
+        metavar="N",
+        help="attention data-parallel size (default 1)",
+    )
+    parser.add_argument(
+        "--prefill-replicas",
+        type=int,
+        metavar="N",
+        help="number of prefill-only replicas (disaggregated serving)",
+    )
+    parser.add_argument(
+        "--prefill-tp",
+        type=int,
+        metavar="N",
+        help="tensor-parallel size of the prefill pool (default --tp)",
+    )
+    parser.add_argument(
+        "--prefill-ep",
+        type=int,
+        metavar="N",
+        help="expert-parallel size of the prefill pool (default --ep)",
+    )
+    parser.add_argument(
+        "--prefill-attention-dp",
+        type=int,
+        metavar="N",
+        help="attention data-parallel size of the prefill pool (default --attention-dp)",
+    )
+    parser.add_argument(
+        "--weights",
+        default="",
+        metavar="FORMAT",
+        help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …",
+    )
+    parser.add_argument(
+        "--kv", default="", metavar="FORMAT", help="KV-cache dtype: bf16 (default), fp8 or int8"
+    )
+    parser.add_argument(
+        "--engine",
+        default="",
+        metavar="NAME",
+        help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the percentiles, or what makes it infeasible."""
-    found = simulate_file(arguments.file, _asked(arguments), catalog_layers(arguments))
-    if isinstance(found, Infeasible):
-        print_json({"infeasible": found}) if arguments.json else print_text(str(found))
+    """Print the percentiles, or what makes it infeasible."""
+    result = simulate_serving(workspace_of(arguments), _options(arguments))
+    if isinstance(result, Infeasible):
+        if arguments.json:
+            print_json({"infeasible": result})
+        else:
+            print_text(str(result))
         return EXIT_INFEASIBLE
     if arguments.html:
-        write_whole(arguments.html, run_page(found))
+        write_atomic(arguments.html, run_page(result))
     if arguments.json:
-        print_json(found)
+        print_json(result)
         return 0
-    print_table(run_table(found))
+    print_table(run_table(result))
     if arguments.html:
         print_text(f"wrote {arguments.html}")
     return 0
 
 
-def _asked(arguments: argparse.Namespace) -> Asked:
+def _options(arguments: argparse.Namespace) -> ServingSimOptions:
     """The flags as a value; InputError for those below 1 or without meaning."""
     for name in COUNTS:
         value = getattr(arguments, name)
         if value is not None and value < 1:
             raise InputError.one(_flag(name), f"{value} is below 1", "write 1 or more")
         if value is not None and value > MOST.get(name, value):
-            raise InputError.one(_flag(name), f"{value:,} are more than it plays", f"write {MOST[name]:,} or fewer")
+            raise InputError.one(
+                _flag(name), f"{value:,} is too many", f"write {MOST[name]:,} or fewer"
+            )
     if arguments.seed < 0:
         raise InputError.one("--seed", f"{arguments.seed} is below 0", "write 0 or more")
     shaped = [name for name in SHAPE if getattr(arguments, name) != 1]
     shaped += [name for name in (*APART, "weights", "kv", "engine") if getattr(arguments, name)]
     if arguments.machine is None and shaped:
         fix = "add --machine, such as a3-ultragpu-8g"
-        raise InputError.one(_flag(shaped[0]), "it needs a machine to be spread over", fix)
+        raise InputError.one(_flag(shaped[0]), "needs a machine", fix)
     named = None
     if arguments.machine is not None:
-        named = Named(
+        named = ReplicaConfig(
             machine=arguments.machine,
             replicas=arguments.replicas,
             tp=arguments.tp,
@@ -102,9 +174,9 @@ def _asked(arguments: argparse.Namespace) -> Asked:
             weights=arguments.weights,
             kv=arguments.kv or "bf16",
             engine=arguments.engine,
-            readers=_readers(arguments),
+            prefill=_readers(arguments),
         )
-    return Asked(
+    return ServingSimOptions(
         named=named,
         trace=arguments.trace,
         requests_per_s=_rate(arguments.rate),
@@ -113,14 +185,16 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     )
 
 
-def _readers(arguments: argparse.Namespace) -> Readers | None:
+def _readers(arguments: argparse.Namespace) -> PrefillConfig | None:
     """The replicas that read prompts, where there are any."""
     if arguments.prefill_replicas is None:
         alone = next((name for name in APART if getattr(arguments, name)), None)
         if alone:
-            raise InputError.one(_flag(alone), "nothing says how many read prompts", "add --prefill-replicas")
+            raise InputError.one(
+                _flag(alone), "the number of prefill replicas is missing", "add --prefill-replicas"
+            )
         return None
-    return Readers(
+    return PrefillConfig(
         replicas=arguments.prefill_replicas,
         tp=arguments.prefill_tp or arguments.tp,
         ep=arguments.prefill_ep or arguments.ep,
@@ -129,7 +203,6 @@ def _readers(arguments: argparse.Namespace) -> Readers | None:
 
 
 def _flag(name: str) -> str:
-    """An argument as it is written."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -142,5 +215,5 @@ def _rate(text: str | None) -> float | None:
     except UnitError as error:
         raise InputError.one("--rate", error.what, error.fix) from None
     if rate <= 0:
-        raise InputError.one("--rate", "it has to be above zero", "write it like 30/s")
+        raise InputError.one("--rate", "must be above zero", "write it like 30/s")
     return rate

@@ -7,72 +7,104 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from gpuyard.app.step import StepAsked, simulate_planned_step
-from gpuyard.cli.exits import EXIT_DONE
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
+from gpuyard.app.fabric import read_fabric
+from gpuyard.app.plan import plan_workload
+from gpuyard.app.step import StepSimOptions, check_trains, simulate_training_step
+from gpuyard.cli.options import add_catalog, add_json, whole, workspace_of
 from gpuyard.cli.simulate_results import refuse
-from gpuyard.document import plain
-from gpuyard.errors import Infeasible
-from gpuyard.home import write_whole
-from gpuyard.report import print_json, print_table, print_text
+from gpuyard.document.encode import plain
+from gpuyard.errors import EXIT_OK, Infeasible, InputError
+from gpuyard.home import write_atomic
 from gpuyard.report.simulation_step import phases_table, step_page, step_table
-from gpuyard.simulate.step import Slow, trace_json
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.simulate.step.timeline import Slow
+from gpuyard.simulate.step.trace import trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n"
-        "  gpuyard simulate step examples/pretraining-onprem.yaml\n"
-        "  gpuyard simulate step examples/pretraining.yaml --option 2 --html step.html --trace step.json\n"
-        "  gpuyard simulate step examples/pretraining-onprem.yaml --fabric fabric.json --balancing ecmp"
+        "examples:\n  gpuyard simulate step examples/pretraining-onprem.yaml\n  gpuyard simulate"
+        " step examples/pretraining.yaml --option 2 --html step.html --trace step.json\n  gpuyard"
+        " simulate step examples/pretraining-onprem.yaml --fabric fabric.json --load-balancing ecmp"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file that trains")
-    parser.add_argument("--option", type=whole, default=1, metavar="N", help="which option of its plan (default 1)")
-    parser.add_argument("--profile", default="", metavar="NAME", help="software of training, as of `gpuyard plan`")
-    parser.add_argument("--fabric", type=Path, metavar="FILE", help="a saved fabric; default: designed for the option")
-    parser.add_argument("--balancing", choices=("ecmp", "spray", "adaptive"), help="default: as designed")
     parser.add_argument(
-        "--slow", action="append", default=[], type=_slow, metavar="STAGE=RATIO",
-        help="a pipeline stage, counted from 1, whose slowest chip takes so many times as long (repeat)",
-    )  # fmt: skip
+        "file", type=Path, metavar="FILE", help="a pretraining or finetuning workload file"
+    )
+    parser.add_argument(
+        "--option", type=whole, default=1, metavar="N", help="option of the plan (default 1)"
+    )
+    parser.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="training software profile, as in `gpuyard plan`",
+    )
+    parser.add_argument(
+        "--fabric",
+        type=Path,
+        metavar="FILE",
+        help="a saved fabric; default: designed for the option",
+    )
+    parser.add_argument(
+        "--load-balancing", choices=("ecmp", "spray", "adaptive"), help="default: as designed"
+    )
+    parser.add_argument(
+        "--slow-stage",
+        action="append",
+        default=[],
+        type=_slow,
+        metavar="STAGE=RATIO",
+        help="pipeline stage, counted from 1, and the slowdown of its slowest chip (repeatable)",
+    )
     parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with the timeline")
-    parser.add_argument("--trace", type=Path, metavar="PATH", help="write a timeline for Perfetto or chrome://tracing")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="PATH",
+        help="write a timeline for Perfetto or chrome://tracing",
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def _slow(text: str) -> Slow:
-    """A stage and how slow it is."""
     match = re.fullmatch(r"([1-9]\d*)=(\d+(?:\.\d+)?)", text)
     if not match:
-        raise argparse.ArgumentTypeError(f'"{text}" is no slow stage; write it like 2=1.2')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a slow stage; write it like 2=1.2')
     return Slow(stage=int(match[1]) - 1, ratio=float(match[2]))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulates the step; prints its parts beside the closed form."""
-    asked = StepAsked(
-        option=arguments.option, fabric=arguments.fabric, balancing=arguments.balancing, profile=arguments.profile,
-        slow=tuple(arguments.slow),
-    )  # fmt: skip
-    found = simulate_planned_step(arguments.file, asked, catalog_layers(arguments))
-    if isinstance(found, Infeasible):
-        return refuse(found, arguments)
+    """Simulate the step; print its terms and those of the closed form."""
+    workspace = workspace_of(arguments)
+    check_trains(workspace)
+    plan = plan_workload(workspace, profile=arguments.profile)
+    if isinstance(plan, Infeasible):
+        return refuse(plan, arguments)
+    if not 1 <= arguments.option <= len(plan.options):
+        raise InputError.one(
+            "--option", f"there is no option {arguments.option}", f"use 1 to {len(plan.options)}"
+        )
+    options = StepSimOptions(
+        balancing=arguments.load_balancing,
+        profile=arguments.profile,
+        slow=tuple(arguments.slow_stage),
+    )
+    fabric = read_fabric(arguments.fabric) if arguments.fabric else None
+    step = simulate_training_step(workspace, plan.options[arguments.option - 1], fabric, options)
     if arguments.html:
-        write_whole(arguments.html, step_page(found))
+        write_atomic(arguments.html, step_page(step))
     if arguments.trace:
-        write_whole(arguments.trace, trace_json(found.timeline))
+        write_atomic(arguments.trace, trace_json(step.timeline))
     if arguments.json:  # without the events, which --trace writes
-        names = [field.name for field in fields(found) if field.name != "timeline"]
-        print_json({name: plain(getattr(found, name)) for name in names})
-        return EXIT_DONE
-    print_table(step_table(found))
-    if found.phases:
-        print_table(phases_table(found))
+        names = [field.name for field in fields(step) if field.name != "timeline"]
+        print_json({name: plain(getattr(step, name)) for name in names})
+        return EXIT_OK
+    print_table(step_table(step))
+    if step.phases:
+        print_table(phases_table(step))
     for path in (arguments.html, arguments.trace):
         if path:
             print_text(f"wrote {path}")
-    return EXIT_DONE
+    return EXIT_OK

@@ -7,162 +7,238 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.app.collectives import Collective
-from gpuyard.app.shapes import Wanted
-from gpuyard.app.simulate import Play
-from gpuyard.app.sweep import SweepAsked, simulate_sweep, worker_count
-from gpuyard.cli.exits import EXIT_DONE
+from gpuyard.app.networks import open_network
+from gpuyard.app.sweep import SweepOptions, hosts_of, simulate_sweep, worker_count
 from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
 from gpuyard.cli.simulate_options import BALANCES
-from gpuyard.errors import InputError
-from gpuyard.home import write_whole
-from gpuyard.report import print_json, print_progress, print_table, print_text
+from gpuyard.errors import EXIT_OK, InputError
+from gpuyard.home import write_atomic
 from gpuyard.report.simulation_sweep import sweep_csv, sweep_page, sweep_table
+from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
+from gpuyard.simulate.collectives.simulate_collective import Collective
+from gpuyard.simulate.run_traffic import SimulationOptions
+from gpuyard.simulate.sites.named_topologies import NetworkOptions
 from gpuyard.simulate.sweep import Axes
 from gpuyard.units import BITS_PER_S, BYTES, DURATION
-
-__all__ = ["add_arguments", "run"]
 
 MOST_RUNS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "lists are separated by commas; every combination is simulated\n\nexamples:\n"
-        "  gpuyard simulate sweep all-reduce --size 1MB,64MB --topology fat-tree --hosts 16,128 --seeds 1-4\n"
-        "  gpuyard simulate sweep perm.cm --topology fat-tree --hosts 128 --balancing ecmp,spray --seeds 1-10 "
-        "--csv out.csv\n"
-        "  gpuyard simulate sweep all-to-all --size 64MB --fabric a.json --fabric b.json --html sweep.html --on ray"
+        "lists are separated by commas; every combination is simulated\n\nexamples:\n  gpuyard"
+        " simulate sweep all-reduce --size 1MB,64MB --topology fat-tree --hosts 16,128 --seeds"
+        " 1-4\n  gpuyard simulate sweep perm.cm --topology fat-tree --hosts 128 --load-balancing"
+        " ecmp,spray --seeds 1-10 --csv out.csv\n  gpuyard simulate sweep all-to-all --size 64MB"
+        " --fabric a.json --fabric b.json --html sweep.html --on ray"
     )
-    parser.add_argument("what", metavar="NAME|FILE", help="a collective, or a traffic file (.cm, .xml)")
-    parser.add_argument("--size", type=_list(quantity(BYTES)), default=(None,), metavar="SIZES", help="1MB,64MB,1GB")
-    parser.add_argument("--seeds", type=_seeds, default=(1,), metavar="SEEDS", help="1-8 or 1,5,9 (default 1)")
-    parser.add_argument("--algorithm", type=_list(str), default=("auto",), metavar="NAMES", help="default auto")
-    parser.add_argument("--channels", type=_list(whole), default=(1,), metavar="COUNTS", help="default 1")
-    parser.add_argument("--balancing", type=_list(_balance), default=(None,), metavar="NAMES", help=",".join(BALANCES))
+    parser.add_argument(
+        "what", metavar="NAME|FILE", help="a collective, or a traffic file (.cm, .xml)"
+    )
+    parser.add_argument(
+        "--size", type=_list(quantity(BYTES)), default=(None,), metavar="SIZES", help="1MB,64MB,1GB"
+    )
+    parser.add_argument(
+        "--seeds", type=_seeds, default=(1,), metavar="SEEDS", help="1-8 or 1,5,9 (default 1)"
+    )
+    parser.add_argument(
+        "--algorithm", type=_list(str), default=("auto",), metavar="NAMES", help="default auto"
+    )
+    parser.add_argument(
+        "--channels", type=_list(whole), default=(1,), metavar="COUNTS", help="default 1"
+    )
+    parser.add_argument(
+        "--load-balancing",
+        type=_list(_balance),
+        default=(None,),
+        metavar="NAMES",
+        help=",".join(BALANCES),
+    )
     _add_designs(parser)
-    parser.add_argument("--engine", choices=("auto", "flow", "packet"), default="auto", help="default auto")
-    parser.add_argument("--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)")
-    parser.add_argument("--mtu", type=whole, default=4096, metavar="BYTES", help="payload of a packet, default 4096")
-    parser.add_argument("--workers", "-j", type=whole, metavar="N", help="processes (default: every core)")
-    parser.add_argument("--on", choices=("local", "ray"), default="local", help="where it runs (default local)")
-    parser.add_argument("--csv", type=Path, metavar="PATH", help="write every simulation as a line")
+    parser.add_argument(
+        "--engine", choices=("auto", "flow", "packet"), default="auto", help="default auto"
+    )
+    parser.add_argument(
+        "--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)"
+    )
+    parser.add_argument(
+        "--mtu", type=whole, default=4096, metavar="BYTES", help="packet payload (default 4096)"
+    )
+    parser.add_argument(
+        "--workers", "-j", type=whole, metavar="N", help="processes (default: every core)"
+    )
+    parser.add_argument(
+        "--on", choices=("local", "ray"), default="local", help="where to run (default local)"
+    )
+    parser.add_argument("--csv", type=Path, metavar="PATH", help="write one simulation per line")
     parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with plots")
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_designs(parser: argparse.ArgumentParser) -> None:
-    """The networks to compare."""
-    group = parser.add_argument_group("networks, each of which is simulated")
-    group.add_argument("--fabric", type=Path, action="append", default=[], metavar="FILE", help="saved (repeat)")
-    group.add_argument("--gpus", type=_list(whole), default=(), metavar="COUNTS", help="design for so many GPUs")
-    group.add_argument("--machine", metavar="NAME", help="a machine of the catalog, for --gpus")
-    group.add_argument("--switch", type=_list(str), default=(None,), metavar="NAMES", help="leaves, for --gpus")
-    group.add_argument("--topology", type=_list(str), default=(None,), metavar="SHAPES", help="default fat-tree")
-    group.add_argument("--hosts", type=_list(whole), default=(), metavar="COUNTS", help="hosts of the shapes")
-    group.add_argument("--oversubscription", type=_list(float), default=(None,), metavar="RATIOS", help="default 1")
-    group.add_argument("--link", type=quantity(BITS_PER_S), metavar="SPEED", help="of a shape, default 400Gbps")
-    group.add_argument("--delay", type=quantity(DURATION), metavar="TIME", help="of a link, default 1us")
+    group = parser.add_argument_group("networks to simulate")
+    group.add_argument(
+        "--fabric",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="saved fabric (repeatable)",
+    )
+    group.add_argument(
+        "--gpus", type=_list(whole), default=(), metavar="COUNTS", help="design fabrics for N GPUs"
+    )
+    group.add_argument("--machine", metavar="NAME", help="machine of the catalog, for --gpus")
+    group.add_argument(
+        "--switch",
+        type=_list(str),
+        default=(None,),
+        metavar="NAMES",
+        help="leaf switches, for --gpus",
+    )
+    group.add_argument(
+        "--topology", type=_list(str), default=(None,), metavar="SHAPES", help="default fat-tree"
+    )
+    group.add_argument(
+        "--hosts",
+        type=_list(whole),
+        default=(),
+        metavar="COUNTS",
+        help="hosts of the named topologys",
+    )
+    group.add_argument(
+        "--oversubscription", type=_list(float), default=(None,), metavar="RATIOS", help="default 1"
+    )
+    group.add_argument(
+        "--link",
+        type=quantity(BITS_PER_S),
+        metavar="SPEED",
+        help="link speed of named topologies (default 400Gbps)",
+    )
+    group.add_argument(
+        "--delay", type=quantity(DURATION), metavar="TIME", help="link delay (default 1us)"
+    )
 
 
 def _list(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:
     """A reader of values with commas between, for argparse."""
 
     def read(text: str) -> tuple[object, ...]:
-        """The values."""
         try:
             return tuple(one(part.strip()) for part in text.split(",") if part.strip())
         except ValueError:
-            raise argparse.ArgumentTypeError(f'"{text}" holds something that is no number') from None
+            raise argparse.ArgumentTypeError(
+                f'"{text}" contains a value that is not a number'
+            ) from None
 
     return read
 
 
 def _balance(text: str) -> str:
-    """A way of balancing."""
     if text not in BALANCES:
-        raise argparse.ArgumentTypeError(f'"{text}" is no balancing; use {", ".join(BALANCES)}')
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is not a load-balancing mode; use {", ".join(BALANCES)}'
+        )
     return text
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    """Seeds: single ones and ranges."""
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) - int(first) >= MOST_RUNS:
-            raise argparse.ArgumentTypeError(f'"{text}" are no seeds; write them like 1-8 or 1,5,9')
+        if (
+            not first.isdigit()
+            or (dash and not last.isdigit())
+            or int(last or first) - int(first) >= MOST_RUNS
+        ):
+            raise argparse.ArgumentTypeError(
+                f'"{text}" are not seeds; write them like 1-8 or 1,5,9'
+            )
         seeds += range(int(first), int(last or first) + 1)
     return tuple(dict.fromkeys(seeds))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulates every combination; prints their spreads over seeds."""
-    asked = _asked(arguments)
-    sweep = simulate_sweep(asked, print_progress)
+    """Simulate every combination; print the spread over seeds."""
+    options = _options(arguments)
+    sweep = simulate_sweep(options, print_progress)
     if arguments.csv:
-        write_whole(arguments.csv, sweep_csv(sweep))
+        write_atomic(arguments.csv, sweep_csv(sweep))
     if arguments.html:
-        write_whole(arguments.html, sweep_page(sweep))
+        write_atomic(arguments.html, sweep_page(sweep))
     if arguments.json:
         print_json(sweep)
-        return EXIT_DONE
+        return EXIT_OK
     print_table(sweep_table(sweep))
     for path in (arguments.csv, arguments.html):
         if path:
             print_text(f"wrote {path}")
-    return EXIT_DONE
+    return EXIT_OK
 
 
-def _asked(arguments: argparse.Namespace) -> SweepAsked:
-    """The flags as a value."""
+def _options(arguments: argparse.Namespace) -> SweepOptions:
     path = Path(arguments.what)
     file = path if path.suffix in (".cm", ".xml") else None
     if file is None and arguments.size == (None,):
-        raise InputError.one("--size", "how much data?", "add --size, such as 1MB,64MB")
+        raise InputError.one("--size", "is missing", "add --size, such as 1MB,64MB")
     designs = _designs(arguments, file)
     axes = Axes(
-        designs=tuple(name for name, _ in designs),
+        designs=tuple(name for name, _, _ in designs),
         sizes_bytes=arguments.size,
         algorithms=arguments.algorithm if file is None else ("auto",),
         channels=arguments.channels if file is None else (1,),
-        balancings=arguments.balancing,
+        balancings=arguments.load_balancing,
         seeds=arguments.seeds,
     )
-    return SweepAsked(
-        designs=tuple(wanted for _, wanted in designs),
+    layers, hosts = catalog_layers(arguments), hosts_of(file)
+    return SweepOptions(
+        networks=tuple(
+            open_network(options, fabric, layers, hosts) for _, options, fabric in designs
+        ),
         axes=axes,
-        play=Play(engine=arguments.engine, congestion_control=arguments.cc, mtu_bytes=arguments.mtu),
+        play=SimulationOptions(
+            engine=arguments.engine, congestion_control=arguments.cc, mtu_bytes=arguments.mtu
+        ),
         collective=Collective(name=arguments.what, size_bytes=0.0) if file is None else None,
         file=file,
-        layers=catalog_layers(arguments),
         on=arguments.on,
         workers=arguments.workers or worker_count(),
     )
 
 
-def _designs(arguments: argparse.Namespace, file: Path | None) -> list[tuple[str, Wanted]]:
-    """The networks by name."""
-    base = Wanted(machine=arguments.machine, link_bits_per_s=arguments.link, delay_s=arguments.delay)
-    found = [(str(path), replace(base, fabric=path)) for path in arguments.fabric]
+def _designs(
+    arguments: argparse.Namespace, file: Path | None
+) -> list[tuple[str, NetworkOptions, Path | None]]:
+    base = NetworkOptions(
+        machine=arguments.machine, link_bits_per_s=arguments.link, delay_s=arguments.delay
+    )
+    designs: list[tuple[str, NetworkOptions, Path | None]] = [
+        (str(path), base, path) for path in arguments.fabric
+    ]
     for ratio in arguments.oversubscription:
         more = f", {ratio:g}:1" if ratio is not None else ""
         for gpus in arguments.gpus:
-            found += [
-                (f"{gpus} GPUs{f', {leaf}' if leaf else ''}{more}",
-                 replace(base, gpus=gpus, leaf=leaf, oversubscription_ratio=ratio))
+            designs += [
+                (
+                    f"{gpus} GPUs{f', {leaf}' if leaf else ''}{more}",
+                    replace(base, gpus=gpus, leaf=leaf, oversubscription_ratio=ratio),
+                    None,
+                )
                 for leaf in arguments.switch
-            ]  # fmt: skip
+            ]
         for shape in arguments.topology:
-            hosts = arguments.hosts or ((None,) if file is not None and not found else ())
-            found += [
-                (f"{shape or 'fat-tree'}{f' {count}' if count else ''}{more}",
-                 replace(base, shape=shape, hosts=count, oversubscription_ratio=ratio))
+            hosts = arguments.hosts or ((None,) if file is not None and not designs else ())
+            designs += [
+                (
+                    f"{shape or 'fat-tree'}{f' {count}' if count else ''}{more}",
+                    replace(base, shape=shape, hosts=count, oversubscription_ratio=ratio),
+                    None,
+                )
                 for count in hosts
-            ]  # fmt: skip
-    if not found:
+            ]
+    if not designs:
         fix = "add --fabric FILE, --gpus N, or --topology fat-tree --hosts 128"
-        raise InputError.one("network", "nothing says which", fix)
-    return found
+        raise InputError.one("network", "no network", fix)
+    return designs

@@ -5,33 +5,43 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.app.simulate import read_traffic, simulate_traffic
 from gpuyard.cli.options import quantity
-from gpuyard.cli.simulate_options import add_faults, add_network, add_output, add_play, play_of, site_of
-from gpuyard.cli.simulate_results import refuse, tell
+from gpuyard.cli.simulate_options import (
+    add_faults,
+    add_network,
+    add_output,
+    add_play,
+    play_of,
+    site_of,
+)
+from gpuyard.cli.simulate_results import print_simulation, refuse
 from gpuyard.errors import Infeasible
+from gpuyard.report.terminal import print_progress
+from gpuyard.simulate.run_traffic import read_traffic, simulate_traffic
 from gpuyard.units import BYTES
-
-__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n"
-        "  gpuyard simulate traffic examples/ring.cm --topology fat-tree --hosts 16 --link 400Gbps\n"
-        "  gpuyard simulate traffic perm.cm --topology fat-tree --hosts 128 --link 400Gbps --mtu 4096 "
-        "--engine packet --cc none --json\n"
-        "  gpuyard simulate traffic algorithm.xml --size 64MB --fabric fabric.json --html run.html\n"
-        "  gpuyard simulate traffic traces/step.0.et --topology rails --hosts 64"
+        "examples:\n  gpuyard simulate traffic examples/ring.cm --topology fat-tree --hosts 16"
+        " --link 400Gbps\n  gpuyard simulate traffic perm.cm --topology fat-tree --hosts 128 --link"
+        " 400Gbps --mtu 4096 --engine packet --cc none --json\n  gpuyard simulate traffic"
+        " algorithm.xml --size 64MB --fabric fabric.json --html run.html\n  gpuyard simulate"
+        " traffic traces/step.0.et --topology rails --hosts 64"
     )
     parser.add_argument(
         "file",
         type=Path,
         metavar="FILE",
-        help="csg-htsim's connection matrix (.cm), an MSCCL algorithm (.xml), or one of the ranks' Chakra traces (.et)",
+        help=(
+            "csg-htsim's connection matrix (.cm), an MSCCL algorithm (.xml), or one of the ranks'"
+            " Chakra traces (.et)"
+        ),
     )
-    parser.add_argument("--size", type=quantity(BYTES), metavar="SIZE", help="of the data, for an MSCCL algorithm")
+    parser.add_argument(
+        "--size", type=quantity(BYTES), metavar="SIZE", help="message size, for an MSCCL algorithm"
+    )
     add_network(parser)
     add_play(parser)
     add_faults(parser)
@@ -44,4 +54,5 @@ def run(arguments: argparse.Namespace) -> int:
     site = site_of(arguments, file.host_count)
     if isinstance(site, Infeasible):
         return refuse(site, arguments)
-    return tell(simulate_traffic(site, file, play_of(arguments, site.network)), arguments)
+    options = play_of(arguments, site.network)
+    return print_simulation(simulate_traffic(site, file, options, print_progress), arguments)

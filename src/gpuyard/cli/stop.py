@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 
 from gpuyard.app.runs import stop_run
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json
-from gpuyard.cli.state import add_home, home_of
-from gpuyard.report import print_json, print_text
 from gpuyard.report.runs import run_fields
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.report.terminal import print_json, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = "examples:\n  gpuyard stop last\n  gpuyard stop 3f9a21"
-    parser.add_argument("run", metavar="RUN", help="a run's id, the beginning of one, or last")
+    parser.add_argument("run", metavar="RUN", help="run id, a unique id prefix, or `last`")
     add_home(parser)
     add_json(parser)
 
@@ -27,5 +25,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(run_fields(ended))
     else:
-        print_text(f"run {ended.id} is {ended.state}; `gpuyard resume {ended.id}` goes on with it")
+        print_text(f"run {ended.id} is {ended.state}; resume it with `gpuyard resume {ended.id}`")
     return 0

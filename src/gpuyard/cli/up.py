@@ -6,56 +6,71 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.up import up
-from gpuyard.app.up_values import found_values, planned_of
-from gpuyard.cli.exits import EXIT_DONE, EXIT_INFEASIBLE
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers
-from gpuyard.home import Home, write_whole
-from gpuyard.jobs import ENGINE_NAMES
-from gpuyard.report import print_doing, print_json, print_table, print_text
-from gpuyard.report.up import compared_table, up_page, way_table
-
-__all__ = ["add_arguments", "run"]
+from gpuyard.app.up_results import comparison_values, planned_of
+from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
+from gpuyard.home import write_atomic
+from gpuyard.jobs.engines import ENGINES
+from gpuyard.report.terminal import print_json, print_status, print_table, print_text
+from gpuyard.report.up import compared_table, stages_table, up_page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.epilog = (
         "examples:\n  gpuyard up examples/quickstart/workload.yaml\n"
         "  gpuyard up examples/pretraining.yaml --until simulate\n"
-        "on this machine everything is run; for planned machines it stops before anything is spent"
+        "local workloads run; planned workloads stop before anything is spent"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one"
+    )
     parser.add_argument("--until", metavar="STAGE", help="stop after this stage")
-    parser.add_argument("--dry-run", action="store_true", help="name the stages, and do nothing")
-    parser.add_argument("--engine", choices=ENGINE_NAMES, help="what starts the stages of the pipeline")
-    parser.add_argument("--home", type=Path, metavar="PATH", help="state directory; default: .gpuyard beside the file")
-    parser.add_argument("--html", type=Path, metavar="PATH", help="where the report goes; default: state directory")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the stages without running them"
+    )
+    parser.add_argument(
+        "--engine", choices=tuple(ENGINES), help="execution engine of the pipeline stages"
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        metavar="PATH",
+        help="state directory; default: .gpuyard next to the file",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="PATH", help="report file; default: in the state directory"
+    )
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Takes the workload through its stages; prints what each came to and writes the report."""
-    home = Home(path=arguments.home) if arguments.home else None
+    """Run the stages of a workload, print their outcomes and write the report."""
+    workspace = workspace_of(arguments)
 
-    def tell(name: str, words: str) -> None:
-        """One line a stage, while it goes on."""
-        print_doing(f"{name} …" if not words else f"{name}: {words}")
+    def on_progress(name: str, message: str) -> None:
+        print_status(f"{name}: {message}" if message else f"{name} …")
 
-    way = up(
-        arguments.file, home=home, until=arguments.until, dry_run=arguments.dry_run, engine=arguments.engine,
-        layers=catalog_layers(arguments), tell=tell,
-    )  # fmt: skip
-    place = arguments.html or Path(way.folder) / "report.html"
-    compared, card, selection = found_values(Path(way.folder), home or Home.beside(arguments.file))
+    report = up(
+        workspace,
+        until=arguments.until,
+        dry_run=arguments.dry_run,
+        engine=arguments.engine,
+        on_progress=on_progress,
+    )
+    folder = Path(report.folder)
+    page = arguments.html or folder / "report.html"
+    compared, card, selection = comparison_values(folder, workspace.home)
     if not arguments.dry_run:
-        write_whole(place, up_page(way, compared, card, selection, planned_of(Path(way.folder))))
+        write_atomic(page, up_page(report, compared, card, selection, planned_of(folder)))
     if arguments.json:
-        print_json(way)
+        print_json(report)
     else:
-        print_table(way_table(way))
+        print_table(stages_table(report))
         if compared:
             print_table(compared_table(compared))
         if not arguments.dry_run:
-            print_text(f"report: {place}")
-    return EXIT_INFEASIBLE if way.stages and way.stages[-1].state == "stopped" else EXIT_DONE
+            print_text(f"report: {page}")
+    stopped = bool(report.stages) and report.stages[-1].state == "stopped"
+    return EXIT_INFEASIBLE if stopped else EXIT_OK

@@ -1,15 +1,15 @@
-"""A fabric told: its size, its choices, what was found in it, and what it is made of."""
+"""A fabric as tables: facts, size, findings, checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuyard.fabric import Fabric, Size
-from gpuyard.fabric.verify import Finding, Verification
-from gpuyard.report.table import NOT_KNOWN, Column, Table
+from gpuyard.errors import Finding
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.size import Size
+from gpuyard.fabric.verify.finding import Verification
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
 from gpuyard.units import BITS_PER_S, show
-
-__all__ = ["checks_table", "facts_table", "findings_table", "listed_findings", "size_table"]
 
 
 def facts_table(fabric: Fabric) -> Table:
@@ -24,36 +24,51 @@ def facts_table(fabric: Fabric) -> Table:
         rows.append(("spines", f"{size.spines:,} × {demand.spine}"))
     if size.cores:
         rows.append(("cores", f"{size.cores:,} × {demand.core}"))
-    rows.append(("server links", f"{size.node_leaf_cables:,} cables of {show(demand.nic_bits_per_s, BITS_PER_S)}"))
+    rows.append(
+        (
+            "server links",
+            f"{size.node_leaf_cables:,} cables of {show(demand.nic_bits_per_s, BITS_PER_S)}",
+        )
+    )
     if size.spines:
         rows += [
             ("leaf to spine", f"{size.leaf_spine_cables:,} cables, {size.uplinks_per_leaf} a leaf"),
-            ("oversubscription", f"{size.oversubscription_ratio:.3g}:1"),
+            (
+                "oversubscription",
+                f"{size.oversubscription_ratio:.3g}:1" if size.spines else "no uplinks",
+            ),
         ]
     if size.cores:
         rows.append(("spine to core", f"{size.spine_core_cables:,} cables"))
     rows += [
         ("system", demand.os or demand.technology),
         ("addresses", _addresses(fabric)),
-        ("lossless", f"{fabric.lossless.transport}, {fabric.lossless.qos.name}, {fabric.lossless.balancing.mode}"),
+        (
+            "lossless",
+            (
+                f"{fabric.lossless.transport}, {fabric.lossless.qos.name},"
+                f" {fabric.lossless.balancing.mode}"
+            ),
+        ),
     ]
-    return Table(columns=(Column(heading="fabric"), Column(heading="")), rows=tuple(rows))
+    return Table(columns=(TableColumn(heading="fabric"), TableColumn(heading="")), rows=tuple(rows))
 
 
 def _shape(fabric: Fabric) -> str:
-    """The shape in words."""
     size = fabric.size
     words: list[str] = [fabric.demand.shape]
     if size.planes > 1:
         words.append(f"{size.planes} planes")
     if size.pods > 1:
         words.append(f"{size.pods} pods")
-    words.append(f"{size.stripes} stripe{'s' if size.stripes > 1 else ''} of {size.servers_per_stripe} servers")
+    words.append(
+        f"{size.stripes} stripe{'s' if size.stripes > 1 else ''} of {size.servers_per_stripe}"
+        " servers"
+    )
     return ", ".join(words)
 
 
 def _addresses(fabric: Fabric) -> str:
-    """How devices are numbered."""
     if fabric.routing.protocol != "ebgp":
         return "by the subnet manager"
     kind = "unnumbered (IPv6 link-local)" if fabric.routing.unnumbered else "IPv4 /31"
@@ -62,16 +77,22 @@ def _addresses(fabric: Fabric) -> str:
 
 
 def size_table(size: Size) -> Table:
-    """The counts of a sizing."""
+    """Switch and cable counts."""
     rows = (
-        ("leaves", size.leaves), ("spines", size.spines), ("cores", size.cores),
-        ("node–leaf cables", size.node_leaf_cables), ("leaf–spine cables", size.leaf_spine_cables),
-        ("spine–core cables", size.spine_core_cables), ("GPUs", size.gpus), ("uplinks per leaf", size.uplinks_per_leaf),
-        ("stripes", size.stripes), ("servers per stripe", size.servers_per_stripe),
+        ("leaves", size.leaves),
+        ("spines", size.spines),
+        ("cores", size.cores),
+        ("node–leaf cables", size.node_leaf_cables),
+        ("leaf–spine cables", size.leaf_spine_cables),
+        ("spine–core cables", size.spine_core_cables),
+        ("GPUs", size.gpus),
+        ("uplinks per leaf", size.uplinks_per_leaf),
+        ("stripes", size.stripes),
+        ("servers per stripe", size.servers_per_stripe),
         ("links per leaf and spine", size.links_per_pair),
-    )  # fmt: skip
+    )
     return Table(
-        columns=(Column(heading="size"), Column(heading="", numeric=True)),
+        columns=(TableColumn(heading="size"), TableColumn(heading="", numeric=True)),
         rows=(
             *((name, f"{value:,}") for name, value in rows),
             ("oversubscription", f"{size.oversubscription_ratio:g}"),
@@ -81,17 +102,18 @@ def size_table(size: Size) -> Table:
 
 
 def findings_table(verification: Verification) -> Table:
-    """The findings, the worst first."""
+    """Findings, worst first."""
     return listed_findings(verification.findings, _summary(verification))
 
 
 def listed_findings(findings: Iterable[Finding], summary: str = "") -> Table:
-    """Findings one a row."""
+    """One finding per row."""
     rows = tuple(
         (
             finding.severity,
-            finding.check,
-            finding.where + (f" and {finding.place_count - 1:,} more" if finding.place_count > 1 else ""),
+            finding.rule,
+            finding.where
+            + (f" and {finding.place_count - 1:,} more" if finding.place_count > 1 else ""),
             finding.what,
             finding.fix or NOT_KNOWN,
         )
@@ -99,23 +121,31 @@ def listed_findings(findings: Iterable[Finding], summary: str = "") -> Table:
     )
     headings = ("severity", "check", "where", "what", "fix")
     return Table(
-        columns=tuple(Column(heading=heading) for heading in headings), rows=rows, notes=(summary,) if summary else ()
+        columns=tuple(TableColumn(heading=heading) for heading in headings),
+        rows=rows,
+        notes=(summary,) if summary else (),
     )
 
 
 def _summary(verification: Verification) -> str:
-    """What the checks came to."""
     verdicts = [row.verdict for row in verification.checks]
     skipped = f", {verdicts.count('skipped')} skipped" if "skipped" in verdicts else ""
     return (
-        f"{len(verdicts)} checks: {verdicts.count('passed')} passed, {verdicts.count('failed')} failed{skipped}; "
-        f"{len(verification.errors)} errors, {len(verification.warnings)} warnings"
+        f"{len(verdicts)} checks: {verdicts.count('passed')} passed, {verdicts.count('failed')}"
+        f" failed{skipped}; {len(verification.errors)} errors, {len(verification.warnings)}"
+        " warnings"
     )
 
 
 def checks_table(verification: Verification) -> Table:
-    """Every check and what it proves."""
-    rows = tuple((row.verdict, row.name, row.proves, row.why) for row in verification.checks)
+    """Every check and what it verifies."""
+    rows = tuple((row.verdict, row.name, row.verifies, row.why) for row in verification.checks)
     return Table(
-        columns=(Column(heading=""), Column(heading="check"), Column(heading="proves"), Column(heading="")), rows=rows
+        columns=(
+            TableColumn(heading=""),
+            TableColumn(heading="check"),
+            TableColumn(heading="verifies"),
+            TableColumn(heading=""),
+        ),
+        rows=rows,
     )

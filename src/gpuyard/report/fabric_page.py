@@ -1,4 +1,4 @@
-"""A fabric as one page: the drawing, every device and link under the pointer, the findings. Nothing is loaded."""
+"""A fabric as one offline page: drawing, devices and links on hover, findings."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from gpuyard.fabric import Device, Fabric
-from gpuyard.fabric.verify import Finding, Severity, Verification
+from gpuyard.errors import Finding, Severity
+from gpuyard.fabric.fabric import Device, Fabric
+from gpuyard.fabric.verify.finding import Verification
 from gpuyard.report.fabric import facts_table, findings_table
 from gpuyard.report.fabric_scene import scene
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
 from gpuyard.report.page import html_table, page
-from gpuyard.topology import Topology
+from gpuyard.topology.topology import Topology
 from gpuyard.units import BITS_PER_S, show
-
-__all__ = ["fabric_page", "marks_of", "topology_page"]
 
 Plain = dict[str, object]
 
@@ -31,9 +30,11 @@ body{max-width:96rem}
 .dim .wire:not(.on){stroke-opacity:.06}.device.on rect{stroke-width:3}
 .about{border:1px solid var(--line);border-radius:6px;padding:.8rem;font-size:.85rem;
 overflow-wrap:break-word}
-.about h3{margin:.1rem 0 .5rem;font-size:1rem}.about td,.about th{white-space:normal;padding:.15rem .4rem}
+.about h3{margin:.1rem 0 .5rem;font-size:1rem}.about td,.about th{white-space:normal;
+padding:.15rem .4rem}
 .find{width:100%;box-sizing:border-box;padding:.35rem .5rem;margin-bottom:.6rem;font:inherit}
-tr.error td:first-child{color:#d1242f;font-weight:600}tr.warning td:first-child{color:#9a6700;font-weight:600}
+tr.error td:first-child{color:#d1242f;font-weight:600}tr.warning td:first-child{color:#9a6700;
+font-weight:600}
 td{white-space:normal}.scroll td:nth-child(n+3){min-width:11rem}.about td{min-width:0}
 </style>"""
 
@@ -41,9 +42,12 @@ SCRIPT = """<script>
 (() => {
 const data = JSON.parse(document.getElementById("fabric-data").textContent);
 const about = document.getElementById("about"), drawing = document.querySelector(".drawing");
-const wires = [...drawing.querySelectorAll(".wire")], boxes = [...drawing.querySelectorAll(".device")];
+const wires = [...drawing.querySelectorAll(".wire")];
+const boxes = [...drawing.querySelectorAll(".device")];
 let pinned = false;
-const el = (tag, text) => { const e = document.createElement(tag); e.textContent = text; return e; };
+function el(tag, text) {
+  const e = document.createElement(tag); e.textContent = text; return e;
+}
 function rows(pairs) {
   const table = document.createElement("table");
   for (const cells of pairs) { const tr = document.createElement("tr");
@@ -64,8 +68,10 @@ function device(name) {
   about.replaceChildren(el("h3", name), rows(d.facts));
   if (d.ports) {
     const shown = d.ports.slice(0, 200);
-    about.append(el("p", d.ports.length + " ports" + (shown.length < d.ports.length ? ", the first 200:" : ":")));
-    about.append(rows(shown.map(p => [p[0], "→ " + p[1] + " " + p[2], [p[3], p[4]].filter(Boolean).join(", ")])));
+    const first = shown.length < d.ports.length ? ", the first 200:" : ":";
+    about.append(el("p", d.ports.length + " ports" + first));
+    about.append(rows(shown.map(p =>
+      [p[0], "→ " + p[1] + " " + p[2], [p[3], p[4]].filter(Boolean).join(", ")])));
   } else about.append(el("p", "Not drawn: cabled like the ones of its kind that are."));
   light(w => w.dataset.a === name || w.dataset.b === name, [name]);
 }
@@ -73,9 +79,12 @@ function link(w) {
   const a = w.dataset.a, b = w.dataset.b, from = data.devices[a], to = data.devices[b];
   const far = Object.fromEntries((to.ports || []).map(p => [p[0], p]));
   const ports = (from.ports || []).filter(p => p[1] === b);
-  about.replaceChildren(el("h3", a + " – " + b), el("p", ports.length + (ports.length > 1 ? " links" : " link")));
-  about.append(rows(ports.slice(0, 200).map(p =>
-    [[p[0], p[3]].filter(Boolean).join(" "), "– " + [p[2], (far[p[2]] || [])[3]].filter(Boolean).join(" "), p[4]])));
+  const count = ports.length + (ports.length > 1 ? " links" : " link");
+  about.replaceChildren(el("h3", a + " – " + b), el("p", count));
+  about.append(rows(ports.slice(0, 200).map(p => {
+    const near = [p[0], p[3]], other = [p[2], (far[p[2]] || [])[3]];
+    return [near.filter(Boolean).join(" "), "– " + other.filter(Boolean).join(" "), p[4]];
+  })));
   light(x => x === w, [a, b]);
 }
 boxes.forEach(b => {
@@ -102,17 +111,21 @@ document.querySelectorAll("[data-device]").forEach(e => e.addEventListener("clic
 </script>"""
 
 
-def fabric_page(fabric: Fabric, verification: Verification | None = None, title: str = "Fabric") -> str:
+def fabric_page(
+    fabric: Fabric, verification: Verification | None = None, title: str = "Fabric"
+) -> str:
     """The page of a designed fabric."""
     findings = verification.findings if verification else ()
     names = {device.name for device in fabric.devices}
     marks = marks_of(findings, names)
     drawn = {box.name for box in scene(fabric.topology, marks).boxes}
-    devices: Plain = {device.name: _device(device, device.name in drawn) for device in fabric.devices}
+    devices: Plain = {
+        device.name: _device(device, device.name in drawn) for device in fabric.devices
+    }
     sections = [
         STYLE,
         _drawing(fabric_svg(fabric, marks), devices),
-        *_told(verification, names),
+        *_findings(verification, names),
         f"<h2>Size</h2>{html_table(facts_table(fabric))}",
         _list("Why it is built like this", (*fabric.reasons, *fabric.limits)),
         _list("What is not known or not covered", fabric.lossless.notes),
@@ -121,8 +134,10 @@ def fabric_page(fabric: Fabric, verification: Verification | None = None, title:
     return page(title, sections)
 
 
-def topology_page(topology: Topology, verification: Verification | None = None, title: str = "Cabling") -> str:
-    """The page of cabling alone, such as was imported."""
+def topology_page(
+    topology: Topology, verification: Verification | None = None, title: str = "Cabling"
+) -> str:
+    """The page of cabling alone, such as imported cabling."""
     findings = verification.findings if verification else ()
     names = {node.name for node in topology.nodes}
     marks = marks_of(findings, names)
@@ -131,7 +146,9 @@ def topology_page(topology: Topology, verification: Verification | None = None, 
     for link in topology.links:
         for end in link.ends:
             far = link.far_from(end.node)
-            ports[end.node].append([end.port, far.node, far.port, "", show(link.speed_bits_per_s, BITS_PER_S)])
+            ports[end.node].append(
+                [end.port, far.node, far.port, "", show(link.speed_bits_per_s, BITS_PER_S)]
+            )
     devices: Plain = {
         node.name: {
             "facts": [["role", node.role], *([["model", node.model]] if node.model else [])],
@@ -139,12 +156,14 @@ def topology_page(topology: Topology, verification: Verification | None = None, 
         }
         for node in topology.nodes
     }
-    drawing = topology_svg(topology, f"{len(names):,} devices, {len(topology.links):,} links", marks)
-    return page(title, [STYLE, _drawing(drawing, devices), *_told(verification, names), SCRIPT])
+    drawing = topology_svg(
+        topology, f"{len(names):,} devices, {len(topology.links):,} links", marks
+    )
+    return page(title, [STYLE, _drawing(drawing, devices), *_findings(verification, names), SCRIPT])
 
 
 def marks_of(findings: Iterable[Finding], names: set[str]) -> dict[str, Severity]:
-    """The worst severity of findings about each device; findings come worst first."""
+    """Worst severity of the findings about each device."""
     marks: dict[str, Severity] = {}
     for finding in findings:
         name = _device_in(finding.where, names)
@@ -154,78 +173,91 @@ def marks_of(findings: Iterable[Finding], names: set[str]) -> dict[str, Severity
 
 
 def _device_in(where: str, names: set[str]) -> str | None:
-    """The device that a place starts with."""
     first = re.split(r"[ :]", where, maxsplit=1)[0]
     return first if first in names else None
 
 
 def _device(device: Device, drawn: bool) -> Plain:
-    """What the page tells of a device; ports only of those that can be pointed at."""
+    """Details of a device; ports only for devices that are drawn."""
     pairs = (
-        ("role", device.role), ("model", device.model), ("system", device.os), ("AS", device.asn),
-        ("loopback", device.loopback), ("rack", device.rack),
+        ("role", device.role),
+        ("model", device.model),
+        ("system", device.os),
+        ("AS", device.asn),
+        ("loopback", device.loopback),
+        ("rack", device.rack),
         ("stripe", None if device.stripe is None else device.stripe + 1),
         ("rail", None if device.rail is None else device.rail + 1),
         ("plane", None if device.plane is None else device.plane + 1),
-    )  # fmt: skip
-    told: Plain = {"facts": [[name, str(value)] for name, value in pairs if value not in (None, "")]}
+    )
+    details: Plain = {
+        "facts": [[name, str(value)] for name, value in pairs if value not in (None, "")]
+    }
     if drawn:
-        told["ports"] = [
-            [port.port, port.peer.node, port.peer.port, port.address or "", show(port.speed_bits_per_s, BITS_PER_S)]
+        details["ports"] = [
+            [
+                port.port,
+                port.peer.node,
+                port.peer.port,
+                port.address or "",
+                show(port.speed_bits_per_s, BITS_PER_S),
+            ]
             for port in device.interfaces
         ]
-    return told
+    return details
 
 
 def _drawing(svg: str, devices: Mapping[str, object]) -> str:
-    """The drawing beside what it tells of the thing under the pointer."""
     # "<" is escaped, so that no text can end the script element.
-    data = json.dumps({"devices": devices}, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps({"devices": devices}, ensure_ascii=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
     return (
-        '<div class="fabric"><div class="drawing">' + svg + '</div><div class="side">'
-        '<input id="find" class="find" placeholder="find a device by name" aria-label="find a device by name">'
-        '<div id="about" class="about">Point at a device or a link; click to keep it.</div></div></div>'
-        f'<script type="application/json" id="fabric-data">{data}</script>'
+        '<div class="fabric"><div class="drawing">'
+        + svg
+        + '</div><div class="side"><input id="find" class="find" placeholder="find a device by'
+        ' name" aria-label="find a device by name"><div id="about" class="about">Point at a'
+        ' device or a link; click to keep it.</div></div></div><script type="application/json"'
+        f' id="fabric-data">{data}</script>'
     )
 
 
-def _told(verification: Verification | None, names: set[str]) -> list[str]:
-    """The findings, and the checks that ran."""
+def _findings(verification: Verification | None, names: set[str]) -> list[str]:
     if verification is None:
         return []
     rows = "".join(
-        f'<tr class="{finding.severity}"{_pointer(finding, names)}><td>{finding.severity}</td><td>{finding.check}</td>'
+        f'<tr class="{finding.severity}"{_pointer(finding, names)}>'
+        f"<td>{finding.severity}</td><td>{finding.rule}</td>"
         f"<td>{escape(finding.where)}{_more(finding)}</td><td>{escape(finding.what)}</td>"
         f"<td>{escape(finding.fix)}</td></tr>"
         for finding in verification.findings
     )
     head = "".join(f"<th>{column.heading}</th>" for column in findings_table(verification).columns)
     ran = "".join(
-        f"<tr><td>{row.verdict}</td><td>{row.name}</td><td>{escape(row.proves)}</td><td>{escape(row.why)}</td></tr>"
+        f"<tr><td>{row.verdict}</td><td>{row.name}</td><td>{escape(row.verifies)}</td><td>{escape(row.why)}</td></tr>"
         for row in verification.checks
     )
-    found = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    checks = f"<summary>{len(verification.checks)} checks</summary>" + _scroll(f"<table>{ran}</table>")
-    return [f"<h2>Findings</h2>{_scroll(found)}", f"<details>{checks}</details>"]
+    finding_rows = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    checks = f"<summary>{len(verification.checks)} checks</summary>" + _scroll(
+        f"<table>{ran}</table>"
+    )
+    return [f"<h2>Findings</h2>{_scroll(finding_rows)}", f"<details>{checks}</details>"]
 
 
 def _scroll(table: str) -> str:
-    """A table that a narrow screen can move sideways."""
     return f'<div class="scroll">{table}</div>'
 
 
 def _pointer(finding: Finding, names: set[str]) -> str:
-    """An attribute that leads from a finding to its device."""
+    """HTML attribute that links a finding to its device."""
     name = _device_in(finding.where, names)
     return f' data-device="{escape(name)}" style="cursor:pointer"' if name else ""
 
 
 def _more(finding: Finding) -> str:
-    """How many places more have it."""
     return f" and {finding.place_count - 1:,} more" if finding.place_count > 1 else ""
 
 
 def _list(title: str, lines: Iterable[str]) -> str:
-    """Sentences as a list; nothing without any."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<h2>{escape(title)}</h2><ul>{items}</ul>" if items else ""

@@ -1,26 +1,25 @@
-"""The devices of a fabric by where they belong: stripes of leaves and servers, pods of stripes and spines, cores."""
+"""Devices of a fabric grouped into pods, stripes and tiers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.topology import Node, Topology
-
-__all__ = ["Pods", "Stripe", "pods_of"]
+from gpuyard.topology.nodes import Node
+from gpuyard.topology.topology import Topology
 
 Stripe = tuple[str, list[Node], list[Node]]  # label, leaves, servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Pods:
-    """The devices by where they belong."""
+    """Devices grouped into pods and stripes."""
 
     cores: list[Node]
     pods: list[tuple[list[Node], list[Stripe]]]  # spines; stripes: label, leaves, servers
 
 
 def pods_of(topology: Topology) -> Pods:
-    """The devices sorted into pods and stripes, by the links between them."""
+    """Group devices into pods and stripes by the links between them."""
     nodes = {node.name: node for node in topology.nodes}
     leaf_of: dict[str, str] = {}
     joined: dict[str, set[str]] = {}
@@ -47,7 +46,11 @@ def pods_of(topology: Topology) -> Pods:
         else:
             pod[0].update(spines)
             pod[1].append((label, leaves, servers))
-    loose = [node for node in topology.nodes if node.role == "spine" and not any(node.name in pod[0] for pod in pods)]
+    loose = [
+        node
+        for node in topology.nodes
+        if node.role == "spine" and not any(node.name in pod[0] for pod in pods)
+    ]
     placed = [([nodes[name] for name in sorted(pod[0])], pod[1]) for pod in pods]
     if loose:
         placed.append((loose, []))
@@ -55,11 +58,11 @@ def pods_of(topology: Topology) -> Pods:
 
 
 def _leaf_order(node: Node) -> tuple[int, int, int, str]:
-    """By stripe, plane and rail; by name where none is given."""
-    stripe, plane, rail = (-1 if value is None else value for value in (node.stripe, node.plane, node.rail))
+    stripe, plane, rail = (
+        -1 if value is None else value for value in (node.stripe, node.plane, node.rail)
+    )
     return stripe, plane, rail, node.name
 
 
 def _stripe(leaf: Node) -> str:
-    """The stripe's label; leaves of none stand together."""
     return "leaves" if leaf.stripe is None else f"stripe {leaf.stripe + 1}"

@@ -1,7 +1,7 @@
-"""Where everything of a fabric's drawing stands: rows of cores, spines, leaves and servers, repeated parts collapsed.
+"""Layout of a fabric drawing: rows of cores, spines, leaves and servers.
 
-A pod is what spines join: stripes of leaves with their servers. Of many pods, stripes, spines or servers the first
-ones and the last are drawn, and between them stands how many more there are.
+A pod is a set of stripes joined by spines. Of many pods, stripes, spines or servers the first ones
+and the last are drawn, with the number of omitted ones between them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpuyard.report.fabric_pods import Stripe, pods_of
-from gpuyard.topology import Node, Topology
-
-__all__ = ["Box", "Gap", "Panel", "Scene", "Wire", "scene"]
+from gpuyard.topology.nodes import Node
+from gpuyard.topology.topology import Topology
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ TOP = 62.0
 STEP = {"core": 110.0, "spine": 142.0, "leaf": 152.0}  # from a row to the one below it
 PLANE_STEP = 40.0
 HEIGHT = {"core": 26.0, "spine": 26.0, "leaf": 26.0, "server": 30.0}
-# How many at the head and at the tail of a list are drawn when it is too long, and how long it may be.
+# Items drawn at the head and tail of a long list, and its maximum length.
 HEADS = {
     "pod": (1, 1, 2),
     "stripe": (2, 1, 3),
@@ -41,7 +40,7 @@ KEPT = 2  # of those that findings are about
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A device."""
+    """A drawn device."""
 
     name: str
     role: str
@@ -54,13 +53,13 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """Its horizontal middle."""
+        """Horizontal centre."""
         return self.x + self.width / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
-    """All links between two devices that are drawn."""
+class DrawnLink:
+    """All links between two drawn devices."""
 
     lower: str
     upper: str
@@ -75,7 +74,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What is not drawn: `× 61 more stripes`."""
+    """A label for omitted parts: `× 61 more stripes`."""
 
     x: float
     y: float
@@ -99,7 +98,7 @@ class Scene:
     """Everything to draw."""
 
     boxes: tuple[Box, ...]
-    wires: tuple[Wire, ...]
+    wires: tuple[DrawnLink, ...]
     gaps: tuple[Gap, ...]
     panels: tuple[Panel, ...]
     captions: tuple[tuple[str, float, tuple[str, ...]], ...]  # role, height on the page, lines
@@ -109,7 +108,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class _Canvas:
-    """What has been placed so far, and how high the rows stand."""
+    """Shapes placed so far, and the height of each row."""
 
     rows: dict[str, float]
     keep: Collection[str]
@@ -119,17 +118,21 @@ class _Canvas:
 
 
 def scene(topology: Topology, keep: Collection[str] = ()) -> Scene:
-    """The places of a topology's drawing; devices to keep are drawn where others would be collapsed."""
+    """Lay out the drawing of a topology; devices in `keep` are drawn even in omitted parts."""
     planes = max(1, len({node.plane for node in topology.nodes if node.plane is not None}))
     parts, canvas = pods_of(topology), _Canvas(rows=_rows(topology, planes), keep=frozenset(keep))
     rows, x = canvas.rows, LABEL_WIDTH
-    for skipped, number in _picks(range(len(parts.pods)), "pod", lambda place: _marked_pod(canvas, *parts.pods[place])):
+    for skipped, number in _picks(
+        range(len(parts.pods)), "pod", lambda place: _marked_pod(canvas, *parts.pods[place])
+    ):
         if skipped:
             middle = (rows["spine"] + rows["server"]) / 2
             canvas.gaps.append(Gap(x=x + GAP_WIDTH / 2, y=middle, lines=_more(skipped, "pod")))
             x += GAP_WIDTH + PAD
         kind = "narrow" if len(parts.pods) > 1 or planes > 1 else "stripe"
-        x = _pod(canvas, *parts.pods[number], x, kind, f"pod {number + 1}" if len(parts.pods) > 1 else "")
+        x = _pod(
+            canvas, *parts.pods[number], x, kind, f"pod {number + 1}" if len(parts.pods) > 1 else ""
+        )
     width = max(x + MARGIN, 720.0)
     _row(canvas, parts.cores, "core", LABEL_WIDTH, width - MARGIN, rows["core"])
     return Scene(
@@ -144,17 +147,17 @@ def scene(topology: Topology, keep: Collection[str] = ()) -> Scene:
 
 
 def _marked(canvas: _Canvas, nodes: Iterable[Node]) -> bool:
-    """True if one of the devices is to be kept."""
     return any(node.name in canvas.keep for node in nodes)
 
 
 def _marked_pod(canvas: _Canvas, spines: list[Node], stripes: list[Stripe]) -> bool:
-    """True if one of a pod's devices is to be kept."""
-    return _marked(canvas, spines) or any(_marked(canvas, [*leaves, *servers]) for _, leaves, servers in stripes)
+    return _marked(canvas, spines) or any(
+        _marked(canvas, [*leaves, *servers]) for _, leaves, servers in stripes
+    )
 
 
 def _rows(topology: Topology, planes: int) -> dict[str, float]:
-    """How high each row stands; a tier that is not there takes no room."""
+    """Height of each row; a missing tier takes no space."""
     roles = {node.role for node in topology.nodes}
     y, rows = TOP, {}
     for role in ("core", "spine", "leaf", "server"):
@@ -165,31 +168,34 @@ def _rows(topology: Topology, planes: int) -> dict[str, float]:
 
 
 def _picks(items: Sequence[T], kind: str, keep: Callable[[T], bool]) -> list[tuple[int, T]]:
-    """The items to draw, each with how many are left out before it; some to keep are drawn wherever they stand."""
+    """Items to draw, each with the number omitted before it."""
     head, tail, most = HEADS[kind]
     if len(items) <= most:
         return [(0, item) for item in items]
-    kept = [place for place in range(1, len(items) - tail) if keep(items[place])][:KEPT]
-    head = 1 if kept else head
+    required = [place for place in range(1, len(items) - tail) if keep(items[place])][:KEPT]
+    head = 1 if required else head
     picked: list[tuple[int, T]] = []
     before = -1
-    for place in [*range(head), *kept, *range(len(items) - tail, len(items))]:
+    for place in [*range(head), *required, *range(len(items) - tail, len(items))]:
         picked.append((place - before - 1, items[place]))
         before = place
     return picked
 
 
 def _more(count: int, noun: str) -> tuple[str, ...]:
-    """How many more there are."""
     plural = {"leaf": "leaves"}.get(noun, noun + "s")
     return f"× {count:,}", "more", plural if count > 1 else noun
 
 
 def _pod(
-    canvas: _Canvas, spines: list[Node], stripes: list[Stripe], x: float,
-    kind: str, label: str,
-) -> float:  # fmt: skip
-    """Places a pod; gives the x behind it."""
+    canvas: _Canvas,
+    spines: list[Node],
+    stripes: list[Stripe],
+    x: float,
+    kind: str,
+    label: str,
+) -> float:
+    """Place a pod; return the x coordinate after it."""
     left = x
     x += PAD if label else 0.0
     picked = _picks(stripes, kind, lambda stripe: _marked(canvas, [*stripe[1], *stripe[2]]))
@@ -217,7 +223,6 @@ def _pod(
 
 
 def _spines(canvas: _Canvas, spines: list[Node], left: float, right: float) -> None:
-    """A row of spines, planes side by side."""
     planes = sorted({_plane(node) for node in spines})
     share = (right - left) / max(1, len(planes))
     for place, plane in enumerate(planes):
@@ -225,46 +230,64 @@ def _spines(canvas: _Canvas, spines: list[Node], left: float, right: float) -> N
         start = left + place * share
         _row(canvas, own, "spine", start, start + share, canvas.rows["spine"])
         if len(planes) > 1:
-            frame = {"x": start + 2, "y": canvas.rows["spine"] - 22, "width": share - 4, "height": HEIGHT["spine"] + 32}
+            frame = {
+                "x": start + 2,
+                "y": canvas.rows["spine"] - 22,
+                "width": share - 4,
+                "height": HEIGHT["spine"] + 32,
+            }
             canvas.panels.append(Panel(label=f"plane {plane + 1}", faint=True, **frame))
 
 
-def _row(canvas: _Canvas, nodes: list[Node], kind: str, left: float, right: float, y: float) -> None:
-    """Devices side by side in the middle of a space, the ones between the ends collapsed."""
+def _row(
+    canvas: _Canvas, nodes: list[Node], kind: str, left: float, right: float, y: float
+) -> None:
+    """Place devices side by side, centred, with the middle ones collapsed."""
     half = HEIGHT[kind] / 2
     picked = _picks(nodes, kind, lambda node: node.name in canvas.keep)
     x = max(left, (left + right - _room(picked)) / 2)
     for skipped, node in picked:
         if skipped:
-            canvas.gaps.append(Gap(x=x + GAP_WIDTH / 2 - BOX_GAP / 2, y=y + half, lines=(f"× {skipped:,} more",)))
+            canvas.gaps.append(
+                Gap(x=x + GAP_WIDTH / 2 - BOX_GAP / 2, y=y + half, lines=(f"× {skipped:,} more",))
+            )
             x += GAP_WIDTH
-        canvas.boxes[node.name] = Box(name=node.name, role=node.role, label=_short(node), x=x, y=y, width=BOX,
-                                      height=HEIGHT[kind], rail=node.rail)  # fmt: skip
+        canvas.boxes[node.name] = Box(
+            name=node.name,
+            role=node.role,
+            label=_short(node),
+            x=x,
+            y=y,
+            width=BOX,
+            height=HEIGHT[kind],
+            rail=node.rail,
+        )
         x += BOX + BOX_GAP
 
 
 def _room(picked: list[tuple[int, Node]]) -> float:
-    """The width of devices side by side."""
     gaps = sum(skipped > 0 for skipped, _ in picked)
     return len(picked) * (BOX + BOX_GAP) - BOX_GAP + gaps * GAP_WIDTH
 
 
 def _short(node: Node) -> str:
-    """What fits into a box: the rail of a leaf, the last number of another name."""
+    """Text that fits into a box: the rail of a leaf, the last number of another name."""
     if node.role == "leaf" and node.rail is not None:
         return f"r{node.rail + 1}"
     words = [word for word in node.name.replace("_", "-").split("-") if any(map(str.isdigit, word))]
     plain = [word for word in words if not word.startswith("p")] or words
     if not plain:
         return node.name[:5]
-    number = plain[-1].lstrip("abcdefghijklmnopqrstuvwxyz") if len(plain[-1]) > 4 else plain[-1]  # of host12
+    number = (
+        plain[-1].lstrip("abcdefghijklmnopqrstuvwxyz") if len(plain[-1]) > 4 else plain[-1]
+    )  # of host12
     return (number.lstrip("0") or "0")[-5:]
 
 
 def _stripe_at(
     canvas: _Canvas, label: str, leaves: list[Node], servers: list[Node], x: float
-) -> float:  # fmt: skip
-    """Places a stripe: leaves above, one row a plane, and servers below; gives the x behind it."""
+) -> float:
+    """Place a stripe: leaves above, one row per plane, servers below."""
     planes = sorted({_plane(node) for node in leaves})
     by_plane = [[leaf for leaf in leaves if _plane(leaf) == plane] for plane in planes]
     wide = [_room(_picks(row, "leaf", lambda node: node.name in canvas.keep)) for row in by_plane]
@@ -279,18 +302,18 @@ def _stripe_at(
         )
     )
     for place, row in enumerate(by_plane):
-        _row(canvas, row, "leaf", x + PAD, x + width - PAD, canvas.rows["leaf"] + place * PLANE_STEP)
+        _row(
+            canvas, row, "leaf", x + PAD, x + width - PAD, canvas.rows["leaf"] + place * PLANE_STEP
+        )
     _servers(canvas, servers, x + PAD, x + width - PAD, canvas.rows["server"])
     return x + width
 
 
 def _plane(node: Node) -> int:
-    """The plane, -1 for none."""
     return -1 if node.plane is None else node.plane
 
 
 def _servers(canvas: _Canvas, servers: list[Node], left: float, right: float, y: float) -> None:
-    """Servers across the stripe's width."""
     picked = _picks(servers, "server", lambda node: node.name in canvas.keep)
     if not picked:
         return
@@ -303,13 +326,20 @@ def _servers(canvas: _Canvas, servers: list[Node], left: float, right: float, y:
             lines = (f"× {skipped:,}", "more")
             canvas.gaps.append(Gap(x=x + SERVER_GAP / 2 - BOX_GAP / 2, y=y + half, lines=lines))
             x += SERVER_GAP
-        canvas.boxes[node.name] = Box(name=node.name, role="server", label=_short(node), x=x, y=y, width=width,
-                                      height=HEIGHT["server"])  # fmt: skip
+        canvas.boxes[node.name] = Box(
+            name=node.name,
+            role="server",
+            label=_short(node),
+            x=x,
+            y=y,
+            width=width,
+            height=HEIGHT["server"],
+        )
         x += width + BOX_GAP
 
 
-def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[Wire, ...]:
-    """Links between devices that are drawn, parallel ones as one wire."""
+def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
+    """Links between drawn devices, parallel ones merged."""
     nodes = {node.name: node for node in topology.nodes if node.name in boxes}
     counts: Counter[tuple[str, str, float]] = Counter()
     for link in topology.links:
@@ -321,21 +351,45 @@ def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[Wire, ...]:
     for (lower_name, upper_name, speed), count in counts.items():
         low, high = boxes[lower_name], boxes[upper_name]
         x1 = low.middle
-        if low.role == "server" and high.rail is not None:  # NICs side by side on the server's upper edge
+        if (
+            low.role == "server" and high.rail is not None
+        ):  # NICs side by side on the server's upper edge
             rails = max((box.rail or 0) for box in boxes.values()) + 1
             x1 = low.x + low.width * (high.rail + 0.5) / rails
         rail = high.rail if low.role == "server" else low.rail
-        wires.append(Wire(lower=lower_name, upper=upper_name, count=count, speed_bits_per_s=speed, x1=x1, y1=low.y,
-                          x2=high.middle, y2=high.y + high.height, rail=rail))  # fmt: skip
+        wires.append(
+            DrawnLink(
+                lower=lower_name,
+                upper=upper_name,
+                count=count,
+                speed_bits_per_s=speed,
+                x1=x1,
+                y1=low.y,
+                x2=high.middle,
+                y2=high.y + high.height,
+                rail=rail,
+            )
+        )
     return tuple(wires)
 
 
-def _captions(topology: Topology, rows: dict[str, float]) -> Iterable[tuple[str, float, tuple[str, ...]]]:
-    """What stands at the left of each row: how many, and of which model."""
-    for role, noun in (("core", "core"), ("spine", "spine"), ("leaf", "leaf"), ("server", "server")):
+def _captions(
+    topology: Topology, rows: dict[str, float]
+) -> Iterable[tuple[str, float, tuple[str, ...]]]:
+    """Captions of the rows: count and model."""
+    for role, noun in (
+        ("core", "core"),
+        ("spine", "spine"),
+        ("leaf", "leaf"),
+        ("server", "server"),
+    ):
         nodes = [node for node in topology.nodes if node.role == role]
         if not nodes:
             continue
         plural = "leaves" if noun == "leaf" else noun + "s"
         models = sorted({node.model for node in nodes if node.model})
-        yield role, rows[role], (f"{len(nodes):,} {plural if len(nodes) > 1 else noun}", *models[:2])
+        yield (
+            role,
+            rows[role],
+            (f"{len(nodes):,} {plural if len(nodes) > 1 else noun}", *models[:2]),
+        )

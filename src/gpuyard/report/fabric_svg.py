@@ -1,4 +1,4 @@
-"""A fabric drawn: rails in their colours, repeated parts collapsed, names and speeds as tooltips."""
+"""A fabric drawing as SVG: rails in colours, repeated parts collapsed, tooltips."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from gpuyard.fabric import Fabric
-from gpuyard.fabric.verify import Severity
-from gpuyard.report.fabric_scene import Box, Gap, Panel, Scene, Wire, scene
+from gpuyard.errors import Severity
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.report.fabric_scene import Box, DrawnLink, Gap, Panel, Scene, scene
 from gpuyard.report.svg import PALETTE
-from gpuyard.topology import Topology
+from gpuyard.topology.topology import Topology
 from gpuyard.units import BITS_PER_S, show
 
-__all__ = ["Tint", "fabric_svg", "topology_svg"]
-
 MARKS: dict[Severity, str] = {"error": "#d1242f", "warning": "#bf8700", "note": "#0969da"}
-RAILS = tuple("#b39b00" if colour == "#f0e442" else colour for colour in PALETTE)  # yellow is too pale for a line
+RAILS = tuple(
+    "#b39b00" if colour == "#f0e442" else colour for colour in PALETTE
+)  # yellow is too pale for a line
 CROWD = 240
 INK, PAPER = "#1f2328", "#ffffff"
 FILLS = {"core": "#eaeef2", "spine": "#dde5ee", "leaf": "#ffffff", "server": "#f6f8fa"}
@@ -24,14 +24,14 @@ FILLS = {"core": "#eaeef2", "spine": "#dde5ee", "leaf": "#ffffff", "server": "#f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tint:
-    """The colour of a wire where it tells something else than its rail, and what it tells."""
+    """Colour of a link that shows something other than its rail, with a tooltip."""
 
     colour: str
     words: str
 
 
 def fabric_svg(fabric: Fabric, marks: Mapping[str, Severity] | None = None) -> str:
-    """The drawing of a designed fabric, with its title."""
+    """Draw a designed fabric."""
     size, demand = fabric.size, fabric.demand
     ratio = f"{size.oversubscription_ratio:.3g}:1" if size.spines else "no spines"
     words = [
@@ -52,7 +52,7 @@ def topology_svg(
     marks: Mapping[str, Severity] | None = None,
     tints: Mapping[tuple[str, str], Tint] | None = None,
 ) -> str:
-    """The drawing of any cabling; `marks` colours devices that findings are about, `tints` wires by their two ends."""
+    """Draw any topology; `marks` colours devices with findings, `tints` colours links."""
     drawn = scene(topology, marks or {})
     body = [_panel(panel) for panel in drawn.panels]
     body += [
@@ -78,55 +78,52 @@ def topology_svg(
 
 
 def _colour(rail: int | None) -> str:
-    """The colour of a rail."""
     return "#6e7781" if rail is None else RAILS[rail % len(RAILS)]
 
 
 def _panel(panel: Panel) -> str:
-    """The frame of a stripe, a plane or a pod."""
     stroke = "#d8dee4" if panel.faint else "#afb8c1"
     fill = "none" if panel.faint else "#f6f8fa"
     return (
-        f'<rect x="{panel.x:.1f}" y="{panel.y:.1f}" width="{panel.width:.1f}" height="{panel.height:.1f}" rx="6" '
-        f'fill="{fill}" stroke="{stroke}"/>'
+        f'<rect x="{panel.x:.1f}" y="{panel.y:.1f}" width="{panel.width:.1f}"'
+        f' height="{panel.height:.1f}" rx="6" fill="{fill}" stroke="{stroke}"/>'
     )
 
 
 def _label(panel: Panel) -> str:
-    """The name of a frame: a plane's at its top, where no wires are, a stripe's at its foot."""
+    """Name of a frame: at the top for a plane, where no links are, else at the bottom."""
     y = panel.y + 13 if panel.faint else panel.y + panel.height - 8
     return f'<text x="{panel.x + 10:.1f}" y="{y:.1f}" fill="#57606a">{escape(panel.label)}</text>'
 
 
-def _wire(wire: Wire, tint: Tint | None, *, crowded: bool) -> str:
-    """One or several parallel links."""
-    told = f"{wire.lower} – {wire.upper}: {wire.count} × {show(wire.speed_bits_per_s, BITS_PER_S)}"
+def _wire(wire: DrawnLink, tint: Tint | None, *, crowded: bool) -> str:
+    tooltip = (
+        f"{wire.lower} – {wire.upper}: {wire.count} × {show(wire.speed_bits_per_s, BITS_PER_S)}"
+    )
     width = min(1.2, 0.6 + 0.1 * wire.count) if crowded else min(3.0, 0.8 + 0.25 * wire.count)
     colour, opacity = (tint.colour, 0.9) if tint else (_colour(wire.rail), 0.35 if crowded else 0.5)
-    told = f"{told}, {tint.words}" if tint else told
+    tooltip = f"{tooltip}, {tint.words}" if tint else tooltip
     return (
         f'<path class="wire" data-a="{escape(wire.lower)}" data-b="{escape(wire.upper)}" '
         f'd="M{wire.x1:.1f} {wire.y1:.1f}L{wire.x2:.1f} {wire.y2:.1f}" stroke="{colour}" '
         f'stroke-width="{width:.2f}" stroke-opacity="{opacity}" fill="none">'
-        f"<title>{escape(told)}</title></path>"
+        f"<title>{escape(tooltip)}</title></path>"
     )
 
 
 def _box(box: Box, mark: Severity | None) -> str:
-    """A device."""
     stroke = MARKS[mark] if mark else _colour(box.rail) if box.role == "leaf" else "#57606a"
     width = 2.5 if mark else 1.5 if box.role == "leaf" else 1
     return (
-        f'<g class="device" data-name="{escape(box.name)}"><title>{escape(box.name)}</title>'
-        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="4" '
-        f'fill="{FILLS[box.role]}" stroke="{stroke}" stroke-width="{width}"/>'
-        f'<text x="{box.middle:.1f}" y="{box.y + box.height / 2 + 4:.1f}" text-anchor="middle">'
-        f"{escape(box.label)}</text></g>"
+        f'<g class="device" data-name="{escape(box.name)}"><title>{escape(box.name)}</title><rect'
+        f' x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="4"'
+        f' fill="{FILLS[box.role]}" stroke="{stroke}" stroke-width="{width}"/><text'
+        f' x="{box.middle:.1f}" y="{box.y + box.height / 2 + 4:.1f}"'
+        f' text-anchor="middle">{escape(box.label)}</text></g>'
     )
 
 
 def _gap(gap: Gap) -> str:
-    """What is left out."""
     first = gap.y - 7 * (len(gap.lines) - 1)
     rows = "".join(
         f'<tspan x="{gap.x:.1f}" y="{first + 14 * place + 4:.1f}">{escape(line)}</tspan>'
@@ -136,9 +133,10 @@ def _gap(gap: Gap) -> str:
 
 
 def _caption(y: float, lines: tuple[str, ...]) -> str:
-    """What a row holds."""
     rows = "".join(
-        f'<tspan x="16" y="{y + 12 + 14 * place:.1f}"{" fill=" + chr(34) + "#57606a" + chr(34) if place else ""}>'
+        '<tspan x="16"'
+        f' y="{y + 12 + 14 * place:.1f}"'
+        f"{' fill=' + chr(34) + '#57606a' + chr(34) if place else ''}>"
         f"{escape(line)}</tspan>"
         for place, line in enumerate(lines)
     )
@@ -146,7 +144,7 @@ def _caption(y: float, lines: tuple[str, ...]) -> str:
 
 
 def _between(topology: Topology, drawn: Scene) -> str:
-    """What joins the rows: links of one device, and their speed."""
+    """Links per device and their speed between two rows."""
     roles = {node.name: node.role for node in topology.nodes}
     heights = {role: y for role, y, _ in drawn.captions}
     lines = []
@@ -171,13 +169,13 @@ def _between(topology: Topology, drawn: Scene) -> str:
 
 
 def _plural(role: str, count: int) -> str:
-    """One leaf, two leaves."""
     return role if count == 1 else "leaves" if role == "leaf" else role + "s"
 
 
 def _rails(topology: Topology, drawn: Scene) -> str:
-    """The colours of the rails."""
-    rails = sorted({node.rail for node in topology.nodes if node.role == "leaf" and node.rail is not None})
+    rails = sorted(
+        {node.rail for node in topology.nodes if node.role == "leaf" and node.rail is not None}
+    )
     y = drawn.height - 16
     items = []
     for place, rail in enumerate(rails[:16]):

@@ -1,4 +1,4 @@
-"""A collective over a fabric: its numbers, its link heat on the drawing, its timeline."""
+"""A simulated collective on a fabric: numbers, link heat map, timeline."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from gpuyard.report.page import html_table
 from gpuyard.report.simulation import links_table, simulation_table
 from gpuyard.report.simulation_map import heat_drawing
 from gpuyard.report.svg import PALETTE, WIDTH, drawing
-from gpuyard.simulate.heat import Heat, Stretch
-from gpuyard.topology import Topology
+from gpuyard.simulate.link_heat import Heat, TimelineSpan
+from gpuyard.topology.topology import Topology
 from gpuyard.units import DURATION, show
-
-__all__ = ["heat_sections", "stretches_svg"]
 
 ROW, LEFT = 17, 160
 WORDS = (
-    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel links, the fullest. "
-    "Point at a wire for both."
+    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
+    " links, the fullest. Point at a wire for both."
 )
 
 
 def heat_sections(heat: Heat, topology: Topology) -> list[str]:
-    """The parts of a page, as HTML."""
+    """Sections of a page, as HTML."""
     summary = heat.summary
-    sections = [f"<p>{escape(summary.traffic)}, every GPU takes part: {show(summary.completion_s, DURATION)}</p>"]
+    sections = [
+        (
+            f"<p>{escape(summary.traffic)}, every GPU takes part:"
+            f" {show(summary.completion_s, DURATION)}</p>"
+        )
+    ]
     if heat.wires:
-        sections.append(f"<h3>Link heat</h3><p>{WORDS}</p>{heat_drawing(topology, summary.network, heat.wires)}")
+        sections.append(
+            f"<h3>Link heat</h3><p>{WORDS}</p>{heat_drawing(topology, summary.network, heat.wires)}"
+        )
     if heat.stretches:
         sections.append(f"<h3>Timeline</h3>{stretches_svg(heat.stretches, summary.completion_s)}")
     sections.append(f"<h3>Numbers</h3>{html_table(simulation_table(summary))}")
@@ -36,26 +41,33 @@ def heat_sections(heat: Heat, topology: Topology) -> list[str]:
     return sections
 
 
-def stretches_svg(stretches: Sequence[Stretch], end_s: float) -> str:
-    """A row for each name, a bar for each stretch, the time below."""
-    rows = {name: place for place, name in enumerate(dict.fromkeys(stretch.row for stretch in stretches))}
+def stretches_svg(stretches: Sequence[TimelineSpan], end_s: float) -> str:
+    """Draw a timeline: one row per name, one bar per span."""
+    rows = {
+        name: place
+        for place, name in enumerate(dict.fromkeys(stretch.row for stretch in stretches))
+    }
     scale = (WIDTH - LEFT - 12) / (end_s or 1.0)
     body = [
-        f'<text x="{LEFT - 6}" y="{15 + place * ROW}" text-anchor="end" font-size="10">{escape(name)}</text>'
+        f'<text x="{LEFT - 6}" y="{15 + place * ROW}" text-anchor="end"'
+        f' font-size="10">{escape(name)}</text>'
         for name, place in rows.items()
     ]
     for stretch in stretches:
         place, width_s = rows[stretch.row], stretch.end_s - stretch.begin_s
-        told = f"{stretch.what}: {show(stretch.begin_s, DURATION)} to {show(stretch.end_s, DURATION)}"
+        tooltip = (
+            f"{stretch.what}: {show(stretch.begin_s, DURATION)} to {show(stretch.end_s, DURATION)}"
+        )
         body.append(
-            f'<rect x="{LEFT + stretch.begin_s * scale:.2f}" y="{5 + place * ROW}" '
-            f'width="{max(0.4, width_s * scale):.2f}" height="{ROW - 4}" fill="{PALETTE[place % len(PALETTE)]}">'
-            f"<title>{escape(told)}</title></rect>"
+            f'<rect x="{LEFT + stretch.begin_s * scale:.2f}" y="{5 + place * ROW}"'
+            f' width="{max(0.4, width_s * scale):.2f}" height="{ROW - 4}"'
+            f' fill="{PALETTE[place % len(PALETTE)]}"><title>{escape(tooltip)}</title></rect>'
         )
     below = 5 + len(rows) * ROW + 12
     body += [
-        f'<text x="{LEFT + part * end_s * scale:.1f}" y="{below}" text-anchor="{"middle" if part < 1 else "end"}" '
-        f'font-size="10">{show(part * end_s, DURATION)}</text>'
+        f'<text x="{LEFT + part * end_s * scale:.1f}" y="{below}"'
+        f' text-anchor="{"middle" if part < 1 else "end"}"'
+        f' font-size="10">{show(part * end_s, DURATION)}</text>'
         for part in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
     return drawing(below + 6, "".join(body))

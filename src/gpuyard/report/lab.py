@@ -1,50 +1,64 @@
-"""A lab in tables: switches with their sessions and routes, and bandwidth beside its prediction."""
+"""A lab as tables: switches with sessions and routes, measured and predicted bandwidth."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuyard.lab.results import Bandwidth, Raised
-from gpuyard.lab.state import Status
-from gpuyard.report.table import Column, Table
+from gpuyard.lab.results import Bandwidth, LabStarted
+from gpuyard.lab.state import LabStatus
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BITS_PER_S, BYTES, DURATION, bits_from_bytes, show
 
-__all__ = ["bandwidth_table", "raised_lines", "status_table"]
 
-
-def raised_lines(raised: Raised) -> list[str]:
-    """What came up, and how fast."""
+def raised_lines(raised: LabStarted) -> list[str]:
+    """What was booted, and how long it took."""
     converged = f", converged in {raised.converge_s:.1f} s" if raised.converge_s is not None else ""
-    return [f"lab {raised.status.name}: {raised.fabric}", f"booted in {raised.boot_s:.1f} s{converged}", *raised.notes]
+    return [
+        f"lab {raised.status.name}: {raised.fabric}",
+        f"booted in {raised.boot_s:.1f} s{converged}",
+        *raised.notes,
+    ]
 
 
-def status_table(status: Status) -> Table:
-    """Every switch against the design."""
+def status_table(status: LabStatus) -> Table:
+    """Every switch compared with the design."""
     columns = (
-        Column(heading="switch"), Column(heading="role"), Column(heading="sessions", numeric=True),
-        Column(heading="routes", numeric=True), Column(heading="equal paths", numeric=True),
-    )  # fmt: skip
+        TableColumn(heading="switch"),
+        TableColumn(heading="role"),
+        TableColumn(heading="sessions", numeric=True),
+        TableColumn(heading="routes", numeric=True),
+        TableColumn(heading="equal paths", numeric=True),
+    )
     rows = tuple(
         (
             switch.name,
             switch.role,
             f"{switch.sessions_up_count} of {switch.sessions_count}",
             f"{switch.routes_count} of {switch.expected_count}",
-            f"{switch.least_width_count} of {switch.designed_width_count}" if switch.designed_width_count else "–",
+            f"{switch.least_width_count} of {switch.designed_width_count}"
+            if switch.designed_width_count
+            else "–",
         )
         for switch in status.switches
     )
-    verdict = "converged: as designed" if status.is_converged else "not as designed: `gpuyard lab verify` says why"
+    verdict = (
+        "converged: as designed"
+        if status.is_converged
+        else "not as designed: `gpuyard lab verify` says why"
+    )
     return Table(columns=columns, rows=rows, title=f"lab {status.name}", notes=(verdict,))
 
 
 def bandwidth_table(rows: Sequence[Bandwidth]) -> Table:
-    """Measured beside simulated."""
+    """Measured and simulated bandwidth."""
     columns = (
-        Column(heading="all-reduce", numeric=True), Column(heading="measured", numeric=True),
-        Column(heading="simulated", numeric=True), Column(heading="bus measured", numeric=True),
-        Column(heading="bus simulated", numeric=True), Column(heading="error", numeric=True),
-    )  # fmt: skip
+        TableColumn(heading="all-reduce", numeric=True),
+        TableColumn(heading="measured", numeric=True),
+        TableColumn(heading="simulated", numeric=True),
+        TableColumn(heading="bus measured", numeric=True),
+        TableColumn(heading="bus simulated", numeric=True),
+        TableColumn(heading="error", numeric=True),
+    )
     cells = tuple(
         (
             show(row.size_bytes, BYTES),

@@ -1,23 +1,20 @@
-"""A measured machine in tables."""
+"""A machine profile as tables."""
 
 from __future__ import annotations
 
-from gpuyard.perf.local import LocalProfile, Rate
-from gpuyard.report.table import Column, Table
+from gpuyard.perf.local.profile import MachineProfile, Rate
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, FLOP_PER_S, show
-
-__all__ = ["fits_table", "rates_table"]
 
 
 def _value(rate: Rate) -> str:
-    """A rate in its unit."""
     if rate.kind == "product":
         return show(rate.value, FLOP_PER_S)
     return show(rate.value, DURATION) if rate.kind == "latency" else show(rate.value, BYTES_PER_S)
 
 
-def rates_table(profile: LocalProfile) -> Table:
-    """What was timed; of products the largest of each type."""
+def rates_table(profile: MachineProfile) -> Table:
+    """Measured rates; for matmul the largest of each dtype."""
     largest: dict[tuple[str, str, str, str], Rate] = {}
     for rate in profile.rates:
         key = (rate.kind, rate.by, rate.device, rate.dtype)
@@ -25,28 +22,48 @@ def rates_table(profile: LocalProfile) -> Table:
             largest[key] = rate
     rows = tuple(
         (
-            rate.kind, rate.by, rate.device, rate.dtype or "–",
-            f"{rate.size:.0f} square" if rate.kind == "product" else show(rate.size, BYTES), _value(rate),
+            rate.kind,
+            rate.by,
+            rate.device,
+            rate.dtype or "–",
+            f"{rate.size:.0f} square" if rate.kind == "product" else show(rate.size, BYTES),
+            _value(rate),
             f"±{rate.spread_ratio / 2:.0%}",
         )
         for rate in largest.values()
-    )  # fmt: skip
+    )
     headings = ("what", "by", "on", "type", "size", "rate", "spread")
-    columns = tuple(Column(heading=name, numeric=name in ("size", "rate", "spread")) for name in headings)
-    title = f"{profile.cores_count} cores of {profile.processor}, {show(profile.memory_bytes, BYTES)}"
+    columns = tuple(
+        TableColumn(heading=name, numeric=name in ("size", "rate", "spread")) for name in headings
+    )
+    title = (
+        f"{profile.cores_count} cores of {profile.processor}, {show(profile.memory_bytes, BYTES)}"
+    )
     return Table(columns=columns, rows=rows, title=title)
 
 
-def fits_table(profile: LocalProfile) -> Table:
-    """How each trainer's step follows from its work here."""
-    headings = ("trainer", "overhead", "a layer", "products", "activations", "optimizer", "left-out error")
+def fits_table(profile: MachineProfile) -> Table:
+    """Fitted step-time constants of each trainer."""
+    headings = (
+        "trainer",
+        "overhead",
+        "a layer",
+        "products",
+        "activations",
+        "optimizer",
+        "left-out error",
+    )
     rows = tuple(
         (
-            fit.trainer, show(fit.step_overhead_s, DURATION), show(fit.layer_overhead_s, DURATION),
-            f"× {fit.product_ratio:.2f}", f"× {fit.activation_ratio:.2f}", f"× {fit.optimizer_ratio:.2f}",
+            fit.trainer,
+            show(fit.step_overhead_s, DURATION),
+            show(fit.layer_overhead_s, DURATION),
+            f"× {fit.gemm_ratio:.2f}",
+            f"× {fit.activation_ratio:.2f}",
+            f"× {fit.optimizer_ratio:.2f}",
             f"{fit.error_ratio:.0%}",
         )
         for fit in profile.fits
-    )  # fmt: skip
-    columns = tuple(Column(heading=name, numeric=name != "trainer") for name in headings)
+    )
+    columns = tuple(TableColumn(heading=name, numeric=name != "trainer") for name in headings)
     return Table(columns=columns, rows=rows, title="short trainings")

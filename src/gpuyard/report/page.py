@@ -1,4 +1,4 @@
-"""A self-contained HTML page: no script, no font, no network; light and dark; readable on a phone."""
+"""Self-contained HTML pages: no script, font or network; light and dark; readable on a phone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from html import escape
 
 from gpuyard.report.table import Table
-
-__all__ = ["html_table", "page", "titled"]
 
 LONG_CELL, WIDE_COLUMNS = 48, 10
 STYLE = """
@@ -19,6 +17,7 @@ th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);w
 td.number,th.number{text-align:right}.scroll{overflow-x:auto}td.long{white-space:normal;min-width:14rem}
 table.wide{font-size:.8rem}table.wide th,table.wide td{padding:.2rem .35rem}
 svg{width:100%;height:auto}.drawing{overflow-x:auto;max-width:70rem}.drawing svg{min-width:38rem}
+@media(max-width:42rem){.drawing svg{min-width:0;font-size:16px}}
 p{max-width:70rem}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1rem;padding:0;font-size:.85rem}
 ul.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px}
@@ -27,7 +26,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
 
 
 def page(title: str, sections: Sequence[str]) -> str:
-    """The page with its sections, which are HTML already."""
+    """Build a page from HTML sections."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -38,10 +37,11 @@ def page(title: str, sections: Sequence[str]) -> str:
 
 
 def html_table(table: Table) -> str:
-    """The table as HTML."""
+    """Render a table as HTML."""
     marks = [' class="number"' if column.numeric else "" for column in table.columns]
     head = "".join(
-        f"<th{mark}>{escape(column.heading)}</th>" for mark, column in zip(marks, table.columns, strict=True)
+        f"<th{mark}>{escape(column.heading)}</th>"
+        for mark, column in zip(marks, table.columns, strict=True)
     )
     rows = "".join(
         "<tr>" + "".join(_cell(cell, mark) for mark, cell in zip(marks, row, strict=True)) + "</tr>"
@@ -49,16 +49,19 @@ def html_table(table: Table) -> str:
     )
     wide = ' class="wide"' if len(table.columns) > WIDE_COLUMNS else ""
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
-    return f'<div class="scroll"><table{wide}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
+    return (
+        "<div"
+        f' class="scroll"><table{wide}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>{notes}"
+    )
 
 
 def _cell(text: str, mark: str) -> str:
-    """One cell; long words are broken into lines."""
     long = not mark and len(text) > LONG_CELL
     kind = ' class="long"' if long else mark
     return f"<td{kind}>{escape(text)}</td>"
 
 
 def titled(table: Table) -> str:
-    """The table below its title."""
+    """Render a table with its title."""
     return (f"<h3>{escape(table.title)}</h3>" if table.title else "") + html_table(table)

@@ -1,4 +1,4 @@
-"""Plots on plain axes as SVG text: lines, marks, bars and a table of colours."""
+"""Plots on linear axes as SVG text: lines, points, histograms, confusion matrices."""
 
 from __future__ import annotations
 
@@ -21,32 +21,40 @@ from gpuyard.report.svg import (
     tick_y,
 )
 
-__all__ = ["bars", "heat", "lines", "marks"]
-
 Place = Callable[[float], float]
 CELL = 46
 MOST_LINES = 16
-LEAST_RATIO = 1e-9  # of the values: a narrower range cannot be told apart
+LEAST_RATIO = 1e-9  # of the values: a narrower range cannot be resolved
 LEAST_WIDTH = 1e-290  # near the least float, whose parts are zero
 
 
 def lines(
-    curves: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_title: str, y_title: str, *,
-    unit: bool = False, diagonal: bool = False,
-) -> str:  # fmt: skip
-    """Lines over two plain axes; `unit`: both from 0 to 1; `diagonal`: with the line of chance."""
+    curves: Sequence[tuple[str, Sequence[float], Sequence[float]]],
+    x_title: str,
+    y_title: str,
+    *,
+    unit: bool = False,
+    diagonal: bool = False,
+) -> str:
+    """Line plot; `unit`: both axes from 0 to 1; `diagonal`: draw the line of chance."""
     curves = curves[:MOST_LINES]
     xs = [x for _, values, _ in curves for x in values if math.isfinite(x)]
     ys = [y for _, _, values in curves for y in values if math.isfinite(y)]
-    place_x, place_y, body = _axes((0.0, 1.0) if unit else xs, (0.0, 1.0) if unit else ys, x_title, y_title)
+    place_x, place_y, body = _axes(
+        (0.0, 1.0) if unit else xs, (0.0, 1.0) if unit else ys, x_title, y_title
+    )
     if diagonal:
         start, end = (place_x(0.0), place_y(0.0)), (place_x(1.0), place_y(1.0))
         body.append(
-            f'<path d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}" stroke="currentColor" '
-            'stroke-dasharray="4 3" opacity=".4"/>'
+            f'<path d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"'
+            ' stroke="currentColor" stroke-dasharray="4 3" opacity=".4"/>'
         )
     for index, (name, values, heights) in enumerate(curves):
-        known = [(x, y) for x, y in zip(values, heights, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        known = [
+            (x, y)
+            for x, y in zip(values, heights, strict=True)
+            if math.isfinite(x) and math.isfinite(y)
+        ]
         points = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in known)
         colour = PALETTE[index % len(PALETTE)]
         body.append(
@@ -57,70 +65,77 @@ def lines(
     return drawing(HEIGHT, "".join(body)) + legend(names)
 
 
-def marks(xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str, *, equal: bool = False) -> str:
-    """A dot for each row; `equal`: both axes are the same, with the line on which both values are equal."""
+def marks(
+    xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str, *, equal: bool = False
+) -> str:
+    """Scatter plot; `equal`: same range on both axes, with the diagonal."""
     both = [*xs, *ys]
     place_x, place_y, body = _axes(both if equal else xs, both if equal else ys, x_title, y_title)
     if equal:
         low, high = min(both), max(both)
         body.append(
-            f'<path d="M{place_x(low):.1f} {place_y(low):.1f}L{place_x(high):.1f} {place_y(high):.1f}" '
-            'stroke="currentColor" stroke-dasharray="4 3" opacity=".4"/>'
+            f'<path d="M{place_x(low):.1f} {place_y(low):.1f}L{place_x(high):.1f}'
+            f' {place_y(high):.1f}" stroke="currentColor" stroke-dasharray="4 3" opacity=".4"/>'
         )
     body += [
-        f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.5" fill="{PALETTE[0]}" fill-opacity=".5"/>'
+        f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.5" fill="{PALETTE[0]}"'
+        ' fill-opacity=".5"/>'
         for x, y in zip(xs, ys, strict=True)
     ]
     return drawing(HEIGHT, "".join(body))
 
 
 def bars(edges: Sequence[float], counts: Sequence[int], x_title: str, y_title: str) -> str:
-    """A histogram."""
+    """Histogram."""
     place_x, place_y, body = _axes(edges, (0.0, float(max(counts, default=1))), x_title, y_title)
     bottom = HEIGHT - BOTTOM
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         x, width, y = place_x(low), place_x(high) - place_x(low), place_y(count)
         body.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.5, width - 1):.1f}" height="{bottom - y:.1f}" '
-            f'fill="{PALETTE[0]}"><title>{low:.4g} to {high:.4g}: {count:,}</title></rect>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.5, width - 1):.1f}"'
+            f' height="{bottom - y:.1f}" fill="{PALETTE[0]}"><title>{low:.4g} to {high:.4g}:'
+            f" {count:,}</title></rect>"
         )
     return drawing(HEIGHT, "".join(body))
 
 
 def heat(table: Sequence[Sequence[int]], names: Sequence[str]) -> str:
-    """Counts of true classes (rows) and answers (columns), darker where there are more of the row."""
+    """Confusion matrix: true classes (rows) and predictions (columns), shaded per row."""
     left, top, body = 130, 40, []
     for column, name in enumerate(names):
         x = left + (column + 0.5) * CELL
-        body.append(f'<text x="{x:.0f}" y="{top - 8}" text-anchor="middle">{escape(name[:8])}</text>')
+        body.append(
+            f'<text x="{x:.0f}" y="{top - 8}" text-anchor="middle">{escape(name[:8])}</text>'
+        )
     for row, cells in enumerate(table):
         y, total = top + row * CELL, sum(cells) or 1
         body.append(
-            f'<text x="{left - 8}" y="{y + CELL / 2 + 4:.0f}" text-anchor="end">{escape(names[row][:16])}</text>'
+            f'<text x="{left - 8}" y="{y + CELL / 2 + 4:.0f}"'
+            f' text-anchor="end">{escape(names[row][:16])}</text>'
         )
         for column, count in enumerate(cells):
             x = left + column * CELL
             body.append(
-                f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" fill="{PALETTE[0]}" '
-                f'fill-opacity="{0.08 + 0.72 * count / total:.2f}"><title>{escape(names[row])} answered as '
-                f"{escape(names[column])}: {count:,} of {total:,}</title></rect>"
-                f'<text x="{x + CELL / 2 - 1:.0f}" y="{y + CELL / 2 + 4:.0f}" text-anchor="middle">{count:,}</text>'
+                f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" fill="{PALETTE[0]}"'
+                f' fill-opacity="{0.08 + 0.72 * count / total:.2f}"><title>{escape(names[row])}'
+                f" answered as {escape(names[column])}: {count:,} of {total:,}</title></rect><text"
+                f' x="{x + CELL / 2 - 1:.0f}" y="{y + CELL / 2 + 4:.0f}"'
+                f' text-anchor="middle">{count:,}</text>'
             )
     body.append(f'<text x="{left}" y="14">columns: answers; rows: truth</text>')
     return drawing(top + CELL * len(table) + 10, "".join(body))
 
 
-def _axes(xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str) -> tuple[Place, Place, list[str]]:
-    """Where values stand, and the frame with its marks."""
+def _axes(
+    xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str
+) -> tuple[Place, Place, list[str]]:
     x_low, x_high = _range(xs)
     y_low, y_high = _range(ys)
 
     def place_x(value: float) -> float:
-        """From a value to its pixel."""
         return LEFT + (value - x_low) / (x_high - x_low) * (WIDTH - RIGHT - LEFT)
 
     def place_y(value: float) -> float:
-        """From a value to its pixel."""
         return HEIGHT - BOTTOM - (value - y_low) / (y_high - y_low) * (HEIGHT - BOTTOM - TOP)
 
     body = [frame(x_title, y_title)]
@@ -130,7 +145,7 @@ def _axes(xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str) 
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """From the least to the most, never of a width that floats cannot divide."""
+    """Value range, never too narrow for floats to divide."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     size = max(abs(low), abs(high))
     if high - low > max(LEAST_RATIO * size, LEAST_WIDTH):

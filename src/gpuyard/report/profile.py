@@ -1,23 +1,17 @@
-"""A table's profile as text: its columns, how they go with the label, and what looks wrong."""
+"""A dataset profile as text: columns, association with the label, findings."""
 
 from __future__ import annotations
 
 import datetime
 
-from gpuyard.datasets.profile import QUANTILES, Column, Profile, Tie
+from gpuyard.datasets.profile.measures import (
+    QUANTILES,
+    ColumnProfile,
+    DatasetProfile,
+    LabelAssociation,
+)
 from gpuyard.report.table import NOT_KNOWN, Table
-from gpuyard.report.table import Column as Heading
-
-__all__ = [
-    "number",
-    "profile_notes",
-    "profile_summary",
-    "profile_table",
-    "share",
-    "suspicions_table",
-    "tie_words",
-    "ties_table",
-]
+from gpuyard.report.table import TableColumn as Heading
 
 MEDIAN = QUANTILES.index(0.5)
 MEASURES = {
@@ -27,13 +21,13 @@ MEASURES = {
 }
 LONG = 28
 TIES_NOTE = (
-    "information: mutual information over the label's entropy. tells alone: of the label, what this column "
-    "explains by itself in rows that it was not fitted on."
+    "information: mutual information over the label's entropy. predictive power: share of the"
+    " label that this column explains by itself in rows that it was not fitted on."
 )
 
 
 def number(value: float | None) -> str:
-    """A number to four digits."""
+    """A number with four digits."""
     return (
         NOT_KNOWN
         if value is None
@@ -44,20 +38,20 @@ def number(value: float | None) -> str:
 
 
 def share(count: int, total: int) -> str:
-    """A part of the rows; a dash for none."""
+    """A share of the rows; a dash for zero."""
     return f"{count / total:.2%}" if count and total else NOT_KNOWN
 
 
 def short(text: str | None) -> str:
-    """A value that fits in a cell."""
+    """A value shortened to fit a cell."""
     if text is None:
         return NOT_KNOWN
     line = text.replace("\n", "⏎")
     return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
 
 
-def moment(column: Column, value: float) -> str:
-    """A number of the column's own axis: of a time, the day or the second."""
+def moment(column: ColumnProfile, value: float) -> str:
+    """A value on the column's axis; a time as a day or second."""
     if column.kind != "time":
         return number(value)
     try:
@@ -67,46 +61,59 @@ def moment(column: Column, value: float) -> str:
     return f"{when:%Y-%m-%d}" if column.dtype == "Date" else f"{when:%Y-%m-%d %H:%M:%S}"
 
 
-def distinct(column: Column) -> str:
-    """How many values there are; `~` where that is an estimate."""
+def distinct(column: ColumnProfile) -> str:
+    """Number of distinct values; `~` for an estimate."""
     return f"{'' if column.distinct_exact else '~'}{column.distinct_count:,}"
 
 
-def tie_words(tie: Tie | None) -> str:
-    """How a column goes with the label, in a cell."""
-    return NOT_KNOWN if tie is None else f"{tie.strength:+.2f}" if tie.measure == "pearson" else f"{tie.strength:.2f}"
+def tie_words(tie: LabelAssociation | None) -> str:
+    """Association with the label, for a cell."""
+    return (
+        NOT_KNOWN
+        if tie is None
+        else f"{tie.strength:+.2f}"
+        if tie.measure == "pearson"
+        else f"{tie.strength:.2f}"
+    )
 
 
-def profile_summary(profile: Profile) -> str:
-    """The table in one line."""
+def profile_summary(profile: DatasetProfile) -> str:
+    """The profile in one line."""
     about = "" if profile.duplicates_exact else "about "
     parts = [
         f"{profile.rows_count:,} rows",
         f"{len(profile.columns)} columns",
-        f"{about}{profile.duplicates_count:,} duplicate rows" if profile.duplicates_count else "no duplicate rows",
+        (
+            f"{about}{profile.duplicates_count:,} duplicate rows"
+            if profile.duplicates_count
+            else "no duplicate rows"
+        ),
     ]
     if profile.label:
         parts.append(f"label {profile.label}")
     return f"{profile.source}: {', '.join(parts)}"
 
 
-def profile_notes(profile: Profile) -> tuple[str, ...]:
-    """How the numbers were found."""
+def profile_notes(profile: DatasetProfile) -> tuple[str, ...]:
+    """How the numbers were computed."""
     notes = []
     if profile.sampled_count < profile.rows_count:
         notes.append(
-            f"Quantiles, histograms, outliers and correlations are of {profile.sampled_count:,} rows chosen by hash; "
-            "all else is of every row."
+            f"Quantiles, histograms, outliers and correlations are of {profile.sampled_count:,}"
+            " rows chosen by hash; all else is of every row."
         )
     if any(not column.distinct_exact for column in profile.columns):
-        notes.append("~ distinct values estimated: HyperLogLog, then the values of some hashes (right to about 0.2%).")
+        notes.append(
+            "~ distinct values estimated: HyperLogLog, then the values of some hashes (right to"
+            " about 0.2%)."
+        )
     if not profile.duplicates_exact:
         notes.append("Duplicate rows are estimated from the rows of some hashes.")
     return tuple(notes)
 
 
-def profile_table(profile: Profile) -> Table:
-    """One row for every column."""
+def profile_table(profile: DatasetProfile) -> Table:
+    """One row per column."""
     headings = (
         "column",
         "type",
@@ -122,7 +129,7 @@ def profile_table(profile: Profile) -> Table:
     rows = []
     for column in profile.columns:
         text = column.kind == "text"
-        least, greatest = short(column.least), short(column.greatest)
+        least, greatest = short(column.min), short(column.max)
         if text and column.longest is not None:
             least, greatest = f"{column.shortest} chars", f"{column.longest} chars"
         middle = moment(column, column.quantiles[MEDIAN]) if column.quantiles else NOT_KNOWN
@@ -130,22 +137,39 @@ def profile_table(profile: Profile) -> Table:
             middle = short(column.top[0].text)
         outliers = NOT_KNOWN if not column.outliers_ratio else f"{column.outliers_ratio:.1%}"
         cells = [
-            column.name, column.dtype, share(column.nulls_count, profile.rows_count), distinct(column), least, middle,
-            greatest, number(column.mean), number(column.deviation), outliers,
-        ]  # fmt: skip
-        rows.append((*cells, tie_words(column.tie)) if profile.label else tuple(cells))
-    columns = tuple(Heading(heading=name, numeric=name not in ("column", "type")) for name in headings)
+            column.name,
+            column.dtype,
+            share(column.nulls_count, profile.rows_count),
+            distinct(column),
+            least,
+            middle,
+            greatest,
+            number(column.mean),
+            number(column.std),
+            outliers,
+        ]
+        rows.append((*cells, tie_words(column.association)) if profile.label else tuple(cells))
+    columns = tuple(
+        Heading(heading=name, numeric=name not in ("column", "type")) for name in headings
+    )
     if profile.label:
         columns = (*columns, Heading(heading="with label", numeric=True))
-    return Table(columns=columns, rows=tuple(rows), title=profile_summary(profile), notes=profile_notes(profile))
+    return Table(
+        columns=columns,
+        rows=tuple(rows),
+        title=profile_summary(profile),
+        notes=profile_notes(profile),
+    )
 
 
-def ties_table(profile: Profile, limit: int = 20) -> Table | None:
-    """The columns that go with the label most, strongest first; None without a label."""
-    tied = [(column, column.tie) for column in profile.columns if column.tie]
+def ties_table(profile: DatasetProfile, limit: int = 20) -> Table | None:
+    """Columns by association with the label, strongest first; None without a label."""
+    tied = [(column, column.association) for column in profile.columns if column.association]
     if not tied:
         return None
-    tied.sort(key=lambda pair: (-pair[1].alone_ratio, -abs(pair[1].strength), pair[0].name))
+    tied.sort(
+        key=lambda pair: (-pair[1].predictive_power_ratio, -abs(pair[1].strength), pair[0].name)
+    )
     rows = tuple(
         (
             column.name,
@@ -153,11 +177,11 @@ def ties_table(profile: Profile, limit: int = 20) -> Table | None:
             tie_words(tie),
             NOT_KNOWN if tie.spearman is None else f"{tie.spearman:+.2f}",
             NOT_KNOWN if tie.information_ratio is None else f"{tie.information_ratio:.2f}",
-            f"{tie.alone_ratio:.0%}",
+            f"{tie.predictive_power_ratio:.0%}",
         )
         for column, tie in tied[:limit]
     )
-    names = ("column", "measure", "strength", "Spearman", "information", "tells alone")
+    names = ("column", "measure", "strength", "Spearman", "information", "predictive power")
     notes: tuple[str, ...] = (TIES_NOTE,)
     if len(tied) > limit:
         notes = (*notes, f"{len(tied) - limit} more columns go with it less.")
@@ -165,10 +189,10 @@ def ties_table(profile: Profile, limit: int = 20) -> Table | None:
     return Table(columns=columns, rows=rows, title=f"with the label {profile.label}", notes=notes)
 
 
-def suspicions_table(profile: Profile) -> Table | None:
-    """What looks wrong; None where nothing does."""
-    if not profile.suspicions:
+def suspicions_table(profile: DatasetProfile) -> Table | None:
+    """Findings of the profile; None without any."""
+    if not profile.findings:
         return None
-    rows = tuple((one.check, one.where, one.what, one.fix) for one in profile.suspicions)
+    rows = tuple((one.rule, one.where, one.what, one.fix) for one in profile.findings)
     columns = tuple(Heading(heading=name) for name in ("check", "where", "what", "fix"))
     return Table(columns=columns, rows=rows, title=f"{len(rows)} to look at")

@@ -1,17 +1,15 @@
-"""Progress of a stage on one line that rewrites itself, on standard error; silent when nobody looks."""
+"""Progress of a stage on one line of standard error, printed only to a terminal."""
 
 from __future__ import annotations
 
 import sys
 
-from gpuyard.jobs import Progress
+from gpuyard.jobs.task_runner import TaskProgress
 from gpuyard.units import DURATION, show
 
-__all__ = ["progress_line", "progress_words"]
 
-
-def progress_words(progress: Progress) -> str:
-    """How far a stage is."""
+def progress_words(progress: TaskProgress) -> str:
+    """Progress of a stage as text."""
     parts = [progress.stage, progress.state]
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.steps}" if progress.steps else ""))
@@ -28,8 +26,8 @@ def progress_words(progress: Progress) -> str:
     return " · ".join(parts)
 
 
-def progress_line(progress: Progress) -> None:
-    """Shows it."""
+def progress_line(progress: TaskProgress) -> None:
+    """Print the progress of a stage."""
     if sys.stderr.isatty():
         end = "\n" if progress.state in ("done", "failed", "cancelled", "lost") else ""
         sys.stderr.write(f"\r\x1b[K{progress_words(progress)}{end}")

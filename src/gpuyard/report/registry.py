@@ -1,68 +1,92 @@
-"""Models of the registry as tables."""
+"""Registered models as tables."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
 
-from gpuyard.registry import ModelVersion
-from gpuyard.report.table import Column, Table
+from gpuyard.registry.registry import ModelVersion
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, COUNT, show
-
-__all__ = ["detail_tables", "models_table"]
 
 MOST_METRICS = 3
 
 
 def models_table(versions: Sequence[ModelVersion]) -> Table:
-    """One row a version, oldest first."""
+    """One row per version, oldest first."""
     rows = tuple(
         (
-            version.name, str(version.version), ", ".join(version.aliases), version.bundle.kind, version.bundle.trainer,
-            ", ".join(f"{metric.name} {metric.value:.4g}" for metric in version.metrics[:MOST_METRICS]),
-            show(version.bundle.size_bytes, BYTES), when(version.created_s),
+            version.name,
+            str(version.version),
+            ", ".join(version.aliases),
+            version.bundle.kind,
+            version.bundle.trainer,
+            ", ".join(
+                f"{metric.name} {metric.value:.4g}" for metric in version.metrics[:MOST_METRICS]
+            ),
+            show(version.bundle.size_bytes, BYTES),
+            when(version.created_s),
         )
         for version in versions
-    )  # fmt: skip
+    )
     headings = ("name", "version", "aliases", "kind", "trainer", "measured", "size", "registered")
     numeric = ("version", "size")
-    return Table(columns=tuple(Column(heading=name, numeric=name in numeric) for name in headings), rows=rows)
+    return Table(
+        columns=tuple(TableColumn(heading=name, numeric=name in numeric) for name in headings),
+        rows=rows,
+    )
 
 
-def detail_tables(version: ModelVersion, changes: Sequence[tuple[str, int | None, float]]) -> tuple[Table, ...]:
-    """A version in full: what it is, what was measured, what it was made from, where its aliases have pointed."""
+def detail_tables(
+    version: ModelVersion, changes: Sequence[tuple[str, int | None, float]]
+) -> tuple[Table, ...]:
+    """A version in full: facts, metrics, lineage, alias history."""
     bundle, lineage = version.bundle, version.lineage
     facts = (
-        ("kind", bundle.kind), ("trainer", bundle.trainer), ("framework", bundle.framework),
-        ("aliases", ", ".join(version.aliases)), ("parameters", show(bundle.parameters_count, COUNT)),
-        ("size", show(bundle.size_bytes, BYTES)), ("registered", when(version.created_s)), ("folder", version.folder),
-        ("digest", version.digest), ("data", lineage.data), ("transform", lineage.transform), ("code", lineage.code),
-        ("run", lineage.run), ("parent", lineage.parent),
-    )  # fmt: skip
-    found = [_pairs(version.reference, [(key, value) for key, value in facts if value])]
-    found.append(
-        _pairs("measured", [(item.name, _measured(item.value, item.low, item.high)) for item in version.metrics])
+        ("kind", bundle.kind),
+        ("trainer", bundle.trainer),
+        ("framework", bundle.framework),
+        ("aliases", ", ".join(version.aliases)),
+        ("parameters", show(bundle.parameters_count, COUNT)),
+        ("size", show(bundle.size_bytes, BYTES)),
+        ("registered", when(version.created_s)),
+        ("folder", version.folder),
+        ("digest", version.digest),
+        ("data", lineage.data),
+        ("transform", lineage.transform),
+        ("code", lineage.code),
+        ("run", lineage.run),
+        ("parent", lineage.parent),
     )
-    found.append(_pairs("parameters", [(pair.name, pair.value) for pair in lineage.parameters]))
-    found.append(_pairs("environment", [(pair.name, pair.value) for pair in lineage.environment]))
+    tables = [_pairs(version.reference, [(key, value) for key, value in facts if value])]
+    tables.append(
+        _pairs(
+            "measured",
+            [(item.name, _measured(item.value, item.low, item.high)) for item in version.metrics],
+        )
+    )
+    tables.append(_pairs("parameters", [(pair.name, pair.value) for pair in lineage.parameters]))
+    tables.append(_pairs("environment", [(pair.name, pair.value) for pair in lineage.environment]))
     moved = [
         (f"{when(at_s)} {alias}", "taken away" if number is None else f"version {number}")
         for alias, number, at_s in changes
     ]
-    found.append(_pairs("aliases of the model over time", moved))
-    return tuple(table for table in found if table.rows)
+    tables.append(_pairs("aliases of the model over time", moved))
+    return tuple(table for table in tables if table.rows)
 
 
 def when(unix_s: float) -> str:
-    """The time, to the minute, in UTC."""
+    """A time to the minute, in UTC."""
     return datetime.datetime.fromtimestamp(unix_s, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _measured(value: float, low: float | None, high: float | None) -> str:
-    """A value and its interval."""
-    return f"{value:.6g}" if low is None or high is None else f"{value:.6g} ({low:.4g} to {high:.4g})"
+    return (
+        f"{value:.6g}" if low is None or high is None else f"{value:.6g} ({low:.4g} to {high:.4g})"
+    )
 
 
 def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    """Names and values."""
-    return Table(columns=(Column(heading=""), Column(heading="")), rows=tuple(rows), title=title)
+    return Table(
+        columns=(TableColumn(heading=""), TableColumn(heading="")), rows=tuple(rows), title=title
+    )

@@ -1,17 +1,15 @@
-"""A run on one screen: its stages, how long each took, what it came to, and its curves beside what was predicted."""
+"""A run as a table of its stages, and its training curves with predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuyard.jobs import Run, Series
-from gpuyard.perf.local import Foreseen
+from gpuyard.jobs.records import Run, Series
+from gpuyard.perf.local.comparison import TrainingPrediction
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import Column, Table
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import COUNT, DURATION, MONEY, show
-
-__all__ = ["run_curves", "run_table"]
 
 MOST_POINTS = 400
 WORDS = {
@@ -23,43 +21,59 @@ WORDS = {
 
 
 def run_table(run: Run, outcomes: Sequence[str]) -> Table:
-    """The stages of a run."""
+    """Stages of a run."""
     rows = []
     for stage, words in zip(run.stages, outcomes, strict=True):
         took_s = (stage.ended_s - stage.started_s) if stage.ended_s and stage.started_s else None
-        told = words or (stage.error.splitlines() or [""])[0]
-        rows.append((stage.name, stage.state, "" if took_s is None else show(took_s, DURATION), told))
+        summary = words or (stage.error.splitlines() or [""])[0]
+        rows.append(
+            (stage.name, stage.state, "" if took_s is None else show(took_s, DURATION), summary)
+        )
     columns = (
-        Column(heading="stage"),
-        Column(heading="state"),
-        Column(heading="time", numeric=True),
-        Column(heading=""),
+        TableColumn(heading="stage"),
+        TableColumn(heading="state"),
+        TableColumn(heading="time", numeric=True),
+        TableColumn(heading=""),
     )
     cost = f", cost {show(run.cost_usd, MONEY)}" if run.cost_usd else ""
     return Table(
-        columns=columns, rows=tuple(rows), title=f"run {run.id}: {run.name} on {run.engine.name}",
+        columns=columns,
+        rows=tuple(rows),
+        title=f"run {run.id}: {run.name} on {run.engine.name}",
         notes=(f"{run.state}{cost}",),
-    )  # fmt: skip
+    )
 
 
-def run_curves(found: Sequence[Series], foreseen: Foreseen | None = None) -> list[tuple[str, str]]:
-    """Curves over steps, each with its title; the predicted value is a line of its own."""
+def run_curves(
+    curves: Sequence[Series], foreseen: TrainingPrediction | None = None
+) -> list[tuple[str, str]]:
+    """Curves over steps; a predicted value is drawn as its own line."""
     drawn = []
     for name, (title, words) in WORDS.items():
-        lines = [line for series in found if series.name == name and len((line := _line(series)).xs) > 1]
+        lines = [
+            line for series in curves if series.name == name and len((line := _line(series)).xs) > 1
+        ]
         if not lines:
             continue
         if foreseen is not None and name in ("step_s", "samples_per_s"):
             value = foreseen.step_s if name == "step_s" else foreseen.samples_per_s
             last = max(line.xs[-1] for line in lines)
             lines.append(Line(name="predicted", xs=(0.0, last), ys=(value, value)))
-        drawn.append((title, tracks(lines, Axis(title="step", words=lambda step: f"{step:,.0f}"), words, title)))
+        drawn.append(
+            (
+                title,
+                tracks(lines, Axis(title="step", words=lambda step: f"{step:,.0f}"), words, title),
+            )
+        )
     return drawn
 
 
 def _line(series: Series) -> Line:
-    """A series as a line, thinned where it has more points than can be seen."""
     known = [(float(point.step), point.value) for point in series.points if point.value is not None]
     every = max(1, -(-len(known) // MOST_POINTS))
-    kept = known[::every]
-    return Line(name=series.stage, xs=tuple(step for step, _ in kept), ys=tuple(value for _, value in kept))
+    points = known[::every]
+    return Line(
+        name=series.stage,
+        xs=tuple(step for step, _ in points),
+        ys=tuple(value for _, value in points),
+    )

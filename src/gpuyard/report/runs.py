@@ -1,4 +1,4 @@
-"""Runs told: the list, one run with its stages, metrics and files, and a page with its curves."""
+"""Runs as tables: the list, one run in full, and a page with curves."""
 
 from __future__ import annotations
 
@@ -6,64 +6,77 @@ import time
 from collections.abc import Sequence
 from html import escape
 
-from gpuyard.document import Plain, plain
-from gpuyard.jobs import Artefact, Run, Series
+from gpuyard.document.encode import plain
+from gpuyard.document.frozen_json import Plain
+from gpuyard.jobs.records import Run, RunArtefact, Series
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import NOT_KNOWN, Column, Table
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, FLOP_PER_S, MONEY, show
-
-__all__ = ["run_fields", "run_page", "run_tables", "runs_table"]
 
 MOST_POINTS = 600  # of a line: more than the page has pixels for
 DIGITS = 4
 
 
 def _when(time_s: float | None) -> str:
-    """A time of day with its date, in this machine's zone."""
-    return NOT_KNOWN if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+    return (
+        NOT_KNOWN if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+    )
 
 
 def _took(start_s: float | None, end_s: float | None) -> str:
-    """How long it took."""
     if start_s is None or end_s is None:
         return NOT_KNOWN
     return show(max(0.0, end_s - start_s), DURATION) if end_s > start_s else "0s"
 
 
 def _cost(cost_usd: float) -> str:
-    """Money, or a dash where nothing is paid by the hour."""
     return show(cost_usd, MONEY) if cost_usd else NOT_KNOWN
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """Every run in a line."""
+    """One run per row."""
     rows = tuple(
         (
-            run.id, run.name, run.state, _stage_words(run), run.engine.name, _when(run.created_s),
-            _took(run.created_s, run.ended_s), _cost(run.cost_usd),
+            run.id,
+            run.name,
+            run.state,
+            _stage_words(run),
+            run.engine.name,
+            _when(run.created_s),
+            _took(run.created_s, run.ended_s),
+            _cost(run.cost_usd),
         )
         for run in runs
-    )  # fmt: skip
+    )
     headings = ("run", "name", "state", "stages", "engine", "started", "took", "cost")
     waiting = [run.id for run in runs if run.state == "interrupted"]
     notes = (f"`gpuyard resume {waiting[0]}` goes on with it",) if waiting else ()
-    return Table(columns=tuple(Column(heading=each) for each in headings), rows=rows, notes=notes)
+    return Table(
+        columns=tuple(TableColumn(heading=item) for item in headings), rows=rows, notes=notes
+    )
 
 
 def _stage_words(run: Run) -> str:
-    """How far a run is: the stages that are done, and the one that runs or failed."""
     done = sum(stage.state in ("done", "skipped") for stage in run.stages)
-    now = next((stage.name for stage in run.stages if stage.state in ("running", "failed", "cancelled")), "")
+    now = next(
+        (stage.name for stage in run.stages if stage.state in ("running", "failed", "cancelled")),
+        "",
+    )
     return f"{done}/{len(run.stages)}" + (f" {now}" if now else "")
 
 
-def run_fields(run: Run, series: Sequence[Series] = (), artefacts: Sequence[Artefact] = ()) -> dict[str, Plain]:
-    """A run for scripts; of each metric the last value."""
+def run_fields(
+    run: Run, series: Sequence[Series] = (), artefacts: Sequence[RunArtefact] = ()
+) -> dict[str, Plain]:
+    """A run as JSON fields; the last value of each metric."""
     tree = plain(run)
     assert isinstance(tree, dict)
-    last: dict[str, Plain] = {f"{each.stage}.{each.name}": each.points[-1].value for each in series}
+    last: dict[str, Plain] = {
+        f"{series_row.stage}.{series_row.name}": series_row.points[-1].value
+        for series_row in series
+    }
     return tree | {
         "cost_usd": run.cost_usd,
         "resumable": run.resumable,
@@ -72,51 +85,77 @@ def run_fields(run: Run, series: Sequence[Series] = (), artefacts: Sequence[Arte
     }
 
 
-def run_tables(run: Run, series: Sequence[Series], artefacts: Sequence[Artefact]) -> list[Table]:
-    """One run: its stages, its metrics and its files."""
+def run_tables(run: Run, series: Sequence[Series], artefacts: Sequence[RunArtefact]) -> list[Table]:
+    """One run: stages, metrics, files."""
     facts = [
-        ("name", run.name), ("state", run.state), ("engine", run.engine.name), ("folder", run.folder),
-        ("workload", run.workload_hash[:12]), ("started", _when(run.created_s)), ("ended", _when(run.ended_s)),
-        ("cost", _cost(run.cost_usd)), *(("error", run.error) for _ in (1,) if run.error), *run.versions,
-    ]  # fmt: skip
+        ("name", run.name),
+        ("state", run.state),
+        ("engine", run.engine.name),
+        ("folder", run.folder),
+        ("workload", run.workload_hash[:12]),
+        ("started", _when(run.created_s)),
+        ("ended", _when(run.ended_s)),
+        ("cost", _cost(run.cost_usd)),
+        *(("error", run.error) for _ in (1,) if run.error),
+        *run.versions,
+    ]
     stages = tuple(
         (
-            stage.name, stage.state, str(stage.attempt), _took(stage.started_s, stage.ended_s), _cost(stage.cost_usd),
+            stage.name,
+            stage.state,
+            str(stage.attempt),
+            _took(stage.started_s, stage.ended_s),
+            _cost(stage.cost_usd),
             stage.error or stage.result or NOT_KNOWN,
         )
         for stage in run.stages
-    )  # fmt: skip
+    )
     tables = [
-        Table(columns=(Column(heading=f"run {run.id}"), Column(heading="")), rows=tuple(facts)),
         Table(
-            columns=tuple(Column(heading=each) for each in ("stage", "state", "attempt", "took", "cost", "result")),
+            columns=(TableColumn(heading=f"run {run.id}"), TableColumn(heading="")),
+            rows=tuple(facts),
+        ),
+        Table(
+            columns=tuple(
+                TableColumn(heading=item)
+                for item in ("stage", "state", "attempt", "took", "cost", "result")
+            ),
             rows=stages,
         ),
     ]
     if series:
         tables.append(_metrics_table(series))
     if artefacts:
-        rows = tuple((each.path, show(each.size_bytes, BYTES), each.sha256[:12]) for each in artefacts)
-        headings = (Column(heading="file"), Column(heading="size", numeric=True), Column(heading="sha256"))
+        rows = tuple(
+            (item.path, show(item.size_bytes, BYTES), item.sha256[:12]) for item in artefacts
+        )
+        headings = (
+            TableColumn(heading="file"),
+            TableColumn(heading="size", numeric=True),
+            TableColumn(heading="sha256"),
+        )
         tables.append(Table(columns=headings, rows=rows))
     return tables
 
 
 def _metrics_table(series: Sequence[Series]) -> Table:
-    """The metrics with their last, least and most values."""
     rows = []
-    for each in series:
-        known = [point.value for point in each.points if point.value is not None]
+    for metric in series:
+        known = [point.value for point in metric.points if point.value is not None]
         values = (known[-1], min(known), max(known)) if known else (None, None, None)
-        shown = tuple(NOT_KNOWN if value is None else _value(each.name, value) for value in values)
-        rows.append((each.stage, each.name, str(each.points[-1].step), *shown))
+        shown = tuple(
+            NOT_KNOWN if value is None else _value(metric.name, value) for value in values
+        )
+        rows.append((metric.stage, metric.name, str(metric.points[-1].step), *shown))
     numeric = ("step", "last", "least", "most")
-    columns = (Column(heading="stage"), Column(heading="metric"))
-    return Table(columns=(*columns, *(Column(heading=each, numeric=True) for each in numeric)), rows=tuple(rows))
+    columns = (TableColumn(heading="stage"), TableColumn(heading="metric"))
+    return Table(
+        columns=(*columns, *(TableColumn(heading=metric, numeric=True) for metric in numeric)),
+        rows=tuple(rows),
+    )
 
 
 def _value(name: str, value: float) -> str:
-    """A metric as its name's unit says."""
     for dimension in (BYTES_PER_S, FLOP_PER_S, BYTES):
         if name.endswith(dimension.suffix):
             return show(value, dimension)
@@ -125,12 +164,12 @@ def _value(name: str, value: float) -> str:
     return f"{value:,.{DIGITS}g}"
 
 
-def run_page(run: Run, series: Sequence[Series], artefacts: Sequence[Artefact]) -> str:
-    """A page of its own: the tables, and a curve of every metric over its steps."""
+def run_page(run: Run, series: Sequence[Series], artefacts: Sequence[RunArtefact]) -> str:
+    """A self-contained page: tables, and a curve for every metric."""
     first, *rest = run_tables(run, series, artefacts)
     sections = [html_table(first), "<h2>Stages</h2>", html_table(rest[0])]
-    for name in sorted({each.name for each in series}, key=_rank):
-        lines = [_line(each) for each in series if each.name == name]
+    for name in sorted({metric.name for metric in series}, key=_rank):
+        lines = [_line(metric) for metric in series if metric.name == name]
         drawn = [line for line in lines if len(line.xs) > 1]
         if drawn:
             sections.append(f"<h2>{escape(_title(name))}</h2>")
@@ -141,31 +180,37 @@ def run_page(run: Run, series: Sequence[Series], artefacts: Sequence[Artefact]) 
 
 
 def _rank(name: str) -> tuple[int, str]:
-    """What people look for first."""
     wanted = ("loss", "tokens_per_s", "samples_per_s", "step_s", "memory_bytes", "flop_per_s")
     return (wanted.index(name) if name in wanted else len(wanted), name)
 
 
 def _title(name: str) -> str:
-    """A metric's name as a heading."""
     titles = {
-        "loss": "Loss", "tokens_per_s": "Throughput, tokens per second",
+        "loss": "Loss",
+        "tokens_per_s": "Throughput, tokens per second",
         "samples_per_s": "Throughput, samples per second",
-        "step_s": "Time of a step", "memory_bytes": "Memory", "flop_per_s": "Compute rate",
-    }  # fmt: skip
+        "step_s": "Time of a step",
+        "memory_bytes": "Memory",
+        "flop_per_s": "Compute rate",
+    }
     return titles.get(name, name.replace("_", " "))
 
 
 def _line(series: Series) -> Line:
-    """A series as a line, thinned where it has more points than can be seen."""
     known = [(float(point.step), point.value) for point in series.points if point.value is not None]
     every = max(1, -(-len(known) // MOST_POINTS))
-    kept = known[::every] + (known[-1:] if known and (len(known) - 1) % every else [])
-    return Line(name=series.stage, xs=tuple(step for step, _ in kept), ys=tuple(value for _, value in kept))
+    points = known[::every] + (known[-1:] if known and (len(known) - 1) % every else [])
+    return Line(
+        name=series.stage,
+        xs=tuple(step for step, _ in points),
+        ys=tuple(value for _, value in points),
+    )
 
 
 def _curve(name: str, lines: Sequence[Line]) -> str:
-    """Lines over steps."""
     return tracks(
-        lines, Axis(title="step", words=lambda step: f"{step:,.0f}"), lambda value: _value(name, value), _title(name)
+        lines,
+        Axis(title="step", words=lambda step: f"{step:,.0f}"),
+        lambda value: _value(name, value),
+        _title(name),
     )

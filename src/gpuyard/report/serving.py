@@ -1,22 +1,20 @@
-"""A simulated service told: percentiles, distributions, the timeline of queue, batch and cache."""
+"""A simulated service: latency percentiles, distributions, timeline."""
 
 from __future__ import annotations
 
-from gpuyard.plan import Spread
-from gpuyard.plan.inference import Quantiles
-from gpuyard.plan.inference.run import ServingRun
+from gpuyard.perf.inference.quantiles import LatencyQuantiles
+from gpuyard.plan.inference.serving_run import ServingRun
+from gpuyard.plan.service import LatencyStats
 from gpuyard.report.curves import Line, distributions, tracks
 from gpuyard.report.inference import layout_words
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import Column, Table
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import DURATION, RATIO, TOKENS, show
-
-__all__ = ["run_page", "run_sections", "run_table"]
 
 
 def run_table(run: ServingRun) -> Table:
-    """Latencies, one a row."""
+    """Latencies, one per row."""
     rows = (
         ("time to first token", run.ttft),
         ("time per output token", run.tpot),
@@ -25,20 +23,25 @@ def run_table(run: ServingRun) -> Table:
         ("in the queue", run.queued),
     )
     headings = ("latency", "mean", "p50", "p90", "p99", "±")
-    kept = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
+    met = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
     if not run.targets:
-        kept = "the file asks for no latency"
+        met = "the file asks for no latency"
     layout = f"{run.replicas} × {layout_words(run.tp, run.pp, run.ep, run.attention_dp)}"
     if run.prefill is not None:
         pool = run.prefill
-        layout = f"{pool.replicas} × {layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} read, {layout} write,"
+        layout = (
+            f"{pool.replicas} × {layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} read,"
+            f" {layout} write,"
+        )
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading != "latency") for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading != "latency") for heading in headings
+        ),
         rows=tuple((name, *_cells(values)) for name, values in rows),
         notes=(
             f"{layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
             _rates(run),
-            kept,
+            met,
             "±: four of five predictions of published runs were within it",
             *run.notes,
         ),
@@ -46,32 +49,41 @@ def run_table(run: ServingRun) -> Table:
 
 
 def _rates(run: ServingRun) -> str:
-    """How many requests, how fast."""
     return (
-        f"{run.requests:,} requests in {show(run.duration_s, DURATION)}, seed {run.seed}: "
-        f"{run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} tokens/s written, "
-        f"{show(run.total_tokens_per_s, TOKENS)} read and written (±{show(run.rate_error_ratio, RATIO, 2)}), "
-        f"{run.preemptions} preemptions"
+        f"{run.requests:,} requests in {show(run.duration_s, DURATION)}, seed {run.seed}:"
+        f" {run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} tokens/s"
+        f" written, {show(run.total_tokens_per_s, TOKENS)} read and written"
+        f" (±{show(run.rate_error_ratio, RATIO, 2)}), {run.preemptions} preemptions"
     )
 
 
-def _cells(values: Spread | Quantiles) -> tuple[str, ...]:
-    """Mean and quantiles, with the error bar where there is one."""
-    told = tuple(show(value, DURATION) for value in (values.mean_s, values.p50_s, values.p90_s, values.p99_s))
-    return (*told, show(values.error_ratio, RATIO, 2) if isinstance(values, Spread) else "")
+def _cells(values: LatencyStats | LatencyQuantiles) -> tuple[str, ...]:
+    cells = tuple(
+        show(value, DURATION) for value in (values.mean_s, values.p50_s, values.p90_s, values.p99_s)
+    )
+    return (*cells, show(values.error_ratio, RATIO, 2) if isinstance(values, LatencyStats) else "")
 
 
 def run_sections(run: ServingRun) -> list[str]:
-    """The run's pictures as parts of a page."""
+    """Plots of the run, as sections of a page."""
     time = Axis(title="latency", words=lambda value: show(value, DURATION, 3))
     lines = [Line(name=curve.name, xs=curve.seconds, ys=curve.shares) for curve in run.curves]
     marks = [(f"{limit.name} target", limit.seconds) for limit in run.targets]
-    sections = [f"<h2>Latencies under load</h2>{distributions(lines, time, marks)}", html_table(run_table(run))]
+    sections = [
+        f"<h2>Latencies under load</h2>{distributions(lines, time, marks)}",
+        html_table(run_table(run)),
+    ]
     clock = Axis(title="time", words=lambda value: show(value, DURATION, 3) if value else "0")
     counted = [
-        Line(name=track.name, xs=track.at_s, ys=track.values) for track in run.tracks if "cache" not in track.name
+        Line(name=track.name, xs=track.at_s, ys=track.values)
+        for track in run.tracks
+        if "cache" not in track.name
     ]
-    filled = [Line(name=track.name, xs=track.at_s, ys=track.values) for track in run.tracks if "cache" in track.name]
+    filled = [
+        Line(name=track.name, xs=track.at_s, ys=track.values)
+        for track in run.tracks
+        if "cache" in track.name
+    ]
     if counted:
         drawn = tracks(counted, clock, lambda value: f"{value:,g}", "requests")
         sections.append(f"<h2>Requests waiting and running</h2>{drawn}")

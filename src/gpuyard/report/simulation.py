@@ -1,22 +1,21 @@
-"""A simulated network told: the table of numbers, the fullest links, and the fields for scripts."""
+"""A simulated network: table of results, hottest links, JSON fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
 
-from gpuyard.document import Plain, plain
-from gpuyard.report.table import NOT_KNOWN, Column, Table
-from gpuyard.simulate.summary import Summary
+from gpuyard.document.encode import plain
+from gpuyard.document.frozen_json import Plain
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.simulate.summary import NetworkSummary
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, RATIO, show
-
-__all__ = ["headline", "links_table", "simulation_table", "summary_fields"]
 
 Words = Callable[[float], str]
 
 
-def summary_fields(summary: Summary) -> dict[str, Plain]:
-    """Every number by name, those that the engine does not know as null."""
+def summary_fields(summary: NetworkSummary) -> dict[str, Plain]:
+    """Every number by name; null where the engine does not know it."""
     return {field.name: plain(getattr(summary, field.name)) for field in fields(summary)}
 
 
@@ -60,17 +59,28 @@ ROWS: tuple[tuple[str, str, Words], ...] = (
     ("storms", "PFC storms found by the watchdog", _count),
     ("events", "events", _count),
 )
-QUIET = {"marks", "notifications", "timeouts", "failed_flows", "storms"}  # not worth a row when they are none
+QUIET = {
+    "marks",
+    "notifications",
+    "timeouts",
+    "failed_flows",
+    "storms",
+}  # not worth a row when they are none
 
 
-def headline(summary: Summary) -> str:
-    """What was simulated."""
+def headline(summary: NetworkSummary) -> str:
+    """What was simulated, in one line."""
     return f"{summary.traffic}, on {summary.network}"
 
 
-def simulation_table(summary: Summary) -> Table:
-    """What came of it, one number a row."""
-    rows = [("flows", f"{summary.completed:,} of {summary.flows:,} done, {show(summary.total_bytes, BYTES)}")]
+def simulation_table(summary: NetworkSummary) -> Table:
+    """Results, one per row."""
+    rows = [
+        (
+            "flows",
+            f"{summary.completed:,} of {summary.flows:,} done, {show(summary.total_bytes, BYTES)}",
+        )
+    ]
     for name, label, words in ROWS:
         value = getattr(summary, name)
         if value is not None and not (name in QUIET and not value):
@@ -78,35 +88,49 @@ def simulation_table(summary: Summary) -> Table:
     if summary.deadlock:
         rows.append(("deadlock", ", ".join(summary.deadlock)))
     return Table(
-        columns=(Column(heading="what"), Column(heading="value", numeric=True)),
+        columns=(TableColumn(heading="what"), TableColumn(heading="value", numeric=True)),
         rows=tuple(rows),
         notes=(_how(summary), *summary.notes),
     )
 
 
-def _how(summary: Summary) -> str:
-    """By which means."""
+def _how(summary: NetworkSummary) -> str:
     parts = [f"{summary.engine} engine", f"{summary.balancing} balancing"]
     if summary.algorithm:
         parts.insert(0, summary.algorithm)
     if summary.engine == "packet":
-        parts.append("no congestion control" if summary.congestion_control == "none" else summary.congestion_control)
+        parts.append(
+            "no congestion control"
+            if summary.congestion_control == "none"
+            else summary.congestion_control
+        )
     return ", ".join([*parts, f"seed {summary.seed}"])
 
 
-def links_table(summary: Summary) -> Table:
-    """The fullest links, fullest first."""
+def links_table(summary: NetworkSummary) -> Table:
+    """Hottest links first."""
     packets = summary.engine == "packet"
-    headings = ("fullest links", "utilisation", "carried") + (("paused", "longest queue") if packets else ())
+    headings = ("fullest links", "utilisation", "carried") + (
+        ("paused", "longest queue") if packets else ()
+    )
     rows = []
     for load in summary.hottest:
-        row: tuple[str, ...] = (load.link, show(load.utilisation_ratio, RATIO), show(load.carried_bytes, BYTES))
+        row: tuple[str, ...] = (
+            load.link,
+            show(load.utilisation_ratio, RATIO),
+            show(load.carried_bytes, BYTES),
+        )
         if packets:
             pause = NOT_KNOWN if load.pause_s is None else show(load.pause_s, DURATION)
-            queue = NOT_KNOWN if load.queue_peak_bytes is None else show(load.queue_peak_bytes, BYTES)
+            queue = (
+                NOT_KNOWN if load.queue_peak_bytes is None else show(load.queue_peak_bytes, BYTES)
+            )
             row = (*row, pause, queue)
         rows.append(row)
     return Table(
-        columns=tuple(Column(heading=heading, numeric=place > 0) for place, heading in enumerate(headings)),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=place > 0)
+            for place, heading in enumerate(headings)
+        ),
         rows=tuple(rows),
     )

@@ -1,4 +1,4 @@
-"""Where a network is full: the fabric's drawing with its wires coloured by load, and a map of all switch pairs."""
+"""Link load as a coloured fabric drawing, and a map of all switch pairs."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ import numpy.typing as npt
 from gpuyard.report.fabric_svg import Tint, topology_svg
 from gpuyard.report.svg import WIDTH, drawing
 from gpuyard.simulate.drawing import topology_of
-from gpuyard.simulate.heat import WireLoad, wire_loads
+from gpuyard.simulate.link_heat import WireLoad, wire_loads
 from gpuyard.simulate.network import Network
-from gpuyard.simulate.summary import Simulation
-from gpuyard.topology import Topology
-
-__all__ = ["colour_of", "heat_drawing", "heat_map", "pair_map"]
+from gpuyard.simulate.summary import SimulationResult
+from gpuyard.topology.topology import Topology
 
 Floats = npt.NDArray[np.float64]
-# ColorBrewer's YlOrRd, on a grey for what idles: light to dark, so that it also reads without colour.
-RAMP = ((0.0, (208, 215, 222)), (0.25, (254, 217, 118)), (0.5, (253, 141, 60)), (0.75, (227, 26, 28)),
-        (1.0, (128, 0, 38)))  # fmt: skip
+# ColorBrewer's YlOrRd over grey for idle links: light to dark, readable without colour.
+RAMP = (
+    (0.0, (208, 215, 222)),
+    (0.25, (254, 217, 118)),
+    (0.5, (253, 141, 60)),
+    (0.75, (227, 26, 28)),
+    (1.0, (128, 0, 38)),
+)
 MOST_DRAWN = 9000  # hosts beyond which making a drawing takes longer than reading it is worth
 MOST_CELLS = 96  # rows and columns of the map; more switches share a cell
 LEGEND = (
-    '<p class="heat">idle <span style="display:inline-block;width:14rem;height:.8em;background:linear-gradient(to '
-    'right,rgb(208,215,222),rgb(254,217,118),rgb(253,141,60),rgb(227,26,28),rgb(128,0,38))"></span> full</p>'
+    '<p class="heat">idle <span'
+    ' style="display:inline-block;width:14rem;height:.8em;background:linear-gradient(to'
+    " right,rgb(208,215,222),rgb(254,217,118),rgb(253,141,60),"
+    'rgb(227,26,28),rgb(128,0,38))"></span>'
+    " full</p>"
 )
 
 
 def colour_of(share: float) -> str:
-    """The colour of a utilisation between 0 and 1."""
+    """Colour of a utilisation between 0 and 1."""
     share = min(max(share, 0.0), 1.0)
     for (low, first), (high, last) in itertools.pairwise(RAMP):
         if share <= high:
@@ -42,8 +48,8 @@ def colour_of(share: float) -> str:
     return "rgb(128,0,38)"
 
 
-def heat_map(done: Simulation) -> str:
-    """The drawing, repeated parts collapsed, with wires coloured by the fuller direction."""
+def heat_map(done: SimulationResult) -> str:
+    """The drawing with links coloured by the more loaded direction."""
     if done.utilisation is None or done.network.host_count > MOST_DRAWN:
         return ""
     topology = done.topology or topology_of(done.network)
@@ -51,7 +57,7 @@ def heat_map(done: Simulation) -> str:
 
 
 def heat_drawing(topology: Topology, title: str, wires: Sequence[WireLoad]) -> str:
-    """A drawing with its wires coloured by what they carried."""
+    """A drawing with links coloured by load."""
     tints = {
         (wire.lower, wire.upper): Tint(
             colour=colour_of(max(wire.up_ratio, wire.down_ratio)),
@@ -62,8 +68,8 @@ def heat_drawing(topology: Topology, title: str, wires: Sequence[WireLoad]) -> s
     return f'<div class="scroll">{topology_svg(topology, title, tints=tints)}</div>{LEGEND}'
 
 
-def pair_map(done: Simulation) -> str:
-    """Every lower switch against every upper one: the load of the links between them, both ways."""
+def pair_map(done: SimulationResult) -> str:
+    """Load between every lower and upper switch, in both directions."""
     utilisation = done.utilisation
     if utilisation is None:
         return ""
@@ -78,8 +84,10 @@ def pair_map(done: Simulation) -> str:
 
 
 def _cells(network: Network, utilisation: Floats, tier: int, *, upward: bool) -> str:
-    """One direction between two tiers, a cell for each pair; switches that share a cell show their fullest."""
-    low, high = (network.link_from, network.link_to) if upward else (network.link_to, network.link_from)
+    """One direction between two tiers; switches that share a cell show their maximum."""
+    low, high = (
+        (network.link_from, network.link_to) if upward else (network.link_to, network.link_from)
+    )
     links = np.flatnonzero((network.tier[low] == tier) & (network.tier[high] == tier + 1))
     if not len(links):
         return ""
@@ -87,15 +95,19 @@ def _cells(network: Network, utilisation: Floats, tier: int, *, upward: bool) ->
     columns, column = np.unique(high[links], return_inverse=True)
     fold_rows, fold_columns = -(-len(rows) // MOST_CELLS), -(-len(columns) // MOST_CELLS)
     grid: dict[tuple[int, int], tuple[float, int]] = {}
-    for place, (r, c) in enumerate(zip((row // fold_rows).tolist(), (column // fold_columns).tolist(), strict=True)):
+    for place, (r, c) in enumerate(
+        zip((row // fold_rows).tolist(), (column // fold_columns).tolist(), strict=True)
+    ):
         share = float(utilisation[links[place]])
         if share >= grid.get((r, c), (-1.0, 0))[0]:
             grid[r, c] = (share, int(links[place]))
     wide, tall = -(-len(columns) // fold_columns), -(-len(rows) // fold_rows)
     side = min(22.0, (WIDTH - 20) / wide, 520.0 / tall)
     body = [
-        f'<rect x="{10 + c * side:.1f}" y="{4 + r * side:.1f}" width="{side - 0.6:.2f}" height="{side - 0.6:.2f}" '
-        f'fill="{colour_of(share)}"><title>{escape(network.link_name(link))}: {share:.0%}</title></rect>'
+        f'<rect x="{10 + c * side:.1f}" y="{4 + r * side:.1f}" width="{side - 0.6:.2f}"'
+        f' height="{side - 0.6:.2f}"'
+        f' fill="{colour_of(share)}"><title>{escape(network.link_name(link))}:'
+        f" {share:.0%}</title></rect>"
         for (r, c), (share, link) in sorted(grid.items())
     ]
     return drawing(round(8 + tall * side), "".join(body))

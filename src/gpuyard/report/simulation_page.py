@@ -1,4 +1,4 @@
-"""A simulated network as one page: numbers, heat map, timeline, distributions. Nothing is loaded."""
+"""A simulated network as one offline page: numbers, heat map, timeline, distributions."""
 
 from __future__ import annotations
 
@@ -11,33 +11,40 @@ from gpuyard.report.page import html_table, page
 from gpuyard.report.simulation import links_table, simulation_table
 from gpuyard.report.simulation_map import heat_map, pair_map
 from gpuyard.report.svg import PALETTE, WIDTH, Axis, drawing
-from gpuyard.simulate.summary import Simulation
+from gpuyard.simulate.summary import SimulationResult
 from gpuyard.units import BYTES, DURATION, RATIO, show
-
-__all__ = ["simulation_page"]
 
 STYLE = """<style>
 body{max-width:84rem}figure{margin:.6rem 0}figcaption{font-size:.9rem;margin-bottom:.2rem}
-.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:0 1.2rem}
-.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(24rem,1fr));gap:0 1.5rem;align-items:start}
-.two figure{max-width:44rem}
+.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:0 1.2rem}
+.maps>*{min-width:0}.maps .drawing svg{min-width:0}
+.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:0 1.5rem;
+align-items:start}.two>*{min-width:0}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,38rem),1fr));gap:0 1.2rem}
+.plots figure{min-width:0;margin:.6rem 0}
 </style>"""
 HEAT = (
-    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel links, the fullest. "
-    "Point at a wire for both."
+    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
+    " links, the fullest. Point at a wire for both."
 )
 CURVE_POINTS = 201
 HOSTS_SHOWN, FLOWS_SHOWN = 32, 4000
 ROW = 15
 
 
-def simulation_page(done: Simulation) -> str:
+def simulation_page(done: SimulationResult) -> str:
     """The page of one simulation."""
     numbers = f"<div><h2>Numbers</h2>{html_table(simulation_table(done.summary))}</div>"
-    links = f"<div><h2>Fullest links</h2>{html_table(links_table(done.summary))}</div>" if done.summary.hottest else ""
+    links = (
+        f"<div><h2>Fullest links</h2>{html_table(links_table(done.summary))}</div>"
+        if done.summary.hottest
+        else ""
+    )
     sections = [STYLE, f'<div class="two">{numbers}{links}</div>']
     sections += _section("Load of the links", heat_map(done), HEAT)
-    sections += _section("Load between switches", pair_map(done), "A row is a lower switch, a column an upper one.")
+    sections += _section(
+        "Load between switches", pair_map(done), "A row is a lower switch, a column an upper one."
+    )
     sections += _section("Timeline", timeline(done), "")
     curves = (
         ("Flows under way", active(done)),
@@ -46,19 +53,22 @@ def simulation_page(done: Simulation) -> str:
         ("Most in the buffer, switches in order", _buffers(done)),
         ("Time paused, links in order", _pauses(done)),
     )
-    drawn = "".join(f"<figure><figcaption>{escape(name)}</figcaption>{body}</figure>" for name, body in curves if body)
-    sections += _section("Distributions", f'<div class="two">{drawn}</div>' if drawn else "", "")
+    drawn = "".join(
+        f"<figure><figcaption>{escape(name)}</figcaption>{body}</figure>"
+        for name, body in curves
+        if body
+    )
+    sections += _section("Distributions", f'<div class="plots">{drawn}</div>' if drawn else "", "")
     return page(f"Simulation: {done.summary.traffic}", sections)
 
 
 def _section(title: str, body: str, words: str) -> list[str]:
-    """A part of the page; nothing without a picture."""
-    told = f"<p>{escape(words)}</p>" if words else ""
-    return [f"<h2>{escape(title)}</h2>{told}{body}"] if body else []
+    paragraph = f"<p>{escape(words)}</p>" if words else ""
+    return [f"<h2>{escape(title)}</h2>{paragraph}{body}"] if body else []
 
 
-def timeline(done: Simulation) -> str:
-    """What hosts send and when: a row for each of some hosts, a bar for each flow; or the phases of a collective."""
+def timeline(done: SimulationResult) -> str:
+    """Flows per host over time, or the phases of a collective."""
     if done.phases:
         bars = [(phase.label, phase.begin_s, phase.end_s) for phase in done.phases]
         return _bars(bars, done.summary.completion_s)
@@ -66,24 +76,33 @@ def timeline(done: Simulation) -> str:
     if traffic is None or outcome is None or not outcome.duration_s:
         return ""
     hosts = np.unique(traffic.source)
-    shown = hosts if len(hosts) <= HOSTS_SHOWN else hosts[np.linspace(0, len(hosts) - 1, HOSTS_SHOWN).astype(int)]
+    shown = (
+        hosts
+        if len(hosts) <= HOSTS_SHOWN
+        else hosts[np.linspace(0, len(hosts) - 1, HOSTS_SHOWN).astype(int)]
+    )
     left, scale = 150, (WIDTH - 160) / outcome.duration_s
     body = []
     for row, host in enumerate(shown.tolist()):
         y = 4 + row * ROW
         name = escape(done.network.names[host])
-        body.append(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end" font-size="10">{name}</text>')
+        body.append(
+            f'<text x="{left - 6}" y="{y + 10}" text-anchor="end" font-size="10">{name}</text>'
+        )
         own = np.flatnonzero((traffic.source == host) & ~np.isnan(outcome.finish_s))
-        own = own[np.argsort(outcome.began_s[own], kind="stable")][: FLOWS_SHOWN // max(1, len(shown))]
+        own = own[np.argsort(outcome.began_s[own], kind="stable")][
+            : FLOWS_SHOWN // max(1, len(shown))
+        ]
         for flow in own.tolist():
             begin, end = float(outcome.began_s[flow]), float(outcome.finish_s[flow])
             colour = PALETTE[int(traffic.channel[flow]) % 6 if len(own) > 1 else 0]
-            told = f"{name} → {escape(done.network.names[int(traffic.target[flow])])}"
+            tooltip = f"{name} → {escape(done.network.names[int(traffic.target[flow])])}"
             body.append(
-                f'<rect x="{left + begin * scale:.2f}" y="{y}" width="{max(0.4, (end - begin) * scale):.2f}" '
-                f'height="{ROW - 4}" fill="{colour}" fill-opacity=".55" stroke="currentColor" stroke-width=".3">'
-                f"<title>{told}: {show(begin, DURATION)} to {show(end, DURATION)}, "
-                f"{show(int(traffic.size_bytes[flow]), BYTES)}</title></rect>"
+                f'<rect x="{left + begin * scale:.2f}" y="{y}"'
+                f' width="{max(0.4, (end - begin) * scale):.2f}" height="{ROW - 4}" fill="{colour}"'
+                f' fill-opacity=".55" stroke="currentColor" stroke-width=".3"><title>{tooltip}:'
+                f" {show(begin, DURATION)} to {show(end, DURATION)},"
+                f" {show(int(traffic.size_bytes[flow]), BYTES)}</title></rect>"
             )
     more = len(hosts) - len(shown)
     note = f"<p>{len(shown)} of {len(hosts):,} hosts; --trace writes them all.</p>" if more else ""
@@ -92,30 +111,30 @@ def timeline(done: Simulation) -> str:
 
 
 def _clock(left: float, scale: float, end_s: float, rows: int) -> str:
-    """The time below the bars."""
     y = 4 + rows * ROW + 12
     return "".join(
-        f'<text x="{left + part * end_s * scale:.1f}" y="{y}" text-anchor="{"middle" if part < 1 else "end"}" '
-        f'font-size="10">{show(part * end_s, DURATION)}</text>'
+        f'<text x="{left + part * end_s * scale:.1f}" y="{y}"'
+        f' text-anchor="{"middle" if part < 1 else "end"}"'
+        f' font-size="10">{show(part * end_s, DURATION)}</text>'
         for part in (0.0, 0.25, 0.5, 0.75, 1.0)
     )
 
 
 def _bars(bars: list[tuple[str, float, float]], end_s: float) -> str:
-    """Phases below each other."""
     left, scale = 150, (WIDTH - 160) / (end_s or 1.0)
     body = [
-        f'<text x="{left - 6}" y="{15 + row * ROW}" text-anchor="end" font-size="10">{escape(label)}</text>'
-        f'<rect x="{left + begin * scale:.2f}" y="{5 + row * ROW}" width="{max(0.4, (end - begin) * scale):.2f}" '
-        f'height="{ROW - 4}" fill="{PALETTE[row % len(PALETTE)]}"><title>{escape(label)}: {show(begin, DURATION)} to '
-        f"{show(end, DURATION)}</title></rect>"
+        f'<text x="{left - 6}" y="{15 + row * ROW}" text-anchor="end"'
+        f' font-size="10">{escape(label)}</text><rect x="{left + begin * scale:.2f}"'
+        f' y="{5 + row * ROW}" width="{max(0.4, (end - begin) * scale):.2f}" height="{ROW - 4}"'
+        f' fill="{PALETTE[row % len(PALETTE)]}"><title>{escape(label)}: {show(begin, DURATION)} to'
+        f" {show(end, DURATION)}</title></rect>"
         for row, (label, begin, end) in enumerate(bars)
     ]
     return drawing(12 + len(bars) * ROW + 14, "".join(body) + _clock(left, scale, end_s, len(bars)))
 
 
-def active(done: Simulation) -> str:
-    """How many flows run at every moment."""
+def active(done: SimulationResult) -> str:
+    """Number of active flows over time."""
     outcome = done.outcome
     if outcome is None or not outcome.duration_s:
         return ""
@@ -123,25 +142,32 @@ def active(done: Simulation) -> str:
     at = np.linspace(0.0, outcome.duration_s, CURVE_POINTS)
     begun = np.searchsorted(np.sort(outcome.began_s[known]), at, side="right")
     ended = np.searchsorted(np.sort(outcome.finish_s[known]), at, side="right")
-    line = Line(name="flows under way", xs=tuple(at.tolist()), ys=tuple((begun - ended).astype(float).tolist()))
+    line = Line(
+        name="flows under way",
+        xs=tuple(at.tolist()),
+        ys=tuple((begun - ended).astype(float).tolist()),
+    )
     clock = Axis(title="time", words=lambda value: show(value, DURATION))
     return tracks([line], clock, lambda value: f"{value:,.0f}", "flows under way")
 
 
-def _completions(done: Simulation) -> str:
-    """The distribution of flow completion times."""
+def _completions(done: SimulationResult) -> str:
     if done.outcome is None:
         return ""
     times = done.outcome.completion_s[~np.isnan(done.outcome.finish_s)]
     if not len(times) or not times.max() > 0:
         return ""
     shares = np.linspace(0.0, 1.0, CURVE_POINTS)
-    line = Line(name="flows", xs=tuple(np.quantile(times, shares).tolist()), ys=tuple(shares.tolist()))
-    return distributions([line], Axis(title="completion time", words=lambda value: show(value, DURATION)), of="flows")
+    line = Line(
+        name="flows", xs=tuple(np.quantile(times, shares).tolist()), ys=tuple(shares.tolist())
+    )
+    return distributions(
+        [line], Axis(title="completion time", words=lambda value: show(value, DURATION)), of="flows"
+    )
 
 
-def _utilisations(done: Simulation) -> str:
-    """Links of each kind from the emptiest to the fullest."""
+def _utilisations(done: SimulationResult) -> str:
+    """Links of each kind, sorted by utilisation."""
     utilisation = done.utilisation
     if utilisation is None:
         return ""
@@ -157,18 +183,21 @@ def _utilisations(done: Simulation) -> str:
     return tracks(lines, _shares("links"), lambda value: show(value, RATIO), "utilisation")
 
 
-def _buffers(done: Simulation) -> str:
-    """The fullest that each switch's buffer was."""
+def _buffers(done: SimulationResult) -> str:
     if done.packets is None:
         return ""
     values = np.sort(done.packets.node_peak_bytes[done.network.host_count :].astype(np.float64))
     if not len(values) or not values.max() > 0:
         return ""
-    return tracks([_ordered("most in the buffer", values)], _shares("switches"), lambda v: show(v, BYTES), "buffer")
+    return tracks(
+        [_ordered("most in the buffer", values)],
+        _shares("switches"),
+        lambda v: show(v, BYTES),
+        "buffer",
+    )
 
 
-def _pauses(done: Simulation) -> str:
-    """How long each link was paused."""
+def _pauses(done: SimulationResult) -> str:
     if done.packets is None or not done.packets.link_pause_s.max() > 0:
         return ""
     line = _ordered("paused", np.sort(done.packets.link_pause_s))
@@ -176,12 +205,10 @@ def _pauses(done: Simulation) -> str:
 
 
 def _ordered(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Line:
-    """Sorted values over the share of things that have no more, thinned out."""
     places = np.unique(np.linspace(0, len(values) - 1, min(CURVE_POINTS, len(values))).astype(int))
     shares = (places + 1) / len(values)
     return Line(name=name, xs=tuple(shares.tolist()), ys=tuple(values[places].tolist()))
 
 
 def _shares(of: str) -> Axis:
-    """An axis from none to all."""
     return Axis(title=f"share of {of}", words=lambda value: show(value, RATIO))

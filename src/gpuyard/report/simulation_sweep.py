@@ -1,4 +1,4 @@
-"""Many simulations told: their spreads over seeds as a table, all rows as CSV, and a page with a plot."""
+"""A sweep of simulations: spread over seeds as a table, rows as CSV, a page with a plot."""
 
 from __future__ import annotations
 
@@ -6,52 +6,73 @@ import csv
 import io
 
 from gpuyard.report.page import html_table, page
-from gpuyard.report.svg import Axis, Point, scatter
-from gpuyard.report.table import NOT_KNOWN, Column, Table
-from gpuyard.simulate.sweep import Spread, Sweep, SweepRow
+from gpuyard.report.svg import Axis, ScatterPoint, scatter
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.simulate.sweep import SeedSpread, Sweep, SweepRow
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, show
 
-__all__ = ["sweep_csv", "sweep_page", "sweep_table"]
-
 NUMBERS = (
-    "engine", "algorithm", "balancing", "congestion_control", "hosts", "flows", "completed", "completion_s",
-    "bus_bytes_per_s", "fct_mean_s", "fct_p50_s", "fct_p90_s", "fct_p99_s", "fct_max_s", "flow_jain_ratio",
-    "link_mmr_ratio", "link_jain_ratio", "link_max_ratio", "drops", "pauses", "pause_s", "marks", "timeouts",
-    "buffer_peak_bytes", "events",
+    "engine", "algorithm", "balancing", "congestion_control", "hosts", "flows", "completed",
+    "completion_s", "bus_bytes_per_s", "fct_mean_s", "fct_p50_s", "fct_p90_s", "fct_p99_s",
+    "fct_max_s", "flow_jain_ratio", "link_mmr_ratio", "link_jain_ratio", "link_max_ratio", "drops",
+    "pauses", "pause_s", "marks", "timeouts", "buffer_peak_bytes", "events",
 )  # fmt: skip
 
 
 def sweep_csv(sweep: Sweep) -> str:
-    """Every simulation, one a line."""
+    """One simulation per line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("design", "size_bytes", "channels", "seed", *NUMBERS, "infeasible"))
     for row in sweep.rows:
         numbers = [None if row.summary is None else getattr(row.summary, name) for name in NUMBERS]
         why = (row.infeasible or "").splitlines()
-        cells = (row.design, row.size_bytes, row.channels, row.seed, *numbers, why[0] if why else None)
+        cells = (
+            row.design,
+            row.size_bytes,
+            row.channels,
+            row.seed,
+            *numbers,
+            why[0] if why else None,
+        )
         writer.writerow(["" if cell is None else cell for cell in cells])
     return text.getvalue()
 
 
 def sweep_table(sweep: Sweep) -> Table:
-    """The spreads over seeds."""
+    """Spread over seeds."""
     headings = (
-        "network", "size", "algorithm", "channels", "balancing", "engine", "runs", "completion", "best", "worst",
-        "bus bandwidth", "FCT p99", "MMR", "pauses", "drops",
-    )  # fmt: skip
+        "network",
+        "size",
+        "algorithm",
+        "channels",
+        "balancing",
+        "engine",
+        "runs",
+        "completion",
+        "best",
+        "worst",
+        "bus bandwidth",
+        "FCT p99",
+        "MMR",
+        "pauses",
+        "drops",
+    )
     plain = ("network", "algorithm", "balancing", "engine")
-    infeasible = dict.fromkeys(f"{row.design}: {row.infeasible}" for row in sweep.rows if row.infeasible)
+    infeasible = dict.fromkeys(
+        f"{row.design}: {row.infeasible}" for row in sweep.rows if row.infeasible
+    )
     return Table(
-        columns=tuple(Column(heading=heading, numeric=heading not in plain) for heading in headings),
+        columns=tuple(
+            TableColumn(heading=heading, numeric=heading not in plain) for heading in headings
+        ),
         rows=tuple(_cells(spread) for spread in sweep.spreads),
         title=f"{sweep.traffic}: {len(sweep.rows):,} simulations",
         notes=tuple(infeasible),
     )
 
 
-def _cells(spread: Spread) -> tuple[str, ...]:
-    """One spread."""
+def _cells(spread: SeedSpread) -> tuple[str, ...]:
     return (
         spread.design,
         NOT_KNOWN if spread.size_bytes is None else show(spread.size_bytes, BYTES),
@@ -63,7 +84,11 @@ def _cells(spread: Spread) -> tuple[str, ...]:
         show(spread.completion_mean_s, DURATION),
         show(spread.completion_min_s, DURATION),
         show(spread.completion_max_s, DURATION),
-        NOT_KNOWN if spread.bus_mean_bytes_per_s is None else show(spread.bus_mean_bytes_per_s, BYTES_PER_S),
+        (
+            NOT_KNOWN
+            if spread.bus_mean_bytes_per_s is None
+            else show(spread.bus_mean_bytes_per_s, BYTES_PER_S)
+        ),
         NOT_KNOWN if spread.fct_p99_mean_s is None else show(spread.fct_p99_mean_s, DURATION),
         NOT_KNOWN if spread.mmr_mean_ratio is None else f"{spread.mmr_mean_ratio:.3g}",
         NOT_KNOWN if spread.pauses_mean is None else f"{spread.pauses_mean:,.0f}",
@@ -72,12 +97,18 @@ def _cells(spread: Spread) -> tuple[str, ...]:
 
 
 def sweep_page(sweep: Sweep) -> str:
-    """The sweep as one page: completion over size, every simulation a mark."""
-    points = [_point(row) for row in sweep.rows if row.summary is not None and row.summary.completion_s > 0]
+    """The sweep as one page: completion time over size."""
+    points = [
+        _point(row)
+        for row in sweep.rows
+        if row.summary is not None and row.summary.completion_s > 0
+    ]
     size = Axis(title="data", words=lambda value: show(value, BYTES))
     time = Axis(title="completion", words=lambda value: show(value, DURATION))
     sections = [f"<h2>Completion</h2>{scatter(points, size, time)}"] if points else []
-    busy = [_point(row, bus=True) for row in sweep.rows if row.summary and row.summary.bus_bytes_per_s]
+    busy = [
+        _point(row, bus=True) for row in sweep.rows if row.summary and row.summary.bus_bytes_per_s
+    ]
     rate = Axis(title="bus bandwidth", words=lambda value: show(value, BYTES_PER_S))
     if busy:
         sections.append(f"<h2>Bus bandwidth</h2>{scatter(busy, size, rate)}")
@@ -85,12 +116,16 @@ def sweep_page(sweep: Sweep) -> str:
     return page(f"Sweep: {sweep.traffic}", sections)
 
 
-def _point(row: SweepRow, *, bus: bool = False) -> Point:
-    """A simulation as a mark."""
+def _point(row: SweepRow, *, bus: bool = False) -> ScatterPoint:
     assert row.summary is not None, "only those that ran are drawn"
     done = row.summary
     group = ", ".join(part for part in (row.design, done.algorithm, done.balancing) if part)
     value = (done.bus_bytes_per_s or 0.0) if bus else done.completion_s
-    told = show(value, BYTES_PER_S if bus else DURATION)
+    shown_value = show(value, BYTES_PER_S if bus else DURATION)
     data = row.size_bytes or done.total_bytes
-    return Point(x=data, y=value, group=group, label=f"{group}, {show(data, BYTES)}, seed {row.seed}: {told}")
+    return ScatterPoint(
+        x=data,
+        y=value,
+        group=group,
+        label=f"{group}, {show(data, BYTES)}, seed {row.seed}: {shown_value}",
+    )

@@ -1,4 +1,4 @@
-"""A simulation as a timeline that Perfetto and chrome://tracing open (the Trace Event Format)."""
+"""A simulation as a trace for Perfetto and chrome://tracing (Trace Event Format)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,37 @@ import json
 
 import numpy as np
 
-from gpuyard.simulate.summary import Simulation
+from gpuyard.simulate.summary import SimulationResult
 from gpuyard.units import BYTES, show
-
-__all__ = ["trace_json"]
 
 MOST_FLOWS = 200_000  # the viewer's patience; the longest are kept
 Event = dict[str, object]
 
 
-def trace_json(done: Simulation) -> str:
-    """The timeline: a process for each server, a track for each host, a slice for each flow that it sends."""
+def trace_json(done: SimulationResult) -> str:
+    """The trace: a process per server, a track per host, a slice per flow."""
     events = [*_phases(done), *_flows(done)]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        {"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False, separators=(",", ":")
+    )
 
 
-def _phases(done: Simulation) -> list[Event]:
-    """The rounds of a collective, on a track of their own."""
+def _phases(done: SimulationResult) -> list[Event]:
     return [
-        {"name": phase.label, "ph": "X", "ts": phase.begin_s * 1e6, "dur": (phase.end_s - phase.begin_s) * 1e6,
-         "pid": -1, "tid": 0}
+        {
+            "name": phase.label,
+            "ph": "X",
+            "ts": phase.begin_s * 1e6,
+            "dur": (phase.end_s - phase.begin_s) * 1e6,
+            "pid": -1,
+            "tid": 0,
+        }
         for phase in done.phases
-    ]  # fmt: skip
+    ]
 
 
-def _flows(done: Simulation) -> list[Event]:
-    """Flows by host; those of a host that overlap lie on tracks side by side."""
+def _flows(done: SimulationResult) -> list[Event]:
+    """Flows by host; overlapping ones on separate tracks."""
     traffic, outcome, network = done.traffic, done.outcome, done.network
     if traffic is None or outcome is None:
         return []
@@ -48,15 +53,24 @@ def _flows(done: Simulation) -> list[Event]:
             host, lanes, free = source, 0, []
             server = int(network.server[source])
             name = network.names[source].partition(" ")[0]
-            events.append({"name": "process_name", "ph": "M", "pid": server, "args": {"name": name}})
+            events.append(
+                {"name": "process_name", "ph": "M", "pid": server, "args": {"name": name}}
+            )
         begin, end = float(outcome.began_s[flow]), float(outcome.finish_s[flow])
         if free and free[0][0] <= begin:
             lane = heapq.heappop(free)[1]
         else:
             lane, lanes = lanes, lanes + 1
             track = {"name": network.names[source]}
-            events.append({"name": "thread_name", "ph": "M", "pid": int(network.server[source]),
-                           "tid": source * 1000 + lane, "args": track})  # fmt: skip
+            events.append(
+                {
+                    "name": "thread_name",
+                    "ph": "M",
+                    "pid": int(network.server[source]),
+                    "tid": source * 1000 + lane,
+                    "args": track,
+                }
+            )
         heapq.heappush(free, (end, lane))
         size = int(traffic.size_bytes[flow])
         events.append(

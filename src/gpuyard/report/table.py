@@ -1,4 +1,4 @@
-"""A table as a value: what is printed, sorted out from how."""
+"""A table as a value, independent of how it is printed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from gpuyard.units import Dimension, show
 
-__all__ = ["Column", "Table", "show_value"]
-
 NOT_KNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A heading; numbers stand to the right."""
+class TableColumn:
+    """A heading; numeric columns are right-aligned."""
 
     heading: str
     numeric: bool = False
@@ -22,16 +20,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Headings and cells, already as text."""
+    """Headings and cells as text."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     notes: tuple[str, ...] = ()
 
 
 def show_value(value: object, dimension: Dimension | None = None) -> str:
-    """One value as a person reads it; a dash where it is not known."""
+    """Format one value; a dash when it is unknown."""
     if value is None or value == "":
         return NOT_KNOWN
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Printing to the terminal: tables that fit its width, plain text when piped, JSON for scripts."""
+"""Terminal output: tables that fit its width, plain text when piped, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from gpuyard.document import dump_json
+from gpuyard.document.encode import dump_json
 from gpuyard.report.table import Table
-
-__all__ = ["print_doing", "print_json", "print_progress", "print_table", "print_text"]
 
 SENTENCE, GAP = 24, 3  # characters of a broken line, and between columns
 PIPE_WIDTH = 10_000  # a pipe has no width: nothing is wrapped, so that grep and awk see whole rows
 
 
 def print_json(value: object) -> None:
-    """The value as JSON on standard output."""
+    """Print a value as JSON on standard output."""
     sys.stdout.write(dump_json(value))
 
 
 def print_text(text: str) -> None:
-    """The text on standard output, as it is."""
+    """Print text on standard output."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
+def print_warning(text: str) -> None:
+    """Print a warning on standard output, in red on a terminal."""
+    print_text(f"\x1b[31m{text}\x1b[0m" if sys.stdout.isatty() else text)
+
+
 def print_progress(done: int, total: int) -> None:
-    """How far long work is, on standard error, one line that rewrites itself; silent when nobody looks."""
+    """Print progress on one line of standard error, only to a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{done} of {total} done" if done + 1 < total else "\r\x1b[K")
         sys.stderr.flush()
 
 
-def print_doing(text: str, done: int = 0, total: int = 0, /) -> None:
-    """What long work has come to, on standard error; what is counted rewrites its line. Silent when nobody looks."""
+def print_status(text: str, done: int = 0, total: int = 0, /) -> None:
+    """Print the status of long work on standard error, only to a terminal."""
     if sys.stderr.isatty():
         line = f"\r\x1b[K{text}: {done} of {total}" if total else text
         sys.stderr.write(line if done < total else f"{line}\n")
@@ -45,7 +48,7 @@ def print_doing(text: str, done: int = 0, total: int = 0, /) -> None:
 
 
 def print_table(table: Table) -> None:
-    """The table on standard output; row by row where the terminal is too narrow for its columns."""
+    """Print a table; as cards where the terminal is too narrow for its columns."""
     console = _console()
     widths = [_least_width(table, place) for place in range(len(table.columns))]
     fits = sum(widths) + GAP * len(widths) <= console.width
@@ -55,7 +58,7 @@ def print_table(table: Table) -> None:
 
 
 def _least_width(table: Table, place: int) -> int:
-    """What a column needs: its longest word, and no more than a line of a few words where it holds sentences."""
+    """Width a column needs: its longest word, limited for sentences."""
     cells = [table.columns[place].heading, *(row[place] for row in table.rows)]
     longest = max(len(word) for cell in cells for word in (cell.split() or [""]))
     whole = max(len(cell) for cell in cells)
@@ -63,8 +66,9 @@ def _least_width(table: Table, place: int) -> int:
 
 
 def _grid(table: Table, widths: list[int]) -> rich.table.Table:
-    """Rows below headings; only sentences are broken into lines."""
-    grid = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False)
+    grid = rich.table.Table(
+        box=rich.box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False
+    )
     for column, width in zip(table.columns, widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
         grid.add_column(Text(column.heading), justify=justify, overflow="fold", min_width=width)
@@ -74,8 +78,10 @@ def _grid(table: Table, widths: list[int]) -> rich.table.Table:
 
 
 def _cards(table: Table) -> rich.table.Table:
-    """Every row as a list of headings and values; what is empty is left out."""
-    grid = rich.table.Table(box=None, title=table.title or None, title_justify="left", show_header=False)
+    """Every row as a list of headings and values, without empty ones."""
+    grid = rich.table.Table(
+        box=None, title=table.title or None, title_justify="left", show_header=False
+    )
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")
     for row in table.rows:
@@ -87,13 +93,16 @@ def _cards(table: Table) -> rich.table.Table:
 
 
 class _Console(Console):
-    """Standard output; a reader that leaves early is told to the caller, who knows that it is no error."""
+    """Standard output; a closed pipe is left to the caller."""
 
     def on_broken_pipe(self) -> None:
-        """Lets the error through, where rich would exit with 1."""
+        """Let the error through, where rich would exit with 1."""
         raise BrokenPipeError
 
 
 def _console() -> Console:
-    """Standard output with its width."""
-    return _Console(file=sys.stdout) if sys.stdout.isatty() else _Console(file=sys.stdout, width=PIPE_WIDTH)
+    return (
+        _Console(file=sys.stdout)
+        if sys.stdout.isatty()
+        else _Console(file=sys.stdout, width=PIPE_WIDTH)
+    )

@@ -1,27 +1,25 @@
-"""The whole way of a workload: on one screen, and as a page with what the stages found."""
+"""The report of `gpuyard up`: stages as a table, and a page with their results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from gpuyard.jobs.way import Planned, Way
-from gpuyard.learn.evaluate import Scorecard
-from gpuyard.learn.select import Selection
-from gpuyard.perf.local import Compared
+from gpuyard.app.up_report import PlanningResults, UpReport
+from gpuyard.learn.evaluate.scorecard import Scorecard
+from gpuyard.learn.select.selection import Selection
+from gpuyard.perf.local.comparison import PredictedVsMeasured
 from gpuyard.report.evaluate import scorecard_sections
 from gpuyard.report.page import html_table, page
-from gpuyard.report.planned import planned_sections
+from gpuyard.report.planning_sections import planned_sections
 from gpuyard.report.select import selection_sections
-from gpuyard.report.table import Column, Table
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, DURATION, show
 
-__all__ = ["compared_table", "up_page", "way_table"]
-
-MARKS = {"done": "✓", "kept": "✓ kept", "skipped": "–", "planned": "·", "stopped": "■"}
+MARKS = {"done": "✓", "cached": "✓ cached", "skipped": "–", "planned": "·", "stopped": "■"}
 
 
-def way_table(way: Way) -> Table:
+def stages_table(way: UpReport) -> Table:
     """Every stage with its outcome."""
     rows = tuple(
         (
@@ -32,13 +30,17 @@ def way_table(way: Way) -> Table:
         )
         for stage in way.stages
     )
-    columns = (Column(heading="stage"), Column(heading=""), Column(heading="time", numeric=True), Column(heading=""))
+    columns = (
+        TableColumn(heading="stage"),
+        TableColumn(heading=""),
+        TableColumn(heading="time", numeric=True),
+        TableColumn(heading=""),
+    )
     notes = (f"next: {way.next}",) if way.next else ()
     return Table(columns=columns, rows=rows, title=f"{way.name} on {way.target}", notes=notes)
 
 
-def _value(row: Compared, value: float) -> str:
-    """A quantity in its unit."""
+def _value(row: PredictedVsMeasured, value: float) -> str:
     if row.unit == "s":
         return show(value, DURATION)
     if row.unit == "B":
@@ -46,24 +48,30 @@ def _value(row: Compared, value: float) -> str:
     return f"{value:,.0f}{row.unit}"
 
 
-def compared_table(rows: Sequence[Compared]) -> Table:
-    """Predicted beside measured."""
+def compared_table(rows: Sequence[PredictedVsMeasured]) -> Table:
+    """Predictions and measurements."""
     columns = (
-        Column(heading=""), Column(heading="predicted", numeric=True), Column(heading="measured", numeric=True),
-        Column(heading="error", numeric=True),
-    )  # fmt: skip
+        TableColumn(heading=""),
+        TableColumn(heading="predicted", numeric=True),
+        TableColumn(heading="measured", numeric=True),
+        TableColumn(heading="error", numeric=True),
+    )
     cells = tuple(
-        (row.name, _value(row, row.predicted), _value(row, row.measured), f"{row.error_ratio:+.0%}") for row in rows
+        (row.name, _value(row, row.predicted), _value(row, row.measured), f"{row.error_ratio:+.0%}")
+        for row in rows
     )
     return Table(columns=columns, rows=cells, title="predicted against measured")
 
 
 def up_page(
-    way: Way, compared: Sequence[Compared] = (), card: Scorecard | None = None, chosen: Selection | None = None,
-    planned: Planned | None = None,
-) -> str:  # fmt: skip
-    """The report: the stages, predicted against measured, how good the model is, what was planned."""
-    parts = [f"<p>{escape(way.target)}</p>", html_table(way_table(way))]
+    way: UpReport,
+    compared: Sequence[PredictedVsMeasured] = (),
+    card: Scorecard | None = None,
+    chosen: Selection | None = None,
+    planned: PlanningResults | None = None,
+) -> str:
+    """The report page: stages, comparison, scorecard, plan."""
+    parts = [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
     if compared:
         parts += ["<h2>Predicted against measured</h2>", html_table(compared_table(compared))]
     if card is not None:

@@ -1,0 +1,103 @@
+"""`gpuyard predict`: predict the rows of a file with a registered model, a batch at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from gpuyard.datasets.source.partitions import UNREADABLE
+from gpuyard.datasets.spec import NULLS
+from gpuyard.errors import ExternalError, InputError
+from gpuyard.home import Home
+from gpuyard.learn.evaluate.bundle_model import BundleModel
+from gpuyard.registry.bundle import DESCRIPTION
+from gpuyard.registry.registry import Registry
+
+BATCH_ROWS = 65_536
+FORMATS = (".parquet", ".csv", ".jsonl", ".ndjson", ".arrow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPrediction:
+    """A file of predictions."""
+
+    model: str
+    out: str
+    rows: int
+    columns: tuple[str, ...]
+
+
+def open_model(model: str, home: Home) -> BundleModel:
+    """Open NAME, NAME@ALIAS, NAME/3 or a bundle folder."""
+    place = Path(model)
+    if (place / DESCRIPTION).is_file():
+        return BundleModel(place)
+    return BundleModel(Registry(home=home).get(model).path)
+
+
+def predict_file(
+    model: str,
+    path: Path,
+    out: Path,
+    *,
+    home: Home,
+    keep: bool = False,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> BatchPrediction:
+    """Write one row of predictions per row of the file; `keep` adds the columns of the file."""
+    if out.suffix not in (".parquet", ".csv"):
+        raise InputError.one(str(out), "is no known format", "write out.parquet or out.csv")
+    opened, rows = open_model(model, home), 0
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    parts: list[pl.DataFrame] = []
+    try:
+        for frame in _batches(path):
+            answers = opened.answers(frame)
+            if keep:
+                answers = frame.hstack(answers)
+            parts.append(answers)
+            rows += len(frame)
+            on_progress(rows)
+        if not rows:
+            raise InputError.one(str(path), "holds no rows", "use a file with rows")
+        table = pl.concat(parts)
+        if out.suffix == ".csv":
+            table.write_csv(draft)
+        else:
+            table.write_parquet(draft)
+        os.replace(draft, out)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+        raise ExternalError(str(out), what, "use a writable folder with free space") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return BatchPrediction(model=model, out=str(out), rows=rows, columns=tuple(table.columns))
+
+
+def _batches(path: Path) -> Iterator[pl.DataFrame]:
+    if not path.is_file():
+        raise InputError.one(str(path), "no such file", "check the path")
+    if path.suffix not in FORMATS:
+        fix = f"use {', '.join(FORMATS)}"
+        raise InputError.one(str(path), "is no known format", fix)
+    try:
+        if path.suffix == ".parquet":
+            lazy = pl.scan_parquet(path, glob=False)
+        elif path.suffix == ".arrow":
+            lazy = pl.scan_ipc(path)
+        elif path.suffix == ".csv":
+            # Text formats cannot be read from the middle: parsed once, then cut.
+            nulls = list(NULLS)
+            lazy = pl.read_csv(path, null_values=nulls, infer_schema_length=None).lazy()
+        else:
+            lazy = pl.read_ndjson(path, infer_schema_length=None).lazy()
+        count = int(lazy.select(pl.len()).collect().item())
+        for start in range(0, count, BATCH_ROWS):
+            yield lazy.slice(start, BATCH_ROWS).collect()
+    except UNREADABLE as error:
+        what = f"cannot be read: {str(error).splitlines()[0][:200]}"
+        raise InputError.one(str(path), what, "check the file") from None

@@ -1,0 +1,56 @@
+"""Result of `gpuyard up`: the outcome of each stage and the values they saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gpuyard.document.field_types import Doc
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.verify.finding import Verification
+from gpuyard.perf.local.comparison import PredictedVsMeasured
+from gpuyard.plan.option import Plan
+from gpuyard.simulate.comparison import StepRun
+from gpuyard.simulate.link_heat import Heat
+
+State = Literal["done", "cached", "skipped", "planned", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOutcome:
+    """Outcome of a stage."""
+
+    name: str
+    state: State
+    what: Annotated[str, Doc("in one line")]
+    files: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpReport:
+    """Outcomes of the stages, in order."""
+
+    name: str
+    target: str
+    stages: tuple[StageOutcome, ...]
+    folder: str
+    next: Annotated[str, Doc("the command to run next")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningResults:
+    """Values saved by the planning stages; None where a stage saved none."""
+
+    plan: Plan | None = None
+    fabric: Fabric | None = None
+    findings: Verification | None = None
+    step: StepRun | None = None
+    heat: Heat | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparison:
+    """Predictions of a run against its measurements."""
+
+    rows: tuple[PredictedVsMeasured, ...]

@@ -1,0 +1,119 @@
+"""Read the values saved by the stages of `gpuyard up`, for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from gpuyard.app.up_report import PlanningResults, RunComparison, StageOutcome, UpReport
+from gpuyard.document.encode import load_json
+from gpuyard.errors import InputError
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.saved import from_json
+from gpuyard.fabric.verify.finding import Verification
+from gpuyard.home import Home
+from gpuyard.jobs.ledger import Ledger
+from gpuyard.jobs.records import Run
+from gpuyard.learn.evaluate.scorecard import Scorecard
+from gpuyard.learn.select.selection import Selection
+from gpuyard.perf.local.comparison import PredictedVsMeasured, TrainingPrediction
+from gpuyard.plan.option import Plan
+from gpuyard.simulate.comparison import StepRun
+from gpuyard.simulate.link_heat import Heat
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedStages:
+    """Stages that an earlier start finished, for this workload and this version."""
+
+    key: str
+    target: str
+    outcomes: tuple[StageOutcome, ...] = ()
+
+
+def load_saved_stages(folder: Path) -> UpReport:
+    """Outcomes of the stages so far; empty where none can be read."""
+    path = folder / "up.json"
+    try:
+        saved = load_json(path.read_text(encoding="utf-8"), SavedStages, str(path))
+    except (OSError, InputError):
+        return UpReport(name=folder.name, target="", stages=(), folder=str(folder))
+    return UpReport(
+        name=folder.name, target=saved.target, stages=saved.outcomes, folder=str(folder)
+    )
+
+
+def compared_of(folder: Path) -> tuple[PredictedVsMeasured, ...]:
+    """Predictions against measurements, where both exist."""
+    comparison = _loaded(folder / "comparison.json", RunComparison)
+    return comparison.rows if comparison is not None else ()
+
+
+def predicted_of(home: Home, run: Run) -> TrainingPrediction | None:
+    """The prediction of a run's training, made before it began."""
+    folder = home.path / "up" / run.name
+    path, owner = folder / "prediction.json", folder / "run"
+    if not path.exists() or not owner.exists() or owner.read_text(encoding="utf-8") != run.id:
+        return None
+    return load_json(path.read_text(encoding="utf-8"), TrainingPrediction, str(path))
+
+
+def comparison_values(
+    folder: Path, home: Home
+) -> tuple[tuple[PredictedVsMeasured, ...], Scorecard | None, Selection | None]:
+    """The comparison, the scorecard and the selection, as far as they exist."""
+    compared, run_file = compared_of(folder), folder / "run"
+    if not run_file.exists():
+        return compared, None, None
+    try:
+        run = Ledger(home=home).get(run_file.read_text(encoding="utf-8"))
+        return compared, *results_of(Path(run.folder))
+    except InputError:
+        return compared, None, None
+
+
+def results_of(folder: Path) -> tuple[Scorecard | None, Selection | None]:
+    """Scorecard and selection of a run; None before the stage is done."""
+    from gpuyard.app.stage_worker import EvaluateResult, SelectResult, load_result, open_run
+
+    run = open_run(folder)
+    card = (
+        load_result(run, "evaluate", EvaluateResult).card
+        if run.result("evaluate").exists()
+        else None
+    )
+    chosen = (
+        load_result(run, "select", SelectResult).selection
+        if run.result("select").exists()
+        else None
+    )
+    return card, chosen
+
+
+def planned_of(folder: Path) -> PlanningResults:
+    """Plan, fabric, findings, simulated step and link load, as far as they exist."""
+    return PlanningResults(
+        plan=_loaded(folder / "plan.json", Plan),
+        fabric=_fabric(folder / "fabric.json"),
+        findings=_loaded(folder / "findings.json", Verification),
+        step=_loaded(folder / "simulation.json", StepRun),
+        heat=_loaded(folder / "collective.json", Heat),
+    )
+
+
+def _loaded(path: Path, record: type[T]) -> T | None:
+    """A saved value; None without one, or when another version wrote it."""
+    try:
+        return load_json(path.read_text(encoding="utf-8"), record, str(path))
+    except (InputError, OSError):
+        return None
+
+
+def _fabric(path: Path) -> Fabric | None:
+    try:
+        return from_json(path.read_text(encoding="utf-8"), str(path))
+    except (InputError, OSError):
+        return None

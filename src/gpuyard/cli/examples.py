@@ -1,0 +1,77 @@
+"""`gpuyard examples list|copy`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.app.examples import copy_examples, examples
+from gpuyard.cli.options import add_json
+from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
+from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.terminal import print_json, print_table, print_text
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    known = examples()
+    if arguments.json:
+        print_json({"examples": known})
+        return 0
+    columns = tuple(TableColumn(heading=heading) for heading in ("example", "file", "what it is"))
+    rows = tuple((example.name, example.file, example.summary) for example in known)
+    notes = ("`gpuyard examples copy NAME` writes one to examples/",)
+    print_table(Table(columns=columns, rows=rows, notes=notes))
+    return 0
+
+
+def _add_copy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="examples to copy; default: all of them"
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("examples"),
+        metavar="DIR",
+        help="output folder (default examples)",
+    )
+    parser.add_argument("--force", action="store_true", help="write over files that exist")
+    add_json(parser)
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    paths = copy_examples(arguments.names, arguments.out, force=arguments.force)
+    if arguments.json:
+        print_json({"files": [str(path) for path in paths]})
+    else:
+        print_text("\n".join(f"wrote {path}" for path in paths))
+    return 0
+
+
+ACTIONS = (
+    Subcommand(
+        name="list", summary="list the examples of workloads", add_arguments=add_json, run=_list
+    ),
+    Subcommand(
+        name="copy",
+        summary="copy examples to a folder, to run or to edit",
+        add_arguments=_add_copy,
+        run=_copy,
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's actions, each with its own arguments."""
+    parser.epilog = (
+        "examples:\n"
+        "  gpuyard examples list\n"
+        "  gpuyard examples copy quickstart && gpuyard up examples/quickstart/workload.yaml"
+    )
+    add_actions(parser, ACTIONS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the subcommand."""
+    return run_action(arguments)

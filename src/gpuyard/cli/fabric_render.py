@@ -1,0 +1,111 @@
+"""`gpuyard fabric render FILE` and `gpuyard fabric draw FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from gpuyard.app.fabric import read_cabling, read_fabric, render_files, verify_cabling, with_os
+from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity
+from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.render.switch_os_list import os_names
+from gpuyard.home import write_atomic
+from gpuyard.report.fabric_page import fabric_page, topology_page
+from gpuyard.report.fabric_svg import fabric_svg, topology_svg
+from gpuyard.report.terminal import print_json, print_progress, print_text
+from gpuyard.units import BITS_PER_S
+
+
+def add_render(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `render`."""
+    parser.epilog = "example:\n  gpuyard fabric render fabric.json --os junos -o configs"
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a fabric written by `gpuyard fabric design -o`"
+    )
+    parser.add_argument("--os", choices=os_names(), help="switch OS, if other than designed")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="output folder"
+    )
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run_render(arguments: argparse.Namespace) -> int:
+    """Write the files."""
+    catalog = catalog_of(arguments)
+    fabric = read_fabric(arguments.file)
+    rendered = with_os(fabric, arguments.os, catalog) if arguments.os else fabric
+    if isinstance(rendered, Infeasible):
+        if arguments.json:
+            print_json({"infeasible": rendered})
+        else:
+            print_text(str(rendered))
+        return EXIT_INFEASIBLE
+    written = render_files(rendered, arguments.output, catalog, print_progress)
+    if arguments.json:
+        print_json({"folder": str(arguments.output), "files": written})
+        return EXIT_OK
+    folders = Counter(path.partition("/")[0] if "/" in path else path for path in written)
+    for name, count in folders.items():
+        print_text(
+            f"{arguments.output / name}"
+            + (f"/  {count} files" if count > 1 or name not in written else "")
+        )
+    print_text(f"wrote {len(written)} files")
+    return EXIT_OK
+
+
+def add_draw(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `draw`."""
+    parser.epilog = "example:\n  gpuyard fabric draw fabric.json -o fabric.html"
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a saved fabric or topology, or a CSV of cables"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="ends in .svg or .html; default FILE with .svg",
+    )
+    parser.add_argument("--no-verify", action="store_true", help="do not verify or show findings")
+    parser.add_argument(
+        "--speed",
+        type=quantity(BITS_PER_S),
+        metavar="SPEED",
+        help="default speed of links whose speed is unknown",
+    )
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run_draw(arguments: argparse.Namespace) -> int:
+    """Write the drawing."""
+    output: Path = arguments.output or arguments.file.with_suffix(".svg")
+    if output.suffix not in (".svg", ".html"):
+        raise InputError.one(
+            "--output", f'"{output}" is neither an image nor a page', "end it in .svg or .html"
+        )
+    subject = read_cabling(arguments.file, arguments.speed)
+    name = arguments.file.stem
+    if output.suffix == ".svg":
+        text = fabric_svg(subject) if isinstance(subject, Fabric) else topology_svg(subject, name)
+    else:
+        catalog = catalog_of(arguments)
+        verification = (
+            None if arguments.no_verify else verify_cabling(subject, catalog, print_progress)
+        )
+        page = (
+            fabric_page(subject, verification, name)
+            if isinstance(subject, Fabric)
+            else topology_page(subject, verification, name)
+        )
+        text = page
+    write_atomic(output, text)
+    if arguments.json:
+        print_json({"file": str(output)})
+    else:
+        print_text(f"wrote {output}")
+    return EXIT_OK

@@ -1,0 +1,48 @@
+"""`gpuyard predict MODEL FILE -o OUT`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuyard.cli.home_option import add_home, home_of
+from gpuyard.cli.options import add_json
+from gpuyard.report.terminal import print_json, print_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "examples:\n  gpuyard predict churn@champion rows.parquet -o predictions.parquet\n"
+        "  gpuyard predict churn/3 rows.csv -o predictions.csv --keep"
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="NAME, NAME@ALIAS, NAME/3 or a folder with a model.json"
+    )
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="rows with the raw columns of the training data"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, required=True, metavar="PATH", help="a .parquet or .csv file"
+    )
+    parser.add_argument("--keep", action="store_true", help="also write the columns of the file")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict the rows and print where the predictions are."""
+    from gpuyard.app.batch_predict import predict_file  # needs gpuyard[run]
+
+    done = predict_file(
+        arguments.model,
+        arguments.file,
+        arguments.out,
+        home=home_of(arguments),
+        keep=arguments.keep,
+    )
+    if arguments.json:
+        print_json(done)
+    else:
+        print_text(f"{done.rows:,} rows predicted by {done.model}: {done.out}")
+    return 0

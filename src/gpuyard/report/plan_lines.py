@@ -1,0 +1,105 @@
+"""A plan as text of 80 columns: the recommendation, its reasons, and one line per option."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from gpuyard.plan.option import Option, Plan
+from gpuyard.report.inference import consumption_label, layout_of
+from gpuyard.report.recommendation import cluster_words, price_words, recommendation
+from gpuyard.report.table import NOT_KNOWN
+from gpuyard.units import DURATION, show
+
+WIDTH = 80
+Column = tuple[str, int, bool]  # heading, width, right-aligned
+RUN: tuple[Column, ...] = (
+    ("#", 2, True), ("machines", 25, False), ("time (90 %)", 16, False), ("cost", 7, True),
+    ("by", 11, False), ("stops", 5, True), ("chance", 6, True),
+)  # fmt: skip
+SERVICE: tuple[Column, ...] = (
+    ("#", 2, True), ("machines", 23, False), ("layout", 11, False), ("TTFT", 6, True),
+    ("TPOT", 6, True), ("cost", 7, True), ("by", 11, False), ("chance", 6, True),
+)  # fmt: skip
+
+
+def plan_text(plan: Plan, top: int, notes: Sequence[str]) -> str:
+    """The plan for a terminal: recommendation and reasons, options, notes."""
+    services = any(option.service for option in plan.options)
+    columns = SERVICE if services else RUN
+    rows = [
+        _service_cells(number, option) if services else _run_cells(number, option)
+        for number, option in enumerate(plan.options[:top], start=1)
+    ]
+    lines = [
+        *(line for text in recommendation(plan) for line in _wrapped(text)),
+        "",
+        _line([heading for heading, _, _ in columns], columns),
+        *(_line(row, columns) for row in rows),
+        "",
+        *(line for note in notes for line in _wrapped(note)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column]) -> str:
+    padded = [
+        cell[:width].rjust(width) if right else cell[:width].ljust(width)
+        for cell, (_, width, right) in zip(cells, columns, strict=True)
+    ]
+    return " ".join(padded).rstrip()
+
+
+def _chance(option: Option) -> str:
+    if not option.limits:
+        return NOT_KNOWN
+    return f"{min(option.chance, 0.99):.0%}"
+
+
+def _consumption(option: Option) -> str:
+    return NOT_KNOWN if option.bill is None else consumption_label(option.bill)
+
+
+def _cost(option: Option) -> str:
+    return NOT_KNOWN if option.bill is None else price_words(option)
+
+
+def _run_cells(number: int, option: Option) -> list[str]:
+    predicted = option.prediction("time_s")
+    time = show(option.expected_s, DURATION, 2)
+    if predicted is not None:
+        time = f"{show(predicted.low, DURATION, 2)}–{show(predicted.high, DURATION, 2)}"
+    stops = f"{option.bill.interruptions_count:.0f}" if option.bill is not None else NOT_KNOWN
+    return [
+        str(number),
+        cluster_words(option),
+        time,
+        _cost(option),
+        _consumption(option),
+        stops,
+        _chance(option),
+    ]
+
+
+def _service_cells(number: int, option: Option) -> list[str]:
+    service = option.service
+    assert service is not None, "a plan of services has services only"
+    pool = service.prefill
+    layout = layout_of(service) if service.tpot is not None else service.weights
+    if pool is not None:
+        layout = f"{pool.replicas} + {service.replicas} P/D"
+    latency = service.ttft or service.e2e
+    return [
+        str(number),
+        cluster_words(option),
+        layout,
+        show(latency.mean_s, DURATION, 2),
+        show(service.tpot.mean_s, DURATION, 2) if service.tpot is not None else NOT_KNOWN,
+        _cost(option),
+        _consumption(option),
+        _chance(option),
+    ]

@@ -1,0 +1,144 @@
+"""Why an option has its rank: the sentence on top of a plan, and the rows of an explanation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.predictions import LimitChance, Prediction
+from gpuyard.report.inference import consumption_label
+from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
+
+FIGURES: dict[str, tuple[str, Dimension, str]] = {  # limit -> prediction, unit, name
+    "deadline": ("time_s", DURATION, "time"),
+    "budget": ("cost_usd", MONEY, "cost"),
+    "ttft": ("ttft_s", DURATION, "TTFT"),
+    "tpot": ("tpot_s", DURATION, "TPOT"),
+    "p99": ("e2e_p99_s", DURATION, "p99"),
+    "memory": ("memory_bytes", MEMORY, "memory"),
+}
+SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
+
+
+def cluster_words(option: Option) -> str:
+    """Machines of an option: `4 × a3-ultragpu-8g`."""
+    return f"{option.cluster.machine_count} × {option.cluster.machine}"
+
+
+def range_words(predicted: Prediction, dimension: Dimension) -> str:
+    """The 90 % interval: `36d to 43d`."""
+    low, high = show(predicted.low, dimension, 2), show(predicted.high, dimension, 2)
+    return low if low == high else f"{low} to {high}"
+
+
+def price_words(option: Option) -> str:
+    """Cost of a run, or the hourly cost of a service."""
+    bill = option.bill
+    if bill is None:
+        return "no public price"
+    if option.service is not None:
+        return show(bill.usd_per_hour, PRICE_PER_HOUR)
+    return show(bill.usd, MONEY)
+
+
+def recommendation(plan: Plan) -> tuple[str, ...]:
+    """The first option as a sentence, and the reasons for its place."""
+    option = plan.options[0]
+    chips = (
+        f" ({option.cluster.chip_count:g} × {option.cluster.chip})" if option.cluster.chip else ""
+    )
+    bill = f", {consumption_label(option.bill)}" if option.bill is not None else ""
+    region = f" in {option.bill.region}" if option.bill is not None and option.bill.region else ""
+    parts = [f"Use {cluster_words(option)}{chips}: {price_words(option)}{bill}{region}"]
+    for name in ("time_s", "ttft_s", "tpot_s"):
+        predicted = option.prediction(name)
+        if predicted is not None:
+            label = {"time_s": "", "ttft_s": "TTFT ", "tpot_s": "TPOT "}[name]
+            parts.append(f"{label}{range_words(predicted, DURATION)}")
+    return (", ".join(parts) + ".", *(f"{name}: {text}" for name, text in reasons(plan, 1)))
+
+
+def reasons(plan: Plan, number: int) -> Iterator[tuple[str, str]]:
+    """Yield margin, bottleneck, runner-up and sensitivity of an option."""
+    option = plan.options[number - 1]
+    if option.limits:
+        yield "margin", "; ".join(_margin(option, limit) for limit in option.limits)
+    yield from _bottleneck(option)
+    if number == 1 and len(plan.options) > 1:
+        yield "before option 2", _why_before(option, plan.options[1])
+    elif number > 1:
+        yield "behind option 1", _why_before(plan.options[0], option)
+    changes = "; ".join(_changes(plan, option, number))
+    if changes:
+        yield "what would change this", changes
+
+
+def _margin(option: Option, limit: LimitChance) -> str:
+    chance = "100%" if limit.chance >= 0.9995 else f"{min(limit.chance, 0.99):.0%}"
+    predicted = option.prediction(FIGURES[limit.name][0]) if limit.name in FIGURES else None
+    if predicted is None:
+        return f"{limit.name} {chance}"
+    dimension = FIGURES[limit.name][1]
+    word = f"{show(predicted.value, dimension, 3)} of {show(limit.limit, dimension, 3)}"
+    return f"{limit.name} {word}, met with {chance}"
+
+
+def _bottleneck(option: Option) -> Iterator[tuple[str, str]]:
+    total = sum(part.value for part in option.step_parts)
+    if total <= 0.0 or len(option.step_parts) < 2:
+        return
+    largest = max(option.step_parts, key=lambda part: part.value)
+    yield "bottleneck", f"{largest.name}, {largest.value / total:.0%} of a step"
+
+
+def _why_before(first: Option, second: Option) -> str:
+    """The first criterion of the ranking in which two options differ."""
+    other = f"{cluster_words(second)} ({price_words(second)})"
+    if first.meets_limits and not second.meets_limits:
+        risk = min(second.limits, key=lambda limit: limit.chance)
+        return f"{other} meets {risk.name} with only {risk.chance:.0%}"
+    if not first.meets_limits and first.chance > second.chance:
+        return f"{other} is less likely to meet every limit: {second.chance:.0%}"
+    if first.bill is not None and second.bill is not None:
+        if not second.bill.advised:
+            return f"{other} is preemptible, which this work does not suit"
+        ratio = second.bill.usd / first.bill.usd if first.bill.usd > 0.0 else math.inf
+        if first.measured and not second.measured and ratio < 1.0 + second.error_ratio:
+            return f"{other} rests on no published run of its chip and software"
+        if ratio > SIMILAR:
+            return f"{other} costs {ratio - 1.0:.0%} more"
+        if second.cluster.machine_count > first.cluster.machine_count:
+            return f"{other} is a larger cluster at a similar cost ({ratio - 1.0:+.0%})"
+        return f"{other} is at a similar cost ({ratio - 1.0:+.0%})"
+    if first.bill is not None:
+        return f"{other} cannot be compared by cost"
+    if second.cluster.chip_count > first.cluster.chip_count:
+        return f"{other} has more chips, and no price is known"
+    slower = second.expected_s / first.expected_s - 1.0 if first.expected_s > 0.0 else 0.0
+    return f"{other} takes {slower:.0%} longer" if slower > 0.0 else f"{other} is no better"
+
+
+def _changes(plan: Plan, option: Option, number: int) -> Iterator[str]:
+    """Sensitivity to price, speed and interruption rate."""
+    bill = option.bill
+    others = (other for other in plan.options if other.cluster.machine != option.cluster.machine)
+    rivals = [other.usd for other in others if other.usd is not None and other.meets_limits]
+    if number == 1 and bill is not None and rivals and bill.usd > 0.0:
+        factor = min(rivals) / bill.usd
+        if factor > 1.0:
+            yield f"a price {factor - 1.0:.0%} higher makes another machine cheaper"
+    for limit in option.limits:
+        predicted = option.prediction(FIGURES[limit.name][0]) if limit.name in FIGURES else None
+        if predicted is not None and limit.name != "memory" and predicted.value > 0.0:
+            margin = 1.0 - predicted.value / limit.limit
+            if margin >= 0.0:
+                yield f"{limit.name} is missed if speed is {margin:.0%} below the prediction"
+            else:
+                yield f"{limit.name} needs {-margin:.0%} more speed than predicted"
+    if bill is not None and bill.interruptions_count >= 1.0 and bill.high_s > 0.0:
+        late = bill.high_s / bill.expected_s - 1.0
+        yield (
+            f"{bill.interruptions_count:.0f} interruptions are expected; "
+            f"at the high end of their rate it takes {late:.0%} longer"
+        )

@@ -1,0 +1,64 @@
+"""The wheel in a new environment that has the core dependencies alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli.commands import COMMANDS
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent.parent
+
+
+def _pip(python: Path, *words: str) -> None:
+    command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if "No matching distribution" in done.stderr and os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
+        pytest.skip("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def gpuyard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The console script of an environment with the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    _pip(Path(sys.executable), "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    venv.create(folder / "core", with_pip=True)
+    (wheel,) = folder.glob("gpuyard-*.whl")
+    _pip(folder / "core" / "bin" / "python", "install", str(wheel))
+    return folder / "core" / "bin" / "gpuyard"
+
+
+def _run(program: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(program), *words], capture_output=True, text=True, check=False, cwd=cwd, env=clean
+    )
+
+
+def test_wheel_shows_every_help(gpuyard: Path, tmp_path: Path) -> None:
+    for command in COMMANDS:
+        done = _run(gpuyard, command.name, "--help", cwd=tmp_path)
+        assert done.returncode == 0, (command.name, done.stderr[-500:])
+
+
+def test_wheel_plans_its_examples(gpuyard: Path, tmp_path: Path) -> None:
+    assert _run(gpuyard, "examples", "copy", cwd=tmp_path).returncode == 0
+    for name in ("onprem-1024", "pretrain-70b", "serve-70b"):
+        file = f"examples/{name}/workload.yaml"
+        for words in (("check", file), ("plan", file), ("up", file)):
+            done = _run(gpuyard, *words, cwd=tmp_path)
+            assert done.returncode == 0, (words, done.stderr[-500:])
+
+
+def test_wheel_names_the_extra_that_training_needs(gpuyard: Path, tmp_path: Path) -> None:
+    assert _run(gpuyard, "init", "quickstart", cwd=tmp_path).returncode == 0
+    done = _run(gpuyard, "up", "quickstart.yaml", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "pip install 'gpuyard[run]'" in done.stderr
