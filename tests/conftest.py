@@ -1,8 +1,45 @@
-"""Property tests: no deadline, for a busy machine is not a failure; the same examples every time in CI."""
+"""Settings and fixtures of all tests.
+
+Property tests have no deadline, for a busy machine is not a failure; the same examples every time
+in CI.
+"""
+
+from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
+
+# The key that signs rendered folders is never the user's own.
+STATE = tempfile.TemporaryDirectory(prefix="gpuyard-state-")
+os.environ["XDG_STATE_HOME"] = STATE.name
+
+
+@pytest.fixture(scope="session")
+def certificate() -> Callable[[Path], tuple[str, str]]:
+    """Make a self-signed certificate and its key in a new folder; return their paths."""
+    if shutil.which("openssl") is None:
+        assert os.environ.get("GPUYARD_REQUIRE_ALL") != "1", "no openssl"
+        pytest.skip("no openssl")
+
+    def make(folder: Path) -> tuple[str, str]:
+        folder.mkdir()
+        cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+        words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+        subprocess.run(
+            [*words.split(), "-subj", "/CN=test", "-out", cert, "-keyout", key],
+            check=True,
+            capture_output=True,
+        )
+        return cert, key
+
+    return make

@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuyard.catalog import load_catalog
-from gpuyard.document import dump_json
-from gpuyard.jobs.engines import guard
+from gpuyard.catalog.load import load_catalog
+from gpuyard.document.encode import dump_json
+from gpuyard.jobs.engines import process_reaper
 from gpuyard.jobs.rendezvous import free_port
-from gpuyard.provision import Artefact, lint
+from gpuyard.provision.artefact import Artefact
+from gpuyard.provision.lint import lint
 
 Tree = dict[str, Any]
 PATH = re.compile(
@@ -46,7 +47,13 @@ def now() -> str:
 
 def condition(kind: str, reason: str, message: str) -> Tree:
     """A condition that has come true."""
-    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()}
+    return {
+        "type": kind,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now(),
+    }
 
 
 @dataclass(slots=True)
@@ -64,13 +71,20 @@ class Pod:
         status = self.tree["status"]
         if image == "no/such:image":
             waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
-            status["containerStatuses"] = [{"name": "task", "ready": False, "state": {"waiting": waiting}}]
+            status["containerStatuses"] = [
+                {"name": "task", "ready": False, "state": {"waiting": waiting}}
+            ]
             return
         container = self.tree["spec"]["containers"][0]
         if "nvidia.com/gpu" in container["resources"].get("limits", {}):
             message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
             status["conditions"] = [
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": message,
+                }
             ]
             return
         marks = {**self.tree["metadata"]["annotations"], **self.tree["metadata"]["labels"]}
@@ -83,16 +97,34 @@ class Pod:
             name = field_path.partition("['")[2].removesuffix("']")
             environment[row["name"]] = row["value"] if "value" in row else marks.get(name, "")
         if not environment["MASTER_ADDR"][0].isdigit():
-            environment |= {"MASTER_ADDR": NODE_IPS, "MASTER_PORT": self.port}  # a pod has ports of its own
+            environment |= {
+                "MASTER_ADDR": NODE_IPS,
+                "MASTER_PORT": self.port,
+            }  # a pod has ports of its own
         with self.log.open("wb") as log:
             grace = str(self.tree["spec"]["terminationGracePeriodSeconds"])
-            self.process = subprocess.Popen(  # as a container's, everything below ends with its first process
-                [sys.executable, "-I", "-S", guard.__file__, grace, *container["command"]],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, cwd=container.get("workingDir"),
-                start_new_session=True,
-            )  # fmt: skip
+            self.process = (
+                subprocess.Popen(  # as a container's, everything below ends with its first process
+                    [
+                        sys.executable,
+                        "-I",
+                        "-S",
+                        process_reaper.__file__,
+                        grace,
+                        *container["command"],
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    cwd=container.get("workingDir"),
+                    start_new_session=True,
+                )
+            )
         status["phase"] = "Running"
-        status["containerStatuses"] = [{"name": "task", "ready": True, "state": {"running": {"startedAt": now()}}}]
+        status["containerStatuses"] = [
+            {"name": "task", "ready": True, "state": {"running": {"startedAt": now()}}}
+        ]
 
     def look(self) -> None:
         """Notes that the container has ended."""
@@ -104,7 +136,9 @@ class Pod:
         self.end()
         ended = {"exitCode": shown, "reason": reason, "finishedAt": now()}
         self.tree["status"]["phase"] = "Succeeded" if shown == 0 else "Failed"
-        self.tree["status"]["containerStatuses"] = [{"name": "task", "ready": False, "state": {"terminated": ended}}]
+        self.tree["status"]["containerStatuses"] = [
+            {"name": "task", "ready": False, "state": {"terminated": ended}}
+        ]
 
     def end(self) -> None:
         """Ends the container: SIGTERM, its grace, SIGKILL."""
@@ -138,7 +172,11 @@ class Owner:
     @property
     def job(self) -> Tree:
         """The specification of the Job."""
-        tree: Tree = self.tree["spec"]["replicatedJobs"][0]["template"]["spec"] if self.is_set else self.tree["spec"]
+        tree: Tree = (
+            self.tree["spec"]["replicatedJobs"][0]["template"]["spec"]
+            if self.is_set
+            else self.tree["spec"]
+        )
         return tree
 
     def action(self, pod: Pod) -> str:
@@ -147,7 +185,10 @@ class Owner:
         for rule in self.job.get("podFailurePolicy", {"rules": ()})["rules"]:
             codes = rule["onExitCodes"]
             assert (codes["operator"], codes["values"]) == ("In", sorted(codes["values"]))
-            if codes["containerName"] == row["name"] and row["state"]["terminated"]["exitCode"] in codes["values"]:
+            if (
+                codes["containerName"] == row["name"]
+                and row["state"]["terminated"]["exitCode"] in codes["values"]
+            ):
                 return str(rule["action"])
         return "Count"
 
@@ -184,7 +225,9 @@ class Cluster:
         elif not owner.ended:
             limit_s = owner.job.get("activeDeadlineSeconds")
             if limit_s and time.monotonic() - owner.began_s >= limit_s:
-                self.fail(owner, "DeadlineExceeded", "Job was active longer than specified deadline")
+                self.fail(
+                    owner, "DeadlineExceeded", "Job was active longer than specified deadline"
+                )
             else:
                 self.advance(owner)
 
@@ -192,17 +235,27 @@ class Cluster:
         """Makes missing pods, counts the ended ones."""
         name, count = owner.tree["metadata"]["name"], owner.job["completions"]
         live = {
-            int(pod.tree["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): pod
+            int(
+                pod.tree["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
+            ): pod
             for pod in owner.pods.values()
             if not pod.deleted
         }
         failed = [index for index, pod in live.items() if pod.phase == "Failed"]
         if failed and owner.is_set:
             policy = owner.tree["spec"]["failurePolicy"]
-            final = [rule for rule in policy.get("rules", ()) if "PodFailurePolicy" in rule["onJobFailureReasons"]]
+            final = [
+                rule
+                for rule in policy.get("rules", ())
+                if "PodFailurePolicy" in rule["onJobFailureReasons"]
+            ]
             if any(owner.action(live[index]) == "FailJob" for index in failed) and final:
                 assert final[0]["action"] == "FailJobSet"
-                self.fail(owner, "FailJobSetFailurePolicyAction", f"matched failure policy rule {final[0]['name']}")
+                self.fail(
+                    owner,
+                    "FailJobSetFailurePolicyAction",
+                    f"matched failure policy rule {final[0]['name']}",
+                )
                 return
             if owner.restarts >= owner.tree["spec"]["failurePolicy"]["maxRestarts"]:
                 self.fail(
@@ -223,7 +276,11 @@ class Cluster:
             if ended:
                 owner.ended_indices.add(index)
             live.pop(index).deleted = True
-        dead = {index for index, failures in owner.failures.items() if failures > owner.job["backoffLimitPerIndex"]}
+        dead = {
+            index
+            for index, failures in owner.failures.items()
+            if failures > owner.job["backoffLimitPerIndex"]
+        }
         dead |= owner.ended_indices
         for index in range(count):
             if index not in live and index not in dead:
@@ -252,11 +309,21 @@ class Cluster:
         else:
             marks["batch.kubernetes.io/job-index-failure-count"] = str(owner.failures.get(index, 0))
         tree = {
-            "apiVersion": "v1", "kind": "Pod", "spec": owner.job["template"]["spec"], "status": {"phase": "Pending"},
-            "metadata": {"name": pod_name, "labels": labels, "annotations": marks, "creationTimestamp": now()},
-        }  # fmt: skip
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "spec": owner.job["template"]["spec"],
+            "status": {"phase": "Pending"},
+            "metadata": {
+                "name": pod_name,
+                "labels": labels,
+                "annotations": marks,
+                "creationTimestamp": now(),
+            },
+        }
         owner.tree["status"].setdefault("startTime", now())
-        pod = owner.pods[pod_name] = Pod(tree=tree, log=self.folder / f"{pod_name}.log", port=owner.port)
+        pod = owner.pods[pod_name] = Pod(
+            tree=tree, log=self.folder / f"{pod_name}.log", port=owner.port
+        )
         pod.start(tree["spec"]["containers"][0]["image"])
         return pod
 
@@ -319,7 +386,9 @@ def handler(cluster: Cluster, token: str) -> type[http.server.BaseHTTPRequestHan
             )
 
         def body(self) -> Tree:
-            tree: Tree = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            tree: Tree = json.loads(
+                self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
+            )
             return tree
 
         def route(self) -> None:
@@ -347,7 +416,7 @@ def handler(cluster: Cluster, token: str) -> type[http.server.BaseHTTPRequestHan
                 with cluster.lock:
                     self.owner(match["plural"], match["name"], body)
 
-        do_GET = do_POST = do_DELETE = route  # noqa: N815
+        do_GET = do_POST = do_DELETE = route
 
         def owner(self, plural: str, name: str | None, body: Tree) -> None:
             key = (plural, name or body["metadata"]["name"])
@@ -355,7 +424,9 @@ def handler(cluster: Cluster, token: str) -> type[http.server.BaseHTTPRequestHan
             if self.command == "POST":
                 wrong = [
                     str(each)
-                    for each in lint([Artefact(name="x.json", text=dump_json(body))], CATALOG).findings
+                    for each in lint(
+                        [Artefact(name="x.json", text=dump_json(body))], CATALOG
+                    ).findings
                     if each.rule == "schema" and each.severity == "error"
                 ]
                 if wrong:
@@ -377,11 +448,17 @@ def handler(cluster: Cluster, token: str) -> type[http.server.BaseHTTPRequestHan
 
         def list(self, selector: str) -> None:
             name, _, value = selector.partition("=")
-            found = [pod.tree for pod in cluster.pods() if pod.tree["metadata"]["labels"].get(name) == value]
+            found = [
+                pod.tree
+                for pod in cluster.pods()
+                if pod.tree["metadata"]["labels"].get(name) == value
+            ]
             self.answer(200, {"kind": "PodList", "apiVersion": "v1", "items": found})
 
         def log(self, name: str) -> None:
-            pod = next((pod for pod in cluster.pods() if pod.tree["metadata"]["name"] == name), None)
+            pod = next(
+                (pod for pod in cluster.pods() if pod.tree["metadata"]["name"] == name), None
+            )
             if pod is None:
                 self.refuse(404, "NotFound", f'pods "{name}" not found')
                 return
@@ -407,7 +484,10 @@ def kubernetes_cluster() -> Iterator[tuple[Cluster, Path]]:
     cluster = Cluster(folder)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster, "t0ken"))
     server.daemon_threads = True
-    threads = [threading.Thread(target=server.serve_forever), threading.Thread(target=cluster.control)]
+    threads = [
+        threading.Thread(target=server.serve_forever),
+        threading.Thread(target=cluster.control),
+    ]
     for thread in threads:
         thread.start()
     config = folder / "config"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.jobs.engines import guard, open_engine
+from gpuyard.jobs.engines import open_engine, process_reaper
 from gpuyard.jobs.engines.ray import cluster as ray_cluster
-from gpuyard.jobs.process import alive, send
+from gpuyard.jobs.process import is_alive, send
 from gpuyard.jobs.spec import EngineSpec
-from gpuyard.jobs.task import Engine, Handle, Status, Task, new_id
+from gpuyard.jobs.task import Engine, Handle, Task, TaskStatus, new_id
 
 from . import kube, slurm
 
@@ -49,11 +49,13 @@ class Place:
         folder.mkdir()
         program = str(Path(__file__).with_name("program.py"))
         # Slurm finds a child that forgot its parent by its cgroup, which the cluster of this test has not.
-        orphan = (("ORPHAN", "1"),) if self.spec.name != "slurm" and mode in ("wait", "late") else ()
+        orphan = (
+            (("ORPHAN", "1"),) if self.spec.name != "slurm" and mode in ("wait", "late") else ()
+        )
         values: dict[str, object] = {"backoff_s": 0.1, "grace_s": 5.0, "env": orphan} | changes
         return Task(id=name, argv=(sys.executable, program, mode), folder=str(folder), **values)  # type: ignore[arg-type]
 
-    def wait(self, handle: Handle, *states: str) -> Status:
+    def wait(self, handle: Handle, *states: str) -> TaskStatus:
         """The status, once it is one of those states or has ended."""
         deadline_s = time.monotonic() + LONG_S
         while True:
@@ -91,7 +93,11 @@ def place(name: str) -> Iterator[Place]:
         elif name == "kubernetes":
             _, config = stack.enter_context(kube.kubernetes_cluster())
             spec = EngineSpec(
-                name="kubernetes", config=str(config), image="python:3", volume_claim="work", volume_path=str(folder)
+                name="kubernetes",
+                config=str(config),
+                image="python:3",
+                volume_claim="work",
+                volume_path=str(folder),
             )
             yield Place(spec=spec, folder=folder)
         elif name == "slurm":
@@ -113,12 +119,16 @@ def _lose_slurm_node(cluster: slurm.Cluster, handle: Handle) -> None:
     cluster.kill("n2")
     cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed")
     deadline_s = time.monotonic() + LONG_S
-    while "JobState=PENDING Reason=BeginTime" not in (said := cluster.run("scontrol", "show", "job", number)):
+    while "JobState=PENDING Reason=BeginTime" not in (
+        said := cluster.run("scontrol", "show", "job", number)
+    ):
         assert time.monotonic() < deadline_s, said
         time.sleep(0.3)
     cluster.start("n2")
     cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME")
-    time.sleep(2.5)  # the old credential is revoked by the second: a new one of the same second would be refused
+    time.sleep(
+        2.5
+    )  # the old credential is revoked by the second: a new one of the same second would be refused
     cluster.run("scontrol", "update", f"JobId={number}", "StartTime=now")
 
 
@@ -131,21 +141,36 @@ def _ray(folder: Path) -> Iterator[Place]:
     given = pytest.MonkeyPatch()
     given.setattr(ray_cluster, "ray_folder", lambda: own)
     # A dead node is found sooner than by default, a busy one is not taken for dead.
-    for name, value in {"period_ms": "1000", "timeout_ms": "5000", "failure_threshold": "3"}.items():
+    for name, value in {
+        "period_ms": "1000",
+        "timeout_ms": "5000",
+        "failure_threshold": "3",
+    }.items():
         given.setenv(f"RAY_health_check_{name}", value)
     node: subprocess.Popen[bytes] | None = None
     try:
         address = ray_cluster.local_cluster().address
         assert address.startswith("http://127.0.0.1:")
         environment = {
-            **os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(own / "token"),
-            "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(own), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }  # fmt: skip
+            **os.environ,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(own / "token"),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_TMPDIR": str(own),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
         named = own / "ray" / "ray_current_cluster"  # written last of all
         while not named.exists():
             time.sleep(0.2)
         head = named.read_text().strip()
-        command = ["ray", "start", f"--address={head}", "--block", "--num-cpus=8", "--object-store-memory=100000000"]
+        command = [
+            "ray",
+            "start",
+            f"--address={head}",
+            "--block",
+            "--num-cpus=8",
+            "--object-store-memory=100000000",
+        ]
         node = _joined(command, environment, folder / "node.log")
         lost = node
 
@@ -165,7 +190,7 @@ def _ray(folder: Path) -> Iterator[Place]:
         kept = ray_cluster.kept_cluster(own)
         if kept:
             send(kept.keeper, signal.SIGTERM)
-            while alive(kept.keeper):
+            while is_alive(kept.keeper):
                 time.sleep(0.1)
         shutil.rmtree(own, ignore_errors=True)
 
@@ -175,9 +200,13 @@ def _joined(command: list[str], environment: dict[str, str], log: Path) -> subpr
     for _ in range(4):
         with log.open("wb") as output:
             node = subprocess.Popen(
-                [sys.executable, guard.__file__, "5", *command], stdin=subprocess.PIPE, stdout=output, stderr=output,
-                env=environment, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, process_reaper.__file__, "5", *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
         while node.poll() is None:
             if "Ray runtime started" in log.read_text(errors="replace"):
                 return node
@@ -188,7 +217,9 @@ def _joined(command: list[str], environment: dict[str, str], log: Path) -> subpr
 def _below(pid: int) -> list[int]:
     """Every process below one."""
     try:
-        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = [
+            int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
     return [each for child in children for each in (child, *_below(child))]

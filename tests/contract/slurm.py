@@ -34,7 +34,9 @@ class Cluster:
     def run(self, *command: str) -> str:
         """The output of a Slurm command."""
         environment = {**os.environ, "SLURM_CONF": self.config}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False).stdout
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ).stdout
 
     def start(self, node: str) -> None:
         """Starts the daemon of a node."""
@@ -47,10 +49,18 @@ class Cluster:
         steps = [
             int(path.parent.name)
             for path in Path("/proc").glob("[0-9]*/environ")
-            if {f"SLURMD_NODENAME={node}".encode(), f"SLURM_CONF={self.config}".encode()} <= set(_environment(path))
+            if {f"SLURMD_NODENAME={node}".encode(), f"SLURM_CONF={self.config}".encode()}
+            <= set(_environment(path))
         ]
-        parents = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in steps}
-        for pid in {*parents, *steps} - {1, os.getpid(), *(each.pid for each in self.daemons.values())}:
+        parents = {
+            int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            for pid in steps
+        }
+        for pid in {*parents, *steps} - {
+            1,
+            os.getpid(),
+            *(each.pid for each in self.daemons.values()),
+        }:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -64,7 +74,8 @@ class Cluster:
                 return
             time.sleep(0.2)
         logs = "\n".join(
-            f"{path.name}: {path.read_text(errors='replace')[-2000:]}" for path in self.folder.glob("*.log")
+            f"{path.name}: {path.read_text(errors='replace')[-2000:]}"
+            for path in self.folder.glob("*.log")
         )
         raise RuntimeError(f"the cluster is not ready: {states}\n{logs}")
 
@@ -110,20 +121,39 @@ def _configure(folder: Path) -> None:
     control, *ports = _ports(len(NODES) + 1)
     host = socket.gethostname()
     lines = [
-        "ClusterName=contract", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={control}", "SlurmUser=root",
-        "SlurmdUser=root", "AuthType=auth/munge", f"AuthInfo=socket={folder / 'munge.socket'}", "CredType=cred/munge",
-        f"StateSaveLocation={folder / 'state'}", f"SlurmdSpoolDir={folder / 'spool'}-%n",
-        f"SlurmctldPidFile={folder / 'slurmctld.pid'}", f"SlurmdPidFile={folder / 'slurmd'}-%n.pid",
-        f"SlurmctldLogFile={folder / 'slurmctld.log'}", f"SlurmdLogFile={folder / 'slurmd'}-%n.log",
-        "SlurmdParameters=config_overrides", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none",
-        "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core", "MpiDefault=none", "ReturnToService=2",
+        "ClusterName=contract",
+        f"SlurmctldHost={host}(127.0.0.1)",
+        f"SlurmctldPort={control}",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={folder / 'munge.socket'}",
+        "CredType=cred/munge",
+        f"StateSaveLocation={folder / 'state'}",
+        f"SlurmdSpoolDir={folder / 'spool'}-%n",
+        f"SlurmctldPidFile={folder / 'slurmctld.pid'}",
+        f"SlurmdPidFile={folder / 'slurmd'}-%n.pid",
+        f"SlurmctldLogFile={folder / 'slurmctld.log'}",
+        f"SlurmdLogFile={folder / 'slurmd'}-%n.log",
+        "SlurmdParameters=config_overrides",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core",
+        "MpiDefault=none",
+        "ReturnToService=2",
         "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,sched_interval=1",
-        "KillWait=2", "SlurmdTimeout=6",
-    ]  # fmt: skip
+        "KillWait=2",
+        "SlurmdTimeout=6",
+    ]
     machine = "CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=4000"
     for node, port in zip(NODES, ports, strict=True):
-        lines.append(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {machine} State=UNKNOWN")
-    lines.append(f"PartitionName=main Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP")
+        lines.append(
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {machine} State=UNKNOWN"
+        )
+    lines.append(
+        f"PartitionName=main Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP"
+    )
     (folder / "slurm.conf").write_text("\n".join(lines) + "\n")
 
 
@@ -140,10 +170,16 @@ def slurm_cluster() -> Iterator[Cluster]:
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
         cluster.daemons["munged"] = _daemon(
-            folder, "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder / 'munge.socket'}",
-            f"--pid-file={folder / 'munged.pid'}", f"--log-file={folder / 'munged.log'}",
+            folder,
+            "munged",
+            "--foreground",
+            "--force",
+            f"--key-file={key}",
+            f"--socket={folder / 'munge.socket'}",
+            f"--pid-file={folder / 'munged.pid'}",
+            f"--log-file={folder / 'munged.log'}",
             f"--seed-file={folder / 'munged.seed'}",
-        )  # fmt: skip
+        )
         time.sleep(0.3)
         cluster.daemons["slurmctld"] = _daemon(folder, "slurmctld", "-D")
         time.sleep(0.3)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.document import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.jobs.spec import ENGINE_NAMES
+from gpuyard.jobs.engines import ENGINES
 from gpuyard.jobs.task import Handle, Task
 
 from .place import Place, place
@@ -30,13 +30,18 @@ def two_ranks_meet(at: Place) -> Iterator[None]:
     yield
     lines = list(at.engine.logs(handle, follow=True))
     status = at.engine.status(handle)
-    assert (status.state, status.exit_code, status.attempts) == ("done", 0, 1), (status, at.told(handle))
+    assert (status.state, status.exit_code, status.attempts) == ("done", 0, 1), (
+        status,
+        at.told(handle),
+    )
     assert status.started_s
     assert status.ended_s
     assert status.ended_s >= status.started_s
     for rank in (0, 1):
         own = [line.removeprefix(f"[{rank}] ") for line in lines if line.startswith(f"[{rank}] ")]
-        assert own == [f"line {number}" for number in range(20)] + [f"met 1 local 0 node {rank} of 1"]
+        assert own == [f"line {number}" for number in range(20)] + [
+            f"met 1 local 0 node {rank} of 1"
+        ]
 
 
 def several_processes_of_a_node_meet(at: Place) -> Iterator[None]:
@@ -51,7 +56,12 @@ def a_failure_is_tried_again_and_told(at: Place) -> Iterator[None]:
     handle = at.engine.submit(at.task("fail", retries=1))
     yield
     status = at.wait(handle)
-    assert (status.state, status.exit_code, status.reason, status.attempts) == ("failed", 7, "exit code 7", 2)
+    assert (status.state, status.exit_code, status.reason, status.attempts) == (
+        "failed",
+        7,
+        "exit code 7",
+        2,
+    )
     lines = [line for line in at.engine.logs(handle, follow=False) if line.startswith("attempt")]
     assert lines == ["attempt 0", "attempt 1"]
 
@@ -63,7 +73,10 @@ def an_end_that_would_come_again_is_not_tried_again(at: Place) -> Iterator[None]
     yield
     for handle, attempts in ((alone, 1), (group, 1), (retried, 2)):
         status = at.wait(handle)
-        assert (status.state, status.exit_code, status.attempts) == ("failed", 2, attempts), (status, at.told(handle))
+        assert (status.state, status.exit_code, status.attempts) == ("failed", 2, attempts), (
+            status,
+            at.told(handle),
+        )
         assert status.reason.startswith("exit code 2"), status
 
 
@@ -92,23 +105,32 @@ def copies_run_side_by_side(at: Place) -> Iterator[None]:
     handle = at.engine.submit(task)
     yield
     assert at.wait(handle).state == "done", at.told(handle)
-    assert sorted(path.name for path in Path(task.folder).glob("copy-*")) == ["copy-0", "copy-1", "copy-2"]
-    said = [line for line in at.engine.logs(handle, follow=False) if not line.startswith("gpuyard: waits")]
-    assert sorted(said) == [f"[{index}] copy {index} of 3" for index in range(3)]
+    assert sorted(path.name for path in Path(task.folder).glob("copy-*")) == [
+        "copy-0",
+        "copy-1",
+        "copy-2",
+    ]
+    lines = [
+        line for line in at.engine.logs(handle, follow=False) if not line.startswith("gpuyard: ")
+    ]
+    assert sorted(lines) == [f"[{index}] copy {index} of 3" for index in range(3)]
 
 
 def a_command_that_is_not_there_fails(at: Place) -> Iterator[None]:
     handle = at.engine.submit(replace(at.task("meet"), argv=("/no/such/program",)))
     yield
     status = at.wait(handle)
-    assert (status.state, status.exit_code) in {("failed", 127), ("failed", 126), ("failed", 2)}, status
+    assert (status.state, status.exit_code) in {("failed", 127), ("failed", 126), ("failed", 2)}, (
+        status
+    )
 
 
 SUBMIT = """
 import sys, time
 from pathlib import Path
-from gpuyard.document import load_json
-from gpuyard.jobs import Handle, Task, open_engine
+from gpuyard.document.encode import load_json
+from gpuyard.jobs.engines import open_engine
+from gpuyard.jobs.task import Handle, Task
 task = load_json(Path(sys.argv[1]).read_text(), Task)
 handle = load_json(Path(sys.argv[2]).read_text(), Handle)
 open_engine(handle.engine).submit(task)
@@ -121,7 +143,9 @@ def a_job_outlives_gpuyard_and_is_found_and_cancelled(at: Place) -> Iterator[Non
     task = at.task("wait")
     folder = Path(task.folder)
     (folder / "task.json").write_text(dump_json(task))
-    (folder / "handle.json").write_text(dump_json(at.engine.handle(task)))  # known before anything is submitted
+    (folder / "handle.json").write_text(
+        dump_json(at.engine.handle(task))
+    )  # known before anything is submitted
     if at.spec.name == "ray":
         at.engine.submit(task)  # the other process would start a Ray of its own
     command = [sys.executable, "-c", SUBMIT, str(folder / "task.json"), str(folder / "handle.json")]
@@ -153,7 +177,9 @@ def an_unknown_job_is_lost(at: Place) -> Iterator[None]:
 
 def a_wrong_task_is_refused_with_every_reason(at: Place) -> Iterator[None]:
     yield
-    wrong = replace(at.task("wait"), argv=(), nodes=0, retries=-1, time_limit_s=0.0, env=(("A B", "c"),))
+    wrong = replace(
+        at.task("wait"), argv=(), nodes=0, retries=-1, time_limit_s=0.0, env=(("A B", "c"),)
+    )
     with pytest.raises(InputError) as error:
         at.engine.submit(wrong)
     assert len(error.value.problems) == 5
@@ -191,7 +217,9 @@ CASES: tuple[Case, ...] = (
 def _nothing_runs(at: Place, task: Task) -> None:
     """Fails if the child that forgot its parent is still there."""
     noted = Path(task.folder) / "orphan"
-    if at.spec.name == "slurm" or not noted.exists():  # on a busy machine a task may be late before it has begun
+    if (
+        at.spec.name == "slurm" or not noted.exists()
+    ):  # on a busy machine a task may be late before it has begun
         return
     pid = int(noted.read_text())
     with contextlib.suppress(FileNotFoundError):
@@ -200,8 +228,8 @@ def _nothing_runs(at: Place, task: Task) -> None:
         assert b"program.py" not in command or state in "ZX", f"{pid} still runs"
 
 
-@pytest.mark.parametrize("name", ENGINE_NAMES)
-def test_the_contract(name: str) -> None:
+@pytest.mark.parametrize("name", tuple(ENGINES))
+def test_engine_meets_the_contract(name: str) -> None:
     """All cases of an engine in one place, side by side: what takes long is the engines' own start."""
     with place(name) as at, contextlib.ExitStack() as stack:
         begun = [(case.__name__, case(at)) for case in CASES]

@@ -8,13 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app.small import IRIS
+from tests.app.pipelines import IRIS
 
-from gpuyard.app.run import run_file
-from gpuyard.app.stage import Evaluated, load_result, open_run
+from gpuyard.app.run import run_pipeline
+from gpuyard.app.stage_worker import EvaluateResult, load_result, open_run
+from gpuyard.app.workspace import open_workspace
 from gpuyard.home import Home
-from gpuyard.jobs import EngineSpec
-from gpuyard.learn import TrainResult
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.learn.task import TrainResult
 
 from .place import place
 
@@ -30,15 +31,21 @@ def scores(folder: Path, spec: EngineSpec) -> Scores:
     path = folder / "workload.yaml"
     engine = {key: value for key, value in (("name", spec.name), ("config", spec.config)) if value}
     path.write_text(WORKLOAD.replace("ENGINE", json.dumps(engine)), encoding="utf-8")
-    run = run_file(path, home=Home(path=folder / "home"), until="evaluate")
+    run = run_pipeline(open_workspace(path, home=Home(path=folder / "home")), until="evaluate")
     assert [stage.state for stage in run.stages] == ["done", "done", "done", "pending"], run.stages
     found = open_run(Path(run.folder))
-    judged, train = load_result(found, "evaluate", Evaluated), load_result(found, "train", TrainResult)
+    judged, train = (
+        load_result(found, "evaluate", EvaluateResult),
+        load_result(found, "train", TrainResult),
+    )
     assert judged.test is not None
     return {
-        "loss": train.loss, "steps": train.steps, "data": train.data_version,
-        "folds": judged.card.scores, "test": judged.test.scores,
-    }  # fmt: skip
+        "loss": train.loss,
+        "steps": train.steps,
+        "data": train.data_version,
+        "folds": judged.card.scores,
+        "test": judged.test.scores,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +55,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Scores:
 
 
 @pytest.mark.parametrize("name", ["slurm", *(["ray"] if EVERY_ENGINE else [])])
-def test_the_scores_are_those_of_this_machine(name: str, here: Scores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_on_engine_equal_local_scores(
+    name: str, here: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with place(name) as there:
         assert scores(there.folder / "iris", there.spec) == here
         if name == "slurm":
@@ -59,7 +68,7 @@ def test_the_scores_are_those_of_this_machine(name: str, here: Scores, monkeypat
 def own_script_runs(folder: Path) -> None:
     """The example of a script of one's own, on the Slurm that this shell knows."""
     shutil.copytree(OWN_SCRIPT, folder)
-    run = run_file(folder / "workload.yaml", engine="slurm")
+    run = run_pipeline(open_workspace(folder / "workload.yaml"), engine="slurm")
     assert (run.state, run.engine.name) == ("done", "slurm"), run.stages
     train = load_result(open_run(Path(run.folder)), "train", TrainResult)
     assert (train.steps, train.world) == (20, 2)
