@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf.inference import read_calibration
-from gpuyard.perf.inference.case import Case, Cases
-from gpuyard.perf.inference.interval import APART
-from gpuyard.perf.inference.published import read_cases
-from gpuyard.perf.inference.series import by_setting
-from gpuyard.perf.score import Errors, errors
-from gpuyard.simulate.serving.holdout import HELD, Held, hold_out
+from gpuyard.calibrate.serving_holdout import HELD, Held, hold_out
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
+from gpuyard.perf.inference.contradictions import by_setting
+from gpuyard.perf.inference.error_bars import DISAGGREGATED
+from gpuyard.perf.inference.published_serving import read_cases
+from gpuyard.perf.score import ErrorStats, errors
 from gpuyard.simulate.serving.score import NAMES, measured, predictions
 
 ROOT = Path(__file__).parent.parent
@@ -58,19 +58,22 @@ def column(held: Held | None, file: Path) -> Reals:
     return hold_out(cases, calibration, held)
 
 
-def read(file: Path) -> Cases:
+def read(file: Path) -> ServingBenchmarks:
     """The runs of a table."""
     with file.open(newline="", encoding="utf-8") as lines:
         return read_cases(csv.DictReader(lines), load_catalog())
 
 
-def groups(cases: Sequence[Case]) -> tuple[tuple[str, int, Mask], ...]:
+def groups(cases: Sequence[ServingBenchmark]) -> tuple[tuple[str, int, Mask], ...]:
     """What is reported: a name, the figure, the rows."""
     scenario = np.array([case.row["scenario"] for case in cases])
     moe = np.array([case.shape.experts > 0 for case in cases])
     chips = np.array([case.chip.name for case in cases])
     split = np.array([case.prefill is not None for case in cases])
-    offline, closed = scenario == "offline max-throughput", (scenario == "fixed concurrency") & ~split
+    offline, closed = (
+        scenario == "offline max-throughput",
+        (scenario == "fixed concurrency") & ~split,
+    )
     static = np.char.startswith(scenario, "static")
     rows: list[tuple[str, int, Mask]] = [
         ("offline throughput", 0, offline),
@@ -95,26 +98,35 @@ def groups(cases: Sequence[Case]) -> tuple[tuple[str, int, Mask], ...]:
     return tuple(rows)
 
 
-def cell(found: Errors) -> str:
+def cell(found: ErrorStats) -> str:
     """Mean and median error in per cent."""
     if found.mean_abs_error is None or found.median_abs_error is None:
         return ""
     return f"{100 * found.mean_abs_error:.1f} ({100 * found.median_abs_error:.1f})"
 
 
-def table(cases: Cases, columns: Sequence[Reals]) -> str:
+def table(cases: ServingBenchmarks, columns: Sequence[Reals]) -> str:
     """The errors as Markdown."""
     truth = np.array([measured(case.row) for case in cases.cases])
-    lines = [f"| rows of | rows | {' | '.join(COLUMNS[: len(columns)])} |", "|---|---:|" + "---:|" * len(columns)]
+    lines = [
+        f"| rows of | rows | {' | '.join(COLUMNS[: len(columns)])} |",
+        "|---|---:|" + "---:|" * len(columns),
+    ]
     for name, k, rows in groups(cases.cases):
         found = [errors(column[rows, k], truth[rows, k]) for column in columns]
         if found[0].rows:
-            lines.append(f"| {name} | {found[0].rows} | {' | '.join(cell(each) for each in found)} |")
-    lines += ["", f"{len(cases.cases)} of {cases.rows} rows are supported.", between_releases(cases.cases)]
+            lines.append(
+                f"| {name} | {found[0].rows} | {' | '.join(cell(each) for each in found)} |"
+            )
+    lines += [
+        "",
+        f"{len(cases.cases)} of {cases.rows} rows are supported.",
+        between_releases(cases.cases),
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def between_releases(cases: Sequence[Case]) -> str:
+def between_releases(cases: Sequence[ServingBenchmark]) -> str:
     """How far a setting's offline throughput in one release is from the median of the others: no era is nearer."""
     far = []
     for group in by_setting(cases):
@@ -129,20 +141,29 @@ def between_releases(cases: Sequence[Case]) -> str:
     return f"The same offline setting differs between releases by {mean:.1f} ({median:.1f}): {len(far)} rows.\n"
 
 
-def bars(cases: Cases, predicted: Reals) -> str:
+def bars(cases: ServingBenchmarks, predicted: Reals) -> str:
     """The 80th percentile of the error by figure, engine family and kind of chip, as TOML; two pools are a kind."""
     truth = np.array([measured(case.row) for case in cases.cases])
     size = np.abs(np.log(np.maximum(predicted, 1e-9) / truth))
     kinds = [f"{case.engine.family}|{case.chip.kernels}" for case in cases.cases]
-    keys = np.array([APART if case.prefill else kind for case, kind in zip(cases.cases, kinds, strict=True)])
-    lines = ["# Errors of predictions with whole models held out of the fit; written by bench/accuracy_inference.py.\n"]
+    keys = np.array(
+        [
+            DISAGGREGATED if case.prefill else kind
+            for case, kind in zip(cases.cases, kinds, strict=True)
+        ]
+    )
+    lines = [
+        "# Errors of predictions with whole models held out of the fit; written by bench/accuracy_inference.py.\n"
+    ]
     for k, name in enumerate(NAMES):
         for key in ("", *np.unique(keys)):
             own = size[keys == key, k] if key else size[:, k]
             own = own[np.isfinite(own)]
             if len(own):
                 p80 = float(np.expm1(np.quantile(own, 0.8)))
-                lines.append(f'[error."{name}{"|" if key else ""}{key}"]\np80 = {p80:.3f}\nrows = {len(own)}\n')
+                lines.append(
+                    f'[error."{name}{"|" if key else ""}{key}"]\np80 = {p80:.3f}\nrows = {len(own)}\n'
+                )
     return "\n".join(lines)
 
 
@@ -152,14 +173,19 @@ def main() -> None:
     cases = read(file)
     wanted = (None, *HELD) if len(cases.cases) >= LEAST_ROWS else (None,)
     with ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
-        longest = [pool.submit(column, held, file) for held in reversed(wanted)]  # there are more releases than models
+        longest = [
+            pool.submit(column, held, file) for held in reversed(wanted)
+        ]  # there are more releases than models
         columns = [each.result() for each in reversed(longest)]
     text = table(cases, columns)
     print(text)
     if "--write" in sys.argv:
         page = PAGE.read_text(encoding="utf-8")
         marked = r"(<!-- errors -->\n).*?(<!-- /errors -->)"
-        PAGE.write_text(re.sub(marked, lambda found: found[1] + text + found[2], page, flags=re.S), encoding="utf-8")
+        PAGE.write_text(
+            re.sub(marked, lambda found: found[1] + text + found[2], page, flags=re.S),
+            encoding="utf-8",
+        )
         BARS.write_text(bars(cases, columns[min(1, len(columns) - 1)]), encoding="utf-8")
 
 

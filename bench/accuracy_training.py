@@ -18,14 +18,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf import read_calibration
-from gpuyard.perf.calibration import PATH
-from gpuyard.perf.fit import refit
+from gpuyard.calibrate.training import refit
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.calibration import PATH, read_calibration
 from gpuyard.perf.layout import Array
-from gpuyard.perf.runs import Runs, read_runs
+from gpuyard.perf.runs import PublishedRuns, read_runs
 from gpuyard.perf.score import (
-    Errors,
+    ErrorStats,
     errors,
     hold_out_groups,
     hold_out_sources,
@@ -48,7 +47,7 @@ def path(arguments: Sequence[str]) -> Path:
     return Path(folder) / "training_runs.csv" if folder else CURATED
 
 
-def predictions(runs: Runs) -> tuple[Array, ...]:
+def predictions(runs: PublishedRuns) -> tuple[Array, ...]:
     """One column of predicted steps for each way to fit."""
     calibration, rows = read_calibration(), scored_rows(runs)
     fitted = np.full(len(runs.rows), np.nan)
@@ -57,11 +56,16 @@ def predictions(runs: Runs) -> tuple[Array, ...]:
     return fitted, hold_out_groups(runs, calibration, refit), tuned, bare
 
 
-def groups(runs: Runs) -> tuple[tuple[str, tuple[tuple[str, Mask], ...]], ...]:
+def groups(runs: PublishedRuns) -> tuple[tuple[str, tuple[tuple[str, Mask], ...]], ...]:
     """The rows by kind, chip and source."""
     experts = runs.arch.experts > 0
     tpu = np.array([silicon.generation == "tpu" for silicon in runs.silicon])
-    kinds = (("all", np.ones_like(tpu)), ("dense", ~experts), ("MoE", experts), ("TPU, dense and MoE", tpu))
+    kinds = (
+        ("all", np.ones_like(tpu)),
+        ("dense", ~experts),
+        ("MoE", experts),
+        ("TPU, dense and MoE", tpu),
+    )
     chips = np.array([silicon.name for silicon in runs.silicon])
     sources = np.array([source_of(row["id"]) for row in runs.rows])
     return (
@@ -71,28 +75,35 @@ def groups(runs: Runs) -> tuple[tuple[str, tuple[tuple[str, Mask], ...]], ...]:
     )
 
 
-def cell(found: Errors) -> str:
+def cell(found: ErrorStats) -> str:
     """Mean and median error in per cent."""
     if found.mean_abs_error is None or found.median_abs_error is None:
         return ""
     return f"{100 * found.mean_abs_error:.1f} ({100 * found.median_abs_error:.1f})"
 
 
-def table(name: str, parts: Sequence[tuple[str, Mask]], columns: Sequence[Array], measured: Array) -> str:
+def table(
+    name: str, parts: Sequence[tuple[str, Mask]], columns: Sequence[Array], measured: Array
+) -> str:
     """One Markdown table: a line for each group that has a measured step."""
     lines = [f"| {name} | rows | {' | '.join(COLUMNS)} |", "|---" * (2 + len(COLUMNS)) + "|"]
     for label, mask in parts:
         found = [errors(column[mask], measured[mask]) for column in columns]
         if found[0].rows:
-            lines.append(f"| {label} | {found[0].rows} | {' | '.join(cell(one) for one in found)} |")
+            lines.append(
+                f"| {label} | {found[0].rows} | {' | '.join(cell(one) for one in found)} |"
+            )
     return "\n".join(lines)
 
 
-def memory_table(runs: Runs) -> str:
+def memory_table(runs: PublishedRuns) -> str:
     """Errors of the memory model, which is not fitted to steps."""
     predicted = predicted_bytes(runs)
     sources = np.array([source_of(row["id"]) for row in runs.rows])
-    parts = [("all", np.ones(len(sources), dtype=bool)), *((str(name), sources == name) for name in np.unique(sources))]
+    parts = [
+        ("all", np.ones(len(sources), dtype=bool)),
+        *((str(name), sources == name) for name in np.unique(sources)),
+    ]
     lines = ["| memory | rows | mean (median) | bias |", "|---|---|---|---|"]
     for label, mask in parts:
         found = errors(predicted[mask], runs.memory_bytes[mask])
@@ -107,8 +118,12 @@ def main() -> None:
         runs = read_runs(csv.DictReader(file), load_catalog())
     columns = predictions(runs)
     fingerprint = hashlib.sha256(PATH.read_bytes()).hexdigest()[:8]
-    print(f"Calibration `{fingerprint}`; {len(runs.rows)} rows supported, {len(runs.unsupported)} not.")
-    print(f"{len(scored_rows(runs))} have a step time. Mean (median) of |predicted / measured - 1|, in per cent.")
+    print(
+        f"Calibration `{fingerprint}`; {len(runs.rows)} rows supported, {len(runs.unsupported)} not."
+    )
+    print(
+        f"{len(scored_rows(runs))} have a step time. Mean (median) of |predicted / measured - 1|, in per cent."
+    )
     for name, parts in groups(runs):
         print(f"\n{table(name, parts, columns, runs.reference_s)}")
     print(f"\n{memory_table(runs)}")

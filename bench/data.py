@@ -42,14 +42,28 @@ NEEDS = {
 }
 
 
-def command(engine: str, raw: Path, out: Path, python: str, memory: str) -> tuple[list[str], dict[str, str]]:
+def command(
+    engine: str, raw: Path, out: Path, python: str, memory: str
+) -> tuple[list[str], dict[str, str]]:
     """What runs an engine, and its environment."""
     env = dict(os.environ, RAY_USAGE_STATS_ENABLED="0", RAY_DISABLE_IMPORT_WARNING="1")
     if engine.startswith("gpuyard"):
         spec = raw.parent / "bench.yaml"
         spec.write_text((HERE / "data.yaml").read_text().replace("source: .", f"source: {raw}"))
         where = "ray" if engine.endswith("ray") else "local"
-        line = ["-m", "gpuyard", "data", "run", str(spec), "-o", str(out), "--engine", where, "--memory", memory]
+        line = [
+            "-m",
+            "gpuyard",
+            "data",
+            "run",
+            str(spec),
+            "-o",
+            str(out),
+            "--engine",
+            where,
+            "--memory",
+            memory,
+        ]
         return [sys.executable, *line, "--json"], env
     if engine == "daft-ray":
         env["DAFT_RUNNER"] = "ray"
@@ -59,7 +73,12 @@ def command(engine: str, raw: Path, out: Path, python: str, memory: str) -> tupl
 
 def imports(python: str, module: str) -> bool:
     """Whether an interpreter has a module."""
-    return subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [python, "-c", f"import {module}"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def offspring() -> list[int]:
@@ -96,7 +115,9 @@ def measured(line: list[str], env: dict[str, str]) -> dict[str, object]:
     """Runs a command to the end of all its processes; in a process of its own, for the sake of the counters."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     peak, stop = [0], threading.Event()
-    used_s: dict[tuple[int, str], float] = {}  # as last seen: Ray's daemons do not count their workers
+    used_s: dict[
+        tuple[int, str], float
+    ] = {}  # as last seen: Ray's daemons do not count their workers
 
     def watch() -> None:
         """Notes the most memory, and the CPU time of every process for as long as it lives."""
@@ -111,9 +132,11 @@ def measured(line: list[str], env: dict[str, str]) -> dict[str, object]:
     begin = time.monotonic()
     watcher.start()
     with tempfile.TemporaryFile() as said:
-        code = subprocess.run(line, env=env, stdout=subprocess.DEVNULL, stderr=said, check=False).returncode
+        code = subprocess.run(
+            line, env=env, stdout=subprocess.DEVNULL, stderr=said, check=False
+        ).returncode
         said.seek(0)
-        told = said.read().decode(errors="replace")[-1500:]
+        output = said.read().decode(errors="replace")[-1500:]
     wall = time.monotonic() - begin
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:  # daemons end by themselves once their driver is gone
@@ -132,7 +155,13 @@ def measured(line: list[str], env: dict[str, str]) -> dict[str, object]:
     for process in left:  # what did not end by itself
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-    return {"code": code, "cpu_s": cpu_s, "wall_s": wall, "peak_bytes": peak[0], "told": told if code else ""}
+    return {
+        "code": code,
+        "cpu_s": cpu_s,
+        "wall_s": wall,
+        "peak_bytes": peak[0],
+        "output": output if code else "",
+    }
 
 
 def born(process: int) -> str:
@@ -149,22 +178,34 @@ def cpu_of(process: int, *, children: bool = True) -> float:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return 0.0
-    return sum(int(ticks) for ticks in fields[11 : 15 if children else 13]) / os.sysconf("SC_CLK_TCK")
+    return sum(int(ticks) for ticks in fields[11 : 15 if children else 13]) / os.sysconf(
+        "SC_CLK_TCK"
+    )
 
 
 def facts(out: Path) -> dict[str, float]:
     """What the outputs must agree on: rows, sums, squares, counts, and sums that notice rows mixed up."""
-    files = [path for path in out.rglob("*.parquet") if path.parent.name not in ("base", "quarantine")]
+    files = [
+        path for path in out.rglob("*.parquet") if path.parent.name not in ("base", "quarantine")
+    ]
     table = pl.scan_parquet(files)
-    columns = [pl.len().alias("rows"), pl.col("id").sum().cast(pl.Float64), pl.col("label").sum().cast(pl.Float64)]
+    columns = [
+        pl.len().alias("rows"),
+        pl.col("id").sum().cast(pl.Float64),
+        pl.col("label").sum().cast(pl.Float64),
+    ]
     weight = pl.col("id").cast(pl.Float64) % 1000 / 1000
     for name in FLOATS:
         value = pl.col(name).cast(pl.Float64)
-        columns += [(value * value).sum().alias(f"{name} squares"), (value * weight).sum().alias(f"{name} by id")]
+        columns += [
+            (value * value).sum().alias(f"{name} squares"),
+            (value * weight).sum().alias(f"{name} by id"),
+        ]
     columns += [pl.col(f"category={name}").cast(pl.Float64).sum() for name in CATEGORIES]
     columns += [pl.col(name).cast(pl.Float64).sum() for name in ("f0_bin", "time_hour")]
     return {
-        name: float(values[0]) for name, values in table.select(columns).collect(engine="streaming").to_dict().items()
+        name: float(values[0])
+        for name, values in table.select(columns).collect(engine="streaming").to_dict().items()
     }
 
 
@@ -176,18 +217,28 @@ def same(one: dict[str, float], other: dict[str, float]) -> list[str]:
 
 def main() -> None:
     """Prints one line an engine."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=16_000_000)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "gpuyard-bench-data")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "gpuyard-bench-data"
+    )
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has daft and ray[data]")
+    parser.add_argument(
+        "--python", default=sys.executable, help="an interpreter that has daft and ray[data]"
+    )
     parser.add_argument("--memory", default="2GB", help="gpuyard's cap")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     raw = arguments.folder / "raw"
     if arguments.one:
         out = arguments.folder / arguments.one
-        print(json.dumps(measured(*command(arguments.one, raw, out, arguments.python, arguments.memory))))
+        print(
+            json.dumps(
+                measured(*command(arguments.one, raw, out, arguments.python, arguments.memory))
+            )
+        )
         return
     make(raw, arguments.rows)
     size = sum(path.stat().st_size for path in raw.glob("*.parquet"))
@@ -200,7 +251,9 @@ def main() -> None:
         pythons = [sys.executable, *([] if engine.startswith("gpuyard") else [arguments.python])]
         python = next((one for one in pythons if module is None or imports(one, module)), None)
         if python is None:
-            print(f"{engine:<12} skipped: {module} is not installed; name an interpreter that has it by --python")
+            print(
+                f"{engine:<12} skipped: {module} is not installed; name an interpreter that has it by --python"
+            )
             continue
         out = arguments.folder / engine
         shutil.rmtree(out, ignore_errors=True)
@@ -214,14 +267,16 @@ def main() -> None:
             "--python",
             python,
         ]
-        done = subprocess.run([*line, "--memory", arguments.memory], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [*line, "--memory", arguments.memory], capture_output=True, text=True, check=True
+        )
         found = json.loads(done.stdout.splitlines()[-1])
         if found["code"]:
-            print(f"{engine:<12} failed:\n{found['told']}")
+            print(f"{engine:<12} failed:\n{found['output']}")
             continue
-        told = facts(out)
-        reference = reference or told
-        differing = same(reference, told)
+        output = facts(out)
+        reference = reference or output
+        differing = same(reference, output)
         verdict = "equal" if not differing else f"differ in {', '.join(differing[:4])}"
         print(
             f"{engine:<12} {found['cpu_s']:8.1f} {found['wall_s']:8.1f} {found['peak_bytes'] / 2**20:9.0f}  {verdict}",

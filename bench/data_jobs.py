@@ -25,7 +25,9 @@ def pandas(raw: str, out: str) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-    frame = pd.concat([pd.read_parquet(path) for path in sorted(Path(raw).glob("*.parquet"))], ignore_index=True)
+    frame = pd.concat(
+        [pd.read_parquet(path) for path in sorted(Path(raw).glob("*.parquet"))], ignore_index=True
+    )
     frame = frame[frame["label"].notna()].drop_duplicates("id", ignore_index=True)
     numbers = make_pipeline(
         SimpleImputer(strategy="mean"),
@@ -73,7 +75,12 @@ def duckdb(raw: str, out: str) -> None:
     database.execute("set preserve_insertion_order = false")
     database.execute(keys)
     database.execute(f"create temp view clean as {clean}")
-    found = dict(zip(*[[one[0] for one in database.execute(sums).description], database.fetchone()], strict=True))
+    found = dict(
+        zip(
+            *[[one[0] for one in database.execute(sums).description], database.fetchone()],
+            strict=True,
+        )
+    )
     columns = ["id", "cast(label as bigint) as label"]
     for name in FLOATS:
         fill = min(max(found[f"m_{name}"], -10.0), 10.0)
@@ -82,11 +89,18 @@ def duckdb(raw: str, out: str) -> None:
         value = f"greatest(least(coalesce({name}, {found[f'm_{name}']!r}), 10), -10)"
         if name == "f0":
             columns.append(
-                "cast(" + " + ".join(f"({value} >= {edge})::int" for edge in EDGES) + " as usmallint) as f0_bin"
+                "cast("
+                + " + ".join(f"({value} >= {edge})::int" for edge in EDGES)
+                + " as usmallint) as f0_bin"
             )
-        columns.append(f"cast(({value} - {mean!r}) / {(square - mean * mean) ** 0.5!r} as float) as {name}")
+        columns.append(
+            f"cast(({value} - {mean!r}) / {(square - mean * mean) ** 0.5!r} as float) as {name}"
+        )
     columns += [f"""category = '{name}' as "category={name}" """ for name in CATEGORIES]
-    columns += ["cast(hash(user) % 1024 as uinteger) as user_hash", "cast(hour(time) as tinyint) as time_hour"]
+    columns += [
+        "cast(hash(user) % 1024 as uinteger) as user_hash",
+        "cast(hour(time) as tinyint) as time_hour",
+    ]
     columns[-2] = 'cast(hash("user") % 1024 as uinteger) as user_hash'
     database.execute(
         f"copy (select {', '.join(columns)} from clean) to '{out}/all.parquet' "
@@ -102,18 +116,29 @@ def daft(raw: str, out: str) -> None:
     if os.environ.get("DAFT_RUNNER") == "ray":
         import ray
 
-        ray.init(address="local", log_to_driver=False, logging_level="error", include_dashboard=False)
+        ray.init(
+            address="local", log_to_driver=False, logging_level="error", include_dashboard=False
+        )
     table = engine.read_parquet(f"{raw}/*.parquet").where(col("label").not_null())
-    keys = table.select("id").groupby("id").agg(col("id").count().alias("k")).where(col("k") > 1).select("id").collect()
+    keys = (
+        table.select("id")
+        .groupby("id")
+        .agg(col("id").count().alias("k"))
+        .where(col("k") > 1)
+        .select("id")
+        .collect()
+    )
     rest = table.join(keys, on="id", how="semi").distinct("id").collect()
     clean = table.join(keys, on="id", how="anti").concat(rest)
     sums = [col("id").count().alias("n")]
     for name in FLOATS:
         clipped = col(name).clip(-10, 10)
         sums += [
-            col(name).mean().alias(f"m_{name}"), clipped.sum().alias(f"s_{name}"),
-            (clipped * clipped).sum().alias(f"q_{name}"), col(name).count().alias(f"c_{name}"),
-        ]  # fmt: skip
+            col(name).mean().alias(f"m_{name}"),
+            clipped.sum().alias(f"s_{name}"),
+            (clipped * clipped).sum().alias(f"q_{name}"),
+            col(name).count().alias(f"c_{name}"),
+        ]
     found = {name: values[0] for name, values in clean.agg(*sums).to_pydict().items()}
     columns = [col("id"), col("label")]
     for name in FLOATS:
@@ -129,7 +154,8 @@ def daft(raw: str, out: str) -> None:
         scaled = (value - mean) / (square - mean * mean) ** 0.5
         columns.append(scaled.cast(engine.DataType.float32()).alias(name))
     columns += [
-        (col("category") == name).cast(engine.DataType.uint8()).alias(f"category={name}") for name in CATEGORIES
+        (col("category") == name).cast(engine.DataType.uint8()).alias(f"category={name}")
+        for name in CATEGORIES
     ]
     columns.append((col("user").hash() % 1024).cast(engine.DataType.uint32()).alias("user_hash"))
     columns.append(col("time").hour().cast(engine.DataType.int8()).alias("time_hour"))
@@ -144,10 +170,14 @@ def _features(batch: Any, found: dict[str, Any]) -> Any:
 
     columns = {"id": batch["id"], "label": batch["label"]}
     for name in FLOATS:
-        value = pc.max_element_wise(pc.min_element_wise(pc.fill_null(batch[name], found[f"m_{name}"]), 10.0), -10.0)
+        value = pc.max_element_wise(
+            pc.min_element_wise(pc.fill_null(batch[name], found[f"m_{name}"]), 10.0), -10.0
+        )
         if name == "f0":
             columns["f0_bin"] = pa.array(np.digitize(value.to_numpy(), EDGES).astype(np.uint16))
-        columns[name] = pc.divide(pc.subtract(value, found[f"mean_{name}"]), found[f"std_{name}"]).cast(pa.float32())
+        columns[name] = pc.divide(
+            pc.subtract(value, found[f"mean_{name}"]), found[f"std_{name}"]
+        ).cast(pa.float32())
     for name in CATEGORIES:
         columns[f"category={name}"] = pc.equal(batch["category"], name).cast(pa.uint8())
     import zlib
@@ -155,7 +185,9 @@ def _features(batch: Any, found: dict[str, Any]) -> Any:
     codes = pc.dictionary_encode(batch["user"]).combine_chunks()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.chunk(0)
-    buckets = np.array([zlib.crc32(text.encode()) % 1024 for text in codes.dictionary.to_pylist()], dtype=np.uint32)
+    buckets = np.array(
+        [zlib.crc32(text.encode()) % 1024 for text in codes.dictionary.to_pylist()], dtype=np.uint32
+    )
     columns["user_hash"] = pa.array(buckets[codes.indices.to_numpy()])
     columns["time_hour"] = pc.hour(batch["time"]).cast(pa.int8())
     return pa.table(columns)
@@ -169,12 +201,15 @@ def _partial(batch: Any) -> Any:
     row: dict[str, Any] = {"n": len(batch)}
     for name in FLOATS:
         value = batch[name]
-        clipped = pc.max_element_wise(pc.min_element_wise(value, 10.0, skip_nulls=False), -10.0, skip_nulls=False)
+        clipped = pc.max_element_wise(
+            pc.min_element_wise(value, 10.0, skip_nulls=False), -10.0, skip_nulls=False
+        )
         row |= {
-            f"c_{name}": len(value) - value.null_count, f"v_{name}": pc.sum(value).as_py() or 0.0,
+            f"c_{name}": len(value) - value.null_count,
+            f"v_{name}": pc.sum(value).as_py() or 0.0,
             f"s_{name}": pc.sum(clipped).as_py() or 0.0,
             f"q_{name}": pc.sum(pc.multiply(clipped, clipped)).as_py() or 0.0,
-        }  # fmt: skip
+        }
     return pa.table({name: [value] for name, value in row.items()})
 
 
@@ -188,7 +223,9 @@ def raydata(raw: str, out: str) -> None:
     ray.init(address="local", log_to_driver=False, logging_level="error", include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     keys = ray.data.read_parquet(raw, columns=["id", "label"]).map_batches(
-        lambda batch: batch.filter(pc.is_valid(batch["label"])).select(["id"]), batch_format="pyarrow", batch_size=None
+        lambda batch: batch.filter(pc.is_valid(batch["label"])).select(["id"]),
+        batch_format="pyarrow",
+        batch_size=None,
     )
     ids = np.sort(np.concatenate([batch["id"] for batch in keys.iter_batches(batch_size=None)]))
     twice = pa.array(np.unique(ids[1:][ids[1:] == ids[:-1]]))
@@ -205,7 +242,10 @@ def raydata(raw: str, out: str) -> None:
         return batch.filter(pc.is_in(batch["id"], value_set=ray.get(shared)))
 
     table = ray.data.read_parquet(raw)
-    parts = [ray.get(one) for one in table.map_batches(often, batch_format="pyarrow", batch_size=None).to_arrow_refs()]
+    parts = [
+        ray.get(one)
+        for one in table.map_batches(often, batch_format="pyarrow", batch_size=None).to_arrow_refs()
+    ]
     more = pa.concat_tables([part for part in parts if len(part)])
     first = np.unique(more["id"].to_numpy(), return_index=True)[1]
     more = more.take(pa.array(first))
@@ -219,11 +259,13 @@ def raydata(raw: str, out: str) -> None:
         fill, nulls = min(max(found[f"m_{name}"], -10.0), 10.0), total["n"] - total[f"c_{name}"]
         mean = (total[f"s_{name}"] + nulls * fill) / total["n"]
         found[f"mean_{name}"] = mean
-        found[f"std_{name}"] = ((total[f"q_{name}"] + nulls * fill * fill) / total["n"] - mean * mean) ** 0.5
+        found[f"std_{name}"] = (
+            (total[f"q_{name}"] + nulls * fill * fill) / total["n"] - mean * mean
+        ) ** 0.5
     whole = clean.union(ray.data.from_arrow(more))
-    whole.map_batches(_features, batch_format="pyarrow", batch_size=None, fn_kwargs={"found": found}).write_parquet(
-        out, compression="zstd", compression_level=1
-    )
+    whole.map_batches(
+        _features, batch_format="pyarrow", batch_size=None, fn_kwargs={"found": found}
+    ).write_parquet(out, compression="zstd", compression_level=1)
 
 
 def main() -> None:

@@ -30,7 +30,9 @@ def part(number: int, rows: int) -> pl.DataFrame:
     columns["user"] = pl.Series(np.char.add("user-", rng.integers(0, 200_000, rows).astype(str)))
     seconds = rng.integers(1_600_000_000, 1_700_000_000, rows)
     columns["time"] = pl.Series(seconds * 1_000_000).cast(pl.Datetime("us"))
-    columns["label"] = pl.Series(rng.integers(0, 2, rows)).set(pl.Series(rng.random(rows) < 0.01), None)
+    columns["label"] = pl.Series(rng.integers(0, 2, rows)).set(
+        pl.Series(rng.random(rows) < 0.01), None
+    )
     frame = pl.DataFrame(columns)
     again = rng.choice(rows, rows // 50, replace=False)
     return pl.concat([frame, frame[again]]).sample(fraction=1.0, shuffle=True, seed=number)
@@ -45,7 +47,9 @@ def make(folder: Path, rows: int) -> None:
     for old in folder.glob("*"):
         old.unlink()
     for number in range(FILES):
-        part(number, rows // FILES).write_parquet(folder / f"part-{number:02d}.parquet", row_group_size=1 << 18)
+        part(number, rows // FILES).write_parquet(
+            folder / f"part-{number:02d}.parquet", row_group_size=1 << 18
+        )
     done.touch()
 
 

@@ -13,8 +13,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from gpuyard.catalog import load_catalog
-from gpuyard.fabric import Demand, Fabric, cable_labels, design, from_json, materials, to_json
+from gpuyard.catalog.load import load_catalog
+from gpuyard.fabric.bill_of_materials import materials
+from gpuyard.fabric.demand import Demand
+from gpuyard.fabric.design import design
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.labels import cable_labels
+from gpuyard.fabric.saved import from_json, to_json
 
 T = TypeVar("T")
 SERVERS = 4096

@@ -13,12 +13,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpuyard.simulate.collectives import Call, collective_traffic, grid_of, rounds_of
+from gpuyard.simulate.collectives.compile import CollectiveCall, collective_traffic, grid_of
+from gpuyard.simulate.collectives.rounds import rounds_of
 from gpuyard.simulate.faults import Fault, LinkDown
-from gpuyard.simulate.flow import FlowSettings, rail_network, simulate_flows, simulate_rounds
+from gpuyard.simulate.flow.flow_engine import simulate_flows
+from gpuyard.simulate.flow.rails import rail_network
+from gpuyard.simulate.flow.rounds import simulate_rounds
+from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.network import Network, fat_tree
-from gpuyard.simulate.packet import PacketSettings, simulate_packets
-from gpuyard.simulate.traffic import Traffic, all_to_all, incast, permutation
+from gpuyard.simulate.packet.packet_engine import simulate_packets
+from gpuyard.simulate.packet.settings import PacketSettings
+from gpuyard.simulate.traffic import FlowSet, all_to_all, incast, permutation
 
 GIB = 2.0**30
 
@@ -28,27 +33,39 @@ def rails(servers: int) -> Network:
     return rail_network(servers, 8, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9)
 
 
-def rounds(name: str, collective: str, algorithm: str, servers: int, size: float, balance: str) -> dict[str, object]:
+def rounds(
+    name: str, collective: str, algorithm: str, servers: int, size: float, balance: str
+) -> dict[str, object]:
     """One collective in rounds, its network built anew."""
-    call = Call(collective=collective, algorithm=algorithm, size_bytes=size)
+    call = CollectiveCall(collective=collective, algorithm=algorithm, size_bytes=size)
 
     def run() -> float:
         network = rails(servers)
-        return simulate_rounds(network, rounds_of(call, grid_of(network)), FlowSettings(balance=balance)).time_s
+        return simulate_rounds(
+            network, rounds_of(call, grid_of(network)), FlowSettings(balance=balance)
+        ).time_s
 
     return timed(name, run)
 
 
 def flows(
-    name: str, network: Network, traffic: Traffic, faults: tuple[Fault, ...] = (), **settings: object
+    name: str,
+    network: Network,
+    traffic: FlowSet,
+    faults: tuple[Fault, ...] = (),
+    **settings: object,
 ) -> dict[str, object]:
     """Traffic flow by flow."""
-    return timed(name, lambda: simulate_flows(network, traffic, FlowSettings(**settings), faults).time_s)
+    return timed(
+        name, lambda: simulate_flows(network, traffic, FlowSettings(**settings), faults).time_s
+    )
 
 
 def cut(network: Network, at_s: float) -> tuple[Fault, ...]:
     """The first cable between switches fails."""
-    link = int(np.flatnonzero(np.minimum(network.link_from, network.link_to) >= network.host_count)[0])
+    link = int(
+        np.flatnonzero(np.minimum(network.link_from, network.link_to) >= network.host_count)[0]
+    )
     one, other = (network.names[int(ends[link])] for ends in (network.link_from, network.link_to))
     return (LinkDown(one=one, other=other, at_s=at_s),)
 
@@ -71,7 +88,7 @@ def timed(name: str, run: Callable[[], float]) -> dict[str, object]:
 def beside_packets() -> list[dict[str, object]]:
     """Completion of the same traffic by both engines, 128 hosts."""
     network = fat_tree(128, rate_bits_per_s=400e9, delay_s=1e-6)
-    ring = Call(collective="all-reduce", algorithm="ring", size_bytes=8 * 2**20)
+    ring = CollectiveCall(collective="all-reduce", algorithm="ring", size_bytes=8 * 2**20)
     cases = {
         "ring, uncongested": collective_traffic(ring, network),
         "permutation 1 MiB": permutation(128, 1 << 20, seed=1),
@@ -82,7 +99,14 @@ def beside_packets() -> list[dict[str, object]]:
     for name, traffic in cases.items():
         flow = simulate_flows(network, traffic, FlowSettings()).time_s
         packet = simulate_packets(network, traffic, PacketSettings()).outcome.duration_s
-        rows.append({"case": name, "flow_us": flow * 1e6, "packet_us": packet * 1e6, "off": flow / packet - 1.0})
+        rows.append(
+            {
+                "case": name,
+                "flow_us": flow * 1e6,
+                "packet_us": packet * 1e6,
+                "off": flow / packet - 1.0,
+            }
+        )
     return rows
 
 
@@ -90,11 +114,30 @@ def main() -> None:
     """Runs and prints."""
     network = fat_tree(1024, rate_bits_per_s=400e9, delay_s=1e-6)
     rows = [
-        rounds("all-reduce, hierarchical, 32768 GPUs, ECMP", "all-reduce", "hierarchical", 4096, GIB, "ecmp"),
-        rounds("all-reduce, hierarchical, 32768 GPUs, spray", "all-reduce", "hierarchical", 4096, GIB, "spray"),
+        rounds(
+            "all-reduce, hierarchical, 32768 GPUs, ECMP",
+            "all-reduce",
+            "hierarchical",
+            4096,
+            GIB,
+            "ecmp",
+        ),
+        rounds(
+            "all-reduce, hierarchical, 32768 GPUs, spray",
+            "all-reduce",
+            "hierarchical",
+            4096,
+            GIB,
+            "spray",
+        ),
         rounds("all-to-all, direct, 32768 GPUs, spray", "all-to-all", "direct", 4096, GIB, "spray"),
         rounds("all-to-all, direct, 1024 GPUs, ECMP", "all-to-all", "direct", 128, GIB, "ecmp"),
-        flows("all-to-all, 1024 hosts, ECMP, 1 047 552 flows", network, all_to_all(1024, 1 << 16), collapse=False),
+        flows(
+            "all-to-all, 1024 hosts, ECMP, 1 047 552 flows",
+            network,
+            all_to_all(1024, 1 << 16),
+            collapse=False,
+        ),
         flows(
             "the same, a cable cut at 100 us, steps of 1 %",
             network,

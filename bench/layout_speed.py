@@ -21,21 +21,17 @@ from functools import partial
 
 import numpy as np
 
-from gpuyard.catalog import Transformer, load_catalog
-from gpuyard.perf import (
-    Layout,
-    architecture,
-    calibrated,
-    find_profile,
-    machine,
-    read_calibration,
-    scalar,
-    silicon_of,
-    software,
-    step_time,
-)
-from gpuyard.plan.evaluate import CHUNK, Case, Evaluated, evaluate, layout_of
-from gpuyard.plan.layouts import Space, Ways, ways
+from gpuyard.catalog.load import load_catalog
+from gpuyard.catalog.models import Transformer
+from gpuyard.perf.calibration import read_calibration, scalar
+from gpuyard.perf.chip_kernels import calibrated, silicon_of, training_chip
+from gpuyard.perf.from_catalog import architecture
+from gpuyard.perf.layout import Layout
+from gpuyard.perf.profiles import find_profile
+from gpuyard.perf.software import software
+from gpuyard.perf.training import step_time
+from gpuyard.plan.evaluate import CHUNK, LayoutEvaluation, TrainingCase, evaluate, layout_of
+from gpuyard.plan.layouts import LayoutTable, Space, parallel_layouts
 
 DOMAIN, NIC_BYTES_PER_S, SEQUENCE_TOKENS, REPEATS = 8, 25e9, 2048, 3
 CALCULON = (("as shipped", 81.0, 167.0), ("logging silenced", 515.0, 936.0))
@@ -50,7 +46,7 @@ WITH_OFFLOAD = replace(WIDEST, offload=(0, 1, 2))
 SWITCHES = ("tp_overlap", "dp_overlap", "p2p_overlap", "fused", "flash", "graphs", "dist_opt")
 
 
-def gpt3() -> tuple[Transformer, Case]:
+def gpt3() -> tuple[Transformer, TrainingCase]:
     """GPT-3 175B on an A100 of 80 GB, eight to a machine with eight ports of 200 Gb/s."""
     catalog, calibration = load_catalog(), read_calibration()
     shape = next(model for model in catalog.models if model.name == "gpt-3-175b").transformer
@@ -58,8 +54,8 @@ def gpt3() -> tuple[Transformer, Case]:
     silicon, profile = silicon_of(chip), find_profile("megatron-2022")
     assert shape
     assert silicon
-    bare = machine(silicon, chip, "bf16", DOMAIN, NIC_BYTES_PER_S)
-    return shape, Case(
+    bare = training_chip(silicon, chip, "bf16", DOMAIN, NIC_BYTES_PER_S)
+    return shape, TrainingCase(
         arch=architecture(shape, SEQUENCE_TOKENS, False),
         chip=calibrated(bare, silicon, "bf16", calibration),
         soft=software(profile, scalar(calibration, profile, False), nvl72=False),
@@ -81,21 +77,25 @@ def timed(run: Callable[[], int], at_least_s: float = 0.5) -> tuple[int, float]:
 def show(what: str, count: int, cpu_s: float, note: str = "") -> None:
     """One line, with how many times Calculon's rates it is."""
     rate = count / cpu_s
-    times = "; ".join(f"{rate / high:,.0f} to {rate / low:,.0f} x Calculon {word}" for word, low, high in CALCULON)
+    times = "; ".join(
+        f"{rate / high:,.0f} to {rate / low:,.0f} x Calculon {word}" for word, low, high in CALCULON
+    )
     print(f"{what}: {count:,} layouts in {cpu_s:.4f} CPU s, {rate:,.0f} a second ({times}){note}")
 
 
-def search(shape: Transformer, case: Case, batch: int, chips: tuple[int, ...]) -> Evaluated:
+def search(
+    shape: Transformer, case: TrainingCase, batch: int, chips: tuple[int, ...]
+) -> LayoutEvaluation:
     """Every layout listed, weighed, and timed where it fits."""
-    return evaluate(case, ways(shape, SEQUENCE_TOKENS, batch, chips, DOMAIN, WIDEST))
+    return evaluate(case, parallel_layouts(shape, SEQUENCE_TOKENS, batch, chips, DOMAIN, WIDEST))
 
 
-def tried(shape: Transformer, case: Case, batch: int, chips: tuple[int, ...]) -> int:
+def tried(shape: Transformer, case: TrainingCase, batch: int, chips: tuple[int, ...]) -> int:
     """How many layouts such a search tries."""
     return search(shape, case, batch, chips).tried_count
 
 
-def switched(case: Case, count: int) -> list[Case]:
+def switched(case: TrainingCase, count: int) -> list[TrainingCase]:
     """The case under every setting of the first few switches."""
     found = []
     for settings in itertools.product((0.0, 1.0), repeat=count):
@@ -104,18 +104,23 @@ def switched(case: Case, count: int) -> list[Case]:
     return found
 
 
-def fastest(found: Ways, case: Case) -> tuple[int, float]:
+def fastest(found: LayoutTable, case: TrainingCase) -> tuple[int, float]:
     """How many layouts were tried, and the fastest step of those that fit."""
     result = evaluate(case, found)
     return result.tried_count, float(result.step_s.min(initial=math.inf))
 
 
 def search_switched(
-    shape: Transformer, case: Case, batch: int, chips: tuple[int, ...], switches: int, cores: int
+    shape: Transformer,
+    case: TrainingCase,
+    batch: int,
+    chips: tuple[int, ...],
+    switches: int,
+    cores: int,
 ) -> None:
     """Every layout under every switch, spread over processes; prints the wall time."""
     start_s = time.perf_counter()
-    found = ways(shape, SEQUENCE_TOKENS, batch, chips, DOMAIN, WITH_OFFLOAD)
+    found = parallel_layouts(shape, SEQUENCE_TOKENS, batch, chips, DOMAIN, WITH_OFFLOAD)
     cases = switched(case, switches)
     if cores == 1:
         results = [fastest(found, one) for one in cases]
@@ -132,7 +137,7 @@ def search_switched(
     )
 
 
-def flat(case: Case, found: Ways) -> int:
+def flat(case: TrainingCase, found: LayoutTable) -> int:
     """The step time alone of layouts in columns."""
     for start in range(0, len(found), CHUNK):
         part = found.take(np.arange(start, min(start + CHUNK, len(found))))
@@ -140,7 +145,7 @@ def flat(case: Case, found: Ways) -> int:
     return len(found)
 
 
-def grid(case: Case) -> int:
+def grid(case: TrainingCase) -> int:
     """The step time alone of a grid: every combination, each term evaluated on the axes that it depends on."""
     axes = {
         "vpp": (1, 2, 3, 4, 6, 12),
@@ -153,11 +158,15 @@ def grid(case: Case) -> int:
         "tp": (1, 2, 3, 4, 6, 8, 12, 16),
     }
     values = {
-        name: np.array(numbers, dtype=np.float64).reshape([-1 if i == j else 1 for j in range(len(axes))])
+        name: np.array(numbers, dtype=np.float64).reshape(
+            [-1 if i == j else 1 for j in range(len(axes))]
+        )
         for i, (name, numbers) in enumerate(axes.items())
     }
     ones = ("cp", "ep", "etp", "seq_parallel")
-    plain = Layout(**{field.name: np.full((), float(field.name in ones)) for field in fields(Layout)})
+    plain = Layout(
+        **{field.name: np.full((), float(field.name in ones)) for field in fields(Layout)}
+    )
     chips = values["tp"] * values["pp"] * values["dp"]
     layout = replace(plain, **values, chips=chips, shard_ranks=values["dp"])
     total = step_time(case.arch, layout, case.chip, case.soft, case.constants).total_s
@@ -177,7 +186,7 @@ def main() -> None:
         show(what, *timed(partial(tried, shape, case, batch, chips)), note)
     search_switched(shape, case, 64, small, switches=5, cores=1)
     search_switched(shape, case, 1536, large, switches=7, cores=2)
-    every = ways(shape, SEQUENCE_TOKENS, 1536, large, DOMAIN, WIDEST)
+    every = parallel_layouts(shape, SEQUENCE_TOKENS, 1536, large, DOMAIN, WIDEST)
     show("step time alone, layouts in columns", *timed(lambda: flat(case, every)))
     show("step time alone, a grid", *timed(lambda: grid(case)))
 

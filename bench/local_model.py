@@ -14,15 +14,22 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.app.capacity import measure_serving, served_cost_s, work_of
 from gpuyard.app.measure import measure_rates, trainers_here
-from gpuyard.app.probes import Shape, probes_of, shapes_of
-from gpuyard.document import dump_json, load_json
-from gpuyard.learn import TrainSpec
-from gpuyard.learn.spec import Mlp, Trees
-from gpuyard.perf.local import LocalProfile, fit_probes, predict_step
+from gpuyard.app.serving_cost import measure_serving, served_cost_s, work_of
+from gpuyard.app.training_probes import ProbeShape, probes_of, shapes_of
+from gpuyard.document.encode import dump_json, load_json
+from gpuyard.learn.spec import MlpSpec, TrainSpec, TreesSpec
+from gpuyard.perf.local.predict import fit_probes, predict_step
+from gpuyard.perf.local.profile import MachineProfile
 
-MLPS = ((48, 2, 64, 20), (128, 2, 128, 100), (384, 2, 96, 32), (768, 3, 128, 64), (1536, 2, 64, 128), (96, 4, 512, 40))
+MLPS = (
+    (48, 2, 64, 20),
+    (128, 2, 128, 100),
+    (384, 2, 96, 32),
+    (768, 3, 128, 64),
+    (1536, 2, 64, 128),
+    (96, 4, 512, 40),
+)
 TRANSFORMERS = (
     (96, 3, 4, 65, 512),
     (160, 4, 4, 97, 1024),
@@ -30,39 +37,64 @@ TRANSFORMERS = (
     (288, 4, 4, 129, 2048),
     (448, 2, 2, 193, 1024),
 )
-TREES = ((150, 30, 31), (455, 30, 31), (800, 8, 15), (1000, 20, 31), (3000, 100, 63), (10000, 30, 15), (30000, 20, 31))
+TREES = (
+    (150, 30, 31),
+    (455, 30, 31),
+    (800, 8, 15),
+    (1000, 20, 31),
+    (3000, 100, 63),
+    (10000, 30, 15),
+    (30000, 20, 31),
+)
 SERVED = (
-    (TrainSpec(jax_mlp=Mlp(hidden=128, layers=2, steps=2)), 20),
-    (TrainSpec(jax_mlp=Mlp(hidden=384, layers=2, steps=2)), 60),
-    (TrainSpec(trees=Trees(rounds=100, leaves=31, min_rows=1)), 20),
+    (TrainSpec(jax_mlp=MlpSpec(hidden=128, layers=2, steps=2)), 20),
+    (TrainSpec(jax_mlp=MlpSpec(hidden=384, layers=2, steps=2)), 60),
+    (TrainSpec(trees=TreesSpec(rounds=100, leaves=31, min_rows=1)), 20),
 )
 
 
-def unseen(trainer: str) -> tuple[Shape, ...]:
+def unseen(trainer: str) -> tuple[ProbeShape, ...]:
     """Sizes that are not among the probes."""
     if trainer == "trees":
-        return tuple(Shape(trainer=trainer, width=w, layers=1, batch=b, inputs=f) for b, f, w in TREES)
+        return tuple(
+            ProbeShape(trainer=trainer, width=w, layers=1, batch=b, inputs=f) for b, f, w in TREES
+        )
     if trainer.endswith("mlp"):
-        return tuple(Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=f) for w, d, b, f in MLPS)
+        return tuple(
+            ProbeShape(trainer=trainer, width=w, layers=d, batch=b, inputs=f) for w, d, b, f in MLPS
+        )
     return tuple(
-        Shape(trainer=trainer, width=w, layers=d, batch=b, inputs=s, vocab=v) for w, d, b, s, v in TRANSFORMERS
+        ProbeShape(trainer=trainer, width=w, layers=d, batch=b, inputs=s, vocab=v)
+        for w, d, b, s, v in TRANSFORMERS
     )
 
 
 def main() -> None:
     """Prints predicted beside measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", action="append", help="only these; default: all that are installed")
-    parser.add_argument("--rates", type=Path, help="rates of a call before this one; the first call only writes them")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--trainer", action="append", help="only these; default: all that are installed"
+    )
+    parser.add_argument(
+        "--rates",
+        type=Path,
+        help="rates of a call before this one; the first call only writes them",
+    )
     parser.add_argument("--keep", type=Path, help="write the rates and all trainings to this file")
     parser.add_argument("--no-serving", action="store_true")
     asked = parser.parse_args()
     trainers = asked.trainer or trainers_here()
     if asked.rates is not None and asked.rates.exists():
-        profile = load_json(asked.rates.read_text(encoding="utf-8"), LocalProfile, str(asked.rates))
+        profile = load_json(
+            asked.rates.read_text(encoding="utf-8"), MachineProfile, str(asked.rates)
+        )
     else:
         with tempfile.TemporaryDirectory() as folder:
-            profile = measure_rates(Path(folder), trainers, tell=lambda text: print(text, file=sys.stderr))
+            profile = measure_rates(
+                Path(folder), trainers, on_progress=lambda text: print(text, file=sys.stderr)
+            )
     if asked.rates is not None and not asked.rates.exists():
         asked.rates.write_text(dump_json(profile), encoding="utf-8")
         return
@@ -75,14 +107,17 @@ def main() -> None:
     serving = measure_serving()
     for spec, features in SERVED:
         flop, visits = work_of(spec, features, 2)
-        predicted_s, measured_s = serving.cost_s(features, flop, visits), served_cost_s(spec, features)
+        predicted_s, measured_s = (
+            serving.cost_s(features, flop, visits),
+            served_cost_s(spec, features),
+        )
         print(
             f"serving {features} features, {flop:,.0f} flop, {visits:,.0f} nodes: predicted {1 / predicted_s:,.0f} "
             f"requests a core-second, measured {1 / measured_s:,.0f}: {measured_s / predicted_s - 1:+.0%}"
         )
 
 
-def judge(profile: LocalProfile, trainer: str) -> LocalProfile:
+def judge(profile: MachineProfile, trainer: str) -> MachineProfile:
     """Tries the usual sizes and the others in turn, fits the constants to the usual ones alone, and predicts the rest.
 
     In turn, because the speed of a shared machine drifts: both kinds see the same hours of it.

@@ -34,7 +34,11 @@ def data() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
     from sklearn.model_selection import StratifiedKFold
 
     x, y = make_classification(ROWS, COLUMNS, n_informative=10, flip_y=0.1, random_state=0)
-    return x.astype(np.float32), y, list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(x, y))
+    return (
+        x.astype(np.float32),
+        y,
+        list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(x, y)),
+    )
 
 
 def estimator(**settings: object) -> object:
@@ -42,9 +46,16 @@ def estimator(**settings: object) -> object:
     import lightgbm
 
     return lightgbm.LGBMClassifier(
-        n_estimators=ROUNDS, min_child_samples=20, min_child_weight=1e-3, random_state=0, n_jobs=1, verbose=-1,
-        deterministic=True, force_col_wise=True, **settings,
-    )  # fmt: skip
+        n_estimators=ROUNDS,
+        min_child_samples=20,
+        min_child_weight=1e-3,
+        random_state=0,
+        n_jobs=1,
+        verbose=-1,
+        deterministic=True,
+        force_col_wise=True,
+        **settings,
+    )
 
 
 def never(spec: object, folder: Path) -> Path:
@@ -54,25 +65,37 @@ def never(spec: object, folder: Path) -> Path:
 
 def with_gpuyard(prune: Literal["median", "halving"]) -> tuple[float, str]:
     """The search of this project, kept in SQLite as it always is."""
-    from gpuyard.document import Settings
-    from gpuyard.learn import Table
-    from gpuyard.learn.evaluate import ArrayParts
-    from gpuyard.learn.select import Selection, SelectSpec, select
+    from gpuyard.document.frozen_json import FrozenJson
+    from gpuyard.learn.evaluate.splits import ArraySplits
+    from gpuyard.learn.select.search import SearchOptions
+    from gpuyard.learn.select.select_model import select
+    from gpuyard.learn.select.selection import Selection
+    from gpuyard.learn.select.spec import SelectSpec
+    from gpuyard.learn.trainer import TabularData
 
     x, y, cuts = data()
-    table = Table(x=x, y=y, names=tuple(map(str, range(COLUMNS))), problem="classification", classes=("0", "1"))
+    table = TabularData(
+        x=x,
+        y=y,
+        names=tuple(map(str, range(COLUMNS))),
+        problem="classification",
+        classes=("0", "1"),
+    )
     spans = {name: {"of": values} for name, values in GRID.items()}
     spec = SelectSpec(
         metric="accuracy",
         search="grid",
         prune=prune,
-        candidates=(Settings.of({"trees": {"rounds": ROUNDS, **spans}}),),
+        candidates=(FrozenJson.of({"trees": {"rounds": ROUNDS, **spans}}),),
     )
     with tempfile.TemporaryDirectory() as folder:
         found = select(
-            ArrayParts(table=table, cuts=tuple(cuts)), spec, "classification", export=never,
-            storage=Path(folder) / "selection.db",
-        )  # fmt: skip
+            ArraySplits(table=table, cuts=tuple(cuts)),
+            spec,
+            "classification",
+            export=never,
+            options=SearchOptions(storage=Path(folder) / "selection.db"),
+        )
     assert isinstance(found, Selection)
     assert found.winner.score is not None
     return found.winner.score.value, f"{found.fits_count} fits, {found.winner.label}"
@@ -87,7 +110,9 @@ def with_grid_search(jobs: int) -> tuple[float, str]:
     grid = {names[name]: values for name, values in GRID.items()}
     search = GridSearchCV(estimator(), grid, scoring="accuracy", cv=cuts, refit=False, n_jobs=jobs)
     search.fit(x, y)
-    return float(search.best_score_), f"{len(search.cv_results_['params']) * FOLDS} fits, {search.best_params_}"
+    return float(
+        search.best_score_
+    ), f"{len(search.cv_results_['params']) * FOLDS} fits, {search.best_params_}"
 
 
 def with_tune() -> tuple[float, str]:
@@ -96,7 +121,13 @@ def with_tune() -> tuple[float, str]:
     from ray import tune
     from sklearn.metrics import accuracy_score
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
     rows = ray.put(data())
 
     def trial(config: dict[str, object]) -> None:
@@ -153,8 +184,11 @@ def measured(way: str) -> tuple[float, float, float, str]:
     with tempfile.NamedTemporaryFile("r") as out, counted() as (enter, cpu_s):
         subprocess.run(
             [sys.executable, __file__, "--way", way, "--out", out.name],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=enter,
-        )  # fmt: skip
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=enter,
+        )
         wall_s = time.perf_counter() - began
         score, words = json.load(out)
         return cpu_s(), wall_s, score, words
@@ -170,12 +204,17 @@ def main() -> None:
         arguments.out.write_text(json.dumps(WAYS[arguments.way]()))
         return
     if not os.access(CPUACCT, os.W_OK):
-        sys.exit(f"{CPUACCT} is not there or not yours: the CPU time of daemons cannot be counted; run it as root")
+        sys.exit(
+            f"{CPUACCT} is not there or not yours: the CPU time of daemons cannot be counted; run it as root"
+        )
     found = {}
     for way in WAYS:
         found[way] = measured(way)
         cpu_s, wall_s, score, words = found[way]
-        print(f"{way:22s} {cpu_s:7.1f} s CPU {wall_s:7.1f} s wall  best {score:.6f}  {words}", flush=True)
+        print(
+            f"{way:22s} {cpu_s:7.1f} s CPU {wall_s:7.1f} s wall  best {score:.6f}  {words}",
+            flush=True,
+        )
     own = found["gpuyard, halving"]
     for way, (cpu_s, _, score, _) in found.items():
         assert abs(score - own[2]) < 1e-9, f"{way} found another best score"

@@ -34,11 +34,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from gpuyard.datasets.columns import Column
-from gpuyard.datasets.steps.encode import OneHotted
+from gpuyard.datasets.steps.encode import FittedOneHot
 from gpuyard.datasets.steps.impute import FillNumbers
 from gpuyard.datasets.steps.scale import Affine
 from gpuyard.datasets.transform import FittedTransform, TransformRecord, saved_part
-from gpuyard.registry import ONNX, TRANSFORM, Bundle, Tensor, write_bundle
+from gpuyard.registry.bundle import ONNX, TRANSFORM, ModelBundle, Tensor, write_bundle
 
 PEERS = Path(__file__).parent / "serve_peers"
 PORT = 8123
@@ -84,17 +84,25 @@ def write_mlp(path: Path, sizes: Sequence[int]) -> None:
         matrix = (rng.standard_normal((into, out)) / np.sqrt(into)).astype(np.float32)
         weights += [numpy_helper.from_array(matrix, f"w{number}")]
         weights += [numpy_helper.from_array(np.zeros(out, np.float32), f"b{number}")]
-        nodes.append(helper.make_node("Gemm", [current, f"w{number}", f"b{number}"], [f"g{number}"]))
+        nodes.append(
+            helper.make_node("Gemm", [current, f"w{number}", f"b{number}"], [f"g{number}"])
+        )
         current = f"g{number}"
         if number < len(sizes) - 2:
             nodes.append(helper.make_node("Relu", [current], [f"r{number}"]))
             current = f"r{number}"
     nodes.append(helper.make_node("Softmax", [current], ["probabilities"], axis=1))
     graph = helper.make_graph(
-        nodes, "mlp", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", sizes[0]])],
-        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", sizes[-1]])], weights,
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+        nodes,
+        "mlp",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", sizes[0]])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", sizes[-1]])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        str(path),
+    )
 
 
 def write_model(folder: Path, sizes: Sequence[int], *, columns: bool) -> Path:
@@ -105,20 +113,33 @@ def write_model(folder: Path, sizes: Sequence[int], *, columns: bool) -> Path:
     if columns:
         parts = (
             saved_part("impute", FillNumbers(columns=NUMBERS, values=(40.0, 1000.0, 37.5))),
-            saved_part("zscore", Affine(columns=NUMBERS, shift=(40.0, 1000.0, 37.5), scale=(10.0, 500.0, 5.0))),
-            saved_part("one_hot", OneHotted(column="city", texts=True, categories=CITIES)),
+            saved_part(
+                "zscore",
+                Affine(columns=NUMBERS, shift=(40.0, 1000.0, 37.5), scale=(10.0, 500.0, 5.0)),
+            ),
+            saved_part("one_hot", FittedOneHot(column="city", texts=True, categories=CITIES)),
         )
-        raw = (*(Column(name=name, dtype="Float64") for name in NUMBERS), Column(name="city", dtype="String"))
+        raw = (
+            *(Column(name=name, dtype="Float64") for name in NUMBERS),
+            Column(name="city", dtype="String"),
+        )
         outputs = (*NUMBERS, *(f"city={city}" for city in CITIES))
-        FittedTransform(TransformRecord(version="bench", inputs=raw, outputs=outputs, parts=parts)).save(
-            folder / TRANSFORM
+        FittedTransform(
+            TransformRecord(version="bench", inputs=raw, outputs=outputs, parts=parts)
+        ).save(folder / TRANSFORM)
+        inputs = (
+            *(Tensor(name=name, dtype="float64") for name in NUMBERS),
+            Tensor(name="city", dtype="str"),
         )
-        inputs = (*(Tensor(name=name, dtype="float64") for name in NUMBERS), Tensor(name="city", dtype="str"))
     classes = tuple(str(number) for number in range(sizes[-1]))
     probabilities = Tensor(name="probabilities", dtype="float32", shape=(-1, sizes[-1]))
-    described = Bundle(
-        kind="classification", trainer="torch_mlp", inputs=inputs, outputs=(probabilities,), classes=classes
-    )  # fmt: skip
+    described = ModelBundle(
+        kind="classification",
+        trainer="torch_mlp",
+        inputs=inputs,
+        outputs=(probabilities,),
+        classes=classes,
+    )
     write_bundle(folder, described)
     return folder
 
@@ -147,7 +168,9 @@ def processes(root: int) -> set[int]:
             parents[int(entry.name)] = (int(fields[1]), int(fields[3]))
     found, grown = {root}, True
     while grown:
-        more = {pid for pid, (parent, session) in parents.items() if parent in found or session in found}
+        more = {
+            pid for pid, (parent, session) in parents.items() if parent in found or session in found
+        }
         grown = not more <= found
         found |= more
     return found
@@ -170,9 +193,13 @@ def running(server: Server, folder: Path, cores: str) -> Iterator[int]:
     """The server's process, ready; ended with all that it started."""
     log = (folder / f"{re.sub('[^a-z]', '', server.name.lower())}.log").open("wb")
     process = subprocess.Popen(
-        ["taskset", "-c", cores, *server.words], cwd=folder, env=os.environ | dict(server.environment), stdout=log,
-        stderr=log, start_new_session=True,
-    )  # fmt: skip
+        ["taskset", "-c", cores, *server.words],
+        cwd=folder,
+        env=os.environ | dict(server.environment),
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
     try:
         end = time.monotonic() + 120
         while True:
@@ -183,7 +210,9 @@ def running(server: Server, folder: Path, cores: str) -> Iterator[int]:
                 if getattr(error, "code", 0) in (404, 405, 415, 422):
                     break  # it answers, if only that it does not like a GET
                 if process.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError(f"did not start: {Path(log.name).read_text()[-2000:]}") from None
+                    raise RuntimeError(
+                        f"did not start: {Path(log.name).read_text()[-2000:]}"
+                    ) from None
                 time.sleep(0.2)
         yield process.pid
     finally:
@@ -202,10 +231,14 @@ def running(server: Server, folder: Path, cores: str) -> Iterator[int]:
         log.close()
 
 
-def wrk(root: int, path: str, body: str, connections: int, seconds: float, folder: Path, cores: str) -> Load:
+def wrk(
+    root: int, path: str, body: str, connections: int, seconds: float, folder: Path, cores: str
+) -> Load:
     """A load of so many connections for so long."""
     script = folder / "post.lua"
-    script.write_text(f"wrk.method='POST'\nwrk.headers['Content-Type']='application/json'\nwrk.body=[==[{body}]==]\n")
+    script.write_text(
+        f"wrk.method='POST'\nwrk.headers['Content-Type']='application/json'\nwrk.body=[==[{body}]==]\n"
+    )
     before = cpu_s(root)
     words = [
         "taskset",
@@ -222,25 +255,46 @@ def wrk(root: int, path: str, body: str, connections: int, seconds: float, folde
     words += ["-s", str(script), f"http://127.0.0.1:{PORT}{path}"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     spent = cpu_s(root) - before
-    errors = sum(int(count) for count in re.findall(r"(?:3xx responses:|timeout) (\d+)", done.stdout))
+    errors = sum(
+        int(count) for count in re.findall(r"(?:3xx responses:|timeout) (\d+)", done.stdout)
+    )
     requests = int(re.search(r"(\d+) requests in", done.stdout)[1])  # type: ignore[index]
     per_s = float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)[1])  # type: ignore[index]
-    return Load(requests=requests, cpu_s=spent, per_s=per_s, p50_s=_latency(done.stdout, 50),
-                p99_s=_latency(done.stdout, 99), errors=errors)  # fmt: skip
+    return Load(
+        requests=requests,
+        cpu_s=spent,
+        per_s=per_s,
+        p50_s=_latency(done.stdout, 50),
+        p99_s=_latency(done.stdout, 99),
+        errors=errors,
+    )
 
 
 def _latency(text: str, percent: int) -> float:
     """A percentile that wrk printed."""
     found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s|m)\b", text)
-    return float(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[found[2]] if found else float("nan")
+    return (
+        float(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[found[2]]
+        if found
+        else float("nan")
+    )
 
 
 def own(folder: Path, rows: int) -> Server:
     """gpuyard itself, with all its checks and counts."""
     words = (
-        sys.executable, "-m", "gpuyard", "serve", f"m={folder}", "--port", str(PORT),
-        "--home", str(folder.parent / "home"), "--batch-rows", str(rows),
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "gpuyard",
+        "serve",
+        f"m={folder}",
+        "--port",
+        str(PORT),
+        "--home",
+        str(folder.parent / "home"),
+        "--batch-rows",
+        str(rows),
+    )
     return Server(name="gpuyard", words=words, path="/v2/models/m/infer", ready="/v2/health/ready")
 
 
@@ -250,9 +304,11 @@ def peers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
     common = (onnx_file, ("PYTHONPATH", str(PEERS)))
     port = str(PORT)
     named = (
-        ("FastAPI", arguments.fastapi), ("MLServer", arguments.mlserver), ("BentoML", arguments.bentoml),
+        ("FastAPI", arguments.fastapi),
+        ("MLServer", arguments.mlserver),
+        ("BentoML", arguments.bentoml),
         ("Ray Serve", arguments.ray),
-    )  # fmt: skip
+    )
     for name, python in named:
         if not python or not Path(python).exists():
             print(f"{name}: left out; name its interpreter with --{name.split()[0].lower()}")
@@ -269,7 +325,9 @@ def peers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
                 "--log-level",
                 "error",
             )
-            yield Server(name=name, words=words, path="/v2/models/m/infer", ready="/docs", environment=common)
+            yield Server(
+                name=name, words=words, path="/v2/models/m/infer", ready="/docs", environment=common
+            )
         elif name == "MLServer":
             home = folder / "mlserver" / "m"
             home.mkdir(parents=True, exist_ok=True)
@@ -281,7 +339,11 @@ def peers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
             )
             words = (str(Path(python).parent / "mlserver"), "start", str(home.parent))
             yield Server(
-                name=name, words=words, path="/v2/models/m/infer", ready="/v2/models/m/ready", environment=common
+                name=name,
+                words=words,
+                path="/v2/models/m/infer",
+                ready="/v2/models/m/ready",
+                environment=common,
             )
         elif name == "BentoML":
             words = (
@@ -312,13 +374,25 @@ def shown(load: Load) -> str:
     return f"{load.cpu_us:9.1f} CPU µs/request {load.per_s:9.0f} req/s  {latency}{errors}"
 
 
-def measured(server: Server, arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, Load]]:
+def measured(
+    server: Server, arguments: argparse.Namespace, folder: Path
+) -> Iterator[tuple[str, int, Load]]:
     """Both bodies at 1, 16 and 64 connections."""
     with running(server, folder, arguments.server_core) as root:
         for kind, body in bodies(SMALL[0]).items():
-            wrk(root, server.path, body, 16, arguments.seconds, folder, arguments.client_core)  # warm
+            wrk(
+                root, server.path, body, 16, arguments.seconds, folder, arguments.client_core
+            )  # warm
             for connections in (1, 16, 64):
-                load = wrk(root, server.path, body, connections, arguments.seconds, folder, arguments.client_core)
+                load = wrk(
+                    root,
+                    server.path,
+                    body,
+                    connections,
+                    arguments.seconds,
+                    folder,
+                    arguments.client_core,
+                )
                 yield kind, connections, load
 
 
@@ -340,8 +414,10 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
         mine = found["gpuyard", kind, 64]
         for name in names[1:]:
             other = found[name, kind, 64]
-            print(f"{kind:8s} c=64: {other.cpu_us / mine.cpu_us:6.1f} x the requests a CPU second of {name}, "
-                  f"p99 {1e3 * mine.p99_s:.1f} against {1e3 * other.p99_s:.1f} ms")  # fmt: skip
+            print(
+                f"{kind:8s} c=64: {other.cpu_us / mine.cpu_us:6.1f} x the requests a CPU second of {name}, "
+                f"p99 {1e3 * mine.p99_s:.1f} against {1e3 * other.p99_s:.1f} ms"
+            )
 
 
 def batching(arguments: argparse.Namespace, folder: Path) -> None:
@@ -351,15 +427,28 @@ def batching(arguments: argparse.Namespace, folder: Path) -> None:
     for rows in (1, 64):
         with running(own(folder / "wide", rows), folder, arguments.server_core) as root:
             wrk(root, "/v2/models/m/infer", body, 64, 1, folder, arguments.client_core)
-            load = wrk(root, "/v2/models/m/infer", body, 64, arguments.seconds, folder, arguments.client_core)
+            load = wrk(
+                root,
+                "/v2/models/m/infer",
+                body,
+                64,
+                arguments.seconds,
+                folder,
+                arguments.client_core,
+            )
         rates[rows] = load.requests / load.cpu_s
-        print(f"wide MLP {'-'.join(map(str, WIDE))} c=64, at most {rows:2d} rows a batch: {shown(load)}", flush=True)
+        print(
+            f"wide MLP {'-'.join(map(str, WIDE))} c=64, at most {rows:2d} rows a batch: {shown(load)}",
+            flush=True,
+        )
     print(f"batching gains {rates[64] / rates[1]:.1f} x")
 
 
 def main() -> None:
     """Runs what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("fastapi", "mlserver", "bentoml", "ray"):
         parser.add_argument(f"--{name}", metavar="PYTHON", help="its interpreter")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (3)")

@@ -34,10 +34,17 @@ def docstrings() -> list[str]:
     found = set()
     for package in PACKAGES:
         top = importlib.import_module(package)
-        names = (one.name for one in pkgutil.walk_packages(top.__path__, f"{package}.", onerror=lambda _: None))
+        names = (
+            one.name
+            for one in pkgutil.walk_packages(top.__path__, f"{package}.", onerror=lambda _: None)
+        )
         for name in (
             package,
-            *(name for name in names if not re.search(r"test|f2py|_build|setup|conftest|__main__", name)),
+            *(
+                name
+                for name in names
+                if not re.search(r"test|f2py|_build|setup|conftest|__main__", name)
+            ),
         ):
             try:
                 module = importlib.import_module(name)
@@ -52,7 +59,9 @@ def docstrings() -> list[str]:
 
 def changed(text: str, part: float, draw: random.Random) -> str:
     """The text with that part of its words replaced."""
-    return " ".join(f"w{draw.randrange(10**6)}" if draw.random() < part else word for word in text.split())
+    return " ".join(
+        f"w{draw.randrange(10**6)}" if draw.random() < part else word for word in text.split()
+    )
 
 
 def corpus(copies: int) -> tuple[list[str], list[int]]:
@@ -69,7 +78,11 @@ def corpus(copies: int) -> tuple[list[str], list[int]]:
 def shingles(text: str) -> set[str]:
     """Runs of five words."""
     words = re.findall(r"\w+", text.lower())
-    return {" ".join(words[at : at + WIDTH]) for at in range(max(len(words) - WIDTH + 1, 1))} if words else set()
+    return (
+        {" ".join(words[at : at + WIDTH]) for at in range(max(len(words) - WIDTH + 1, 1))}
+        if words
+        else set()
+    )
 
 
 def by_datasketch(texts: list[str]) -> list[int]:
@@ -93,9 +106,11 @@ def by_gpuyard(texts: list[str]) -> list[int]:
     """The numbers of the texts that are dropped."""
     import numpy as np
 
-    from gpuyard.datasets.text import near_duplicates
+    from gpuyard.datasets.text.minhash import near_duplicates
 
-    return np.flatnonzero(~near_duplicates(texts, threshold_ratio=THRESHOLD, permutations=PERMUTATIONS).kept).tolist()
+    return np.flatnonzero(
+        ~near_duplicates(texts, threshold_ratio=THRESHOLD, permutations=PERMUTATIONS).unique
+    ).tolist()
 
 
 ENGINES = {"gpuyard": by_gpuyard, "datasketch": by_datasketch}
@@ -112,7 +127,7 @@ def measured(engine: str, file: Path) -> None:
 
 def tokens(copies: int) -> None:
     """Prints the CPU time of encoding: bytes by their table and by the tokenizers library, and a trained BPE by it."""
-    from gpuyard.datasets.text import byte_coder, train_coder
+    from gpuyard.datasets.text.tokenizer import byte_coder, train_coder
 
     texts, _ = corpus(copies)
     size = sum(len(text.encode()) for text in texts)
@@ -126,7 +141,7 @@ def tokens(copies: int) -> None:
     for name, coder in coders.items():
         start = time.process_time()
         for first in range(0, len(texts), 256):
-            coder.encoded(texts[first : first + 256])
+            coder.encode(texts[first : first + 256])
         taken[name] = time.process_time() - start
         print(f"{name:<27} {taken[name]:8.2f} CPU s  {size / 1e6 / taken[name]:7.1f} MB/s")
     ratio = taken["bytes by tokenizers"] / taken["bytes by their table"]
@@ -135,7 +150,9 @@ def tokens(copies: int) -> None:
 
 def main() -> None:
     """Runs the engines and compares them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--datasketch", metavar="PYTHON", help="an interpreter with datasketch")
     parser.add_argument("--copies", type=int, default=3, help="copies of every docstring")
     parser.add_argument("--tokens", action="store_true", help="time the tokenizers instead")
@@ -152,11 +169,15 @@ def main() -> None:
     originals = origin.index(0, 1)
     sets = {number: shingles(texts[number]) for number in range(len(texts))}
     near = [
-        number for number in range(originals, len(texts))
-        if len(sets[number] & sets[origin[number]]) >= THRESHOLD * len(sets[number] | sets[origin[number]])
-    ]  # fmt: skip
+        number
+        for number in range(originals, len(texts))
+        if len(sets[number] & sets[origin[number]])
+        >= THRESHOLD * len(sets[number] | sets[origin[number]])
+    ]
     size = sum(len(text.encode()) for text in texts)
-    print(f"{len(texts):,} texts, {size / 1e6:.1f} MB, {len(near):,} copies at or above {THRESHOLD}")
+    print(
+        f"{len(texts):,} texts, {size / 1e6:.1f} MB, {len(near):,} copies at or above {THRESHOLD}"
+    )
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "texts.json"
@@ -166,14 +187,20 @@ def main() -> None:
         )
         for engine, python in interpreters.items():
             words = [python, __file__, "--engine", engine, "--file", str(file)]
-            done = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+            done = json.loads(
+                subprocess.run(words, check=True, capture_output=True, text=True).stdout
+            )
             dropped = set(done["dropped"])
             results[engine] = done["cpu_s"]
             recall = sum(number in dropped for number in near) / len(near)
-            print(f"{engine:<11} {done['cpu_s']:8.2f} CPU s  {size / 1e6 / done['cpu_s']:7.1f} MB/s  "
-                  f"dropped {len(dropped):,}, recall {recall:.3f}")  # fmt: skip
+            print(
+                f"{engine:<11} {done['cpu_s']:8.2f} CPU s  {size / 1e6 / done['cpu_s']:7.1f} MB/s  "
+                f"dropped {len(dropped):,}, recall {recall:.3f}"
+            )
     if len(results) == 2:
-        print(f"datasketch takes {results['datasketch'] / results['gpuyard']:.0f} times the CPU time of gpuyard")
+        print(
+            f"datasketch takes {results['datasketch'] / results['gpuyard']:.0f} times the CPU time of gpuyard"
+        )
 
 
 if __name__ == "__main__":

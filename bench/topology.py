@@ -14,22 +14,13 @@ import tracemalloc
 from collections.abc import Callable
 from typing import TypeVar
 
-from gpuyard.topology import (
-    End,
-    Link,
-    Node,
-    Port,
-    Rule,
-    Topology,
-    Wiring,
-    components,
-    diff,
-    from_json,
-    next_links,
-    reach,
-    shortest_paths,
-    to_json,
-)  # fmt: skip
+from gpuyard.topology.columns import from_json, to_json
+from gpuyard.topology.diff import diff
+from gpuyard.topology.links import End, Link
+from gpuyard.topology.nodes import Node, Port
+from gpuyard.topology.paths import PathPolicy, components, next_links, reach, shortest_paths
+from gpuyard.topology.topology import Topology
+from gpuyard.topology.wiring import Wiring
 
 T = TypeVar("T")
 RAILS, SERVERS_PER_STRIPE, SPINES = 8, 64, 64
@@ -48,23 +39,33 @@ def parts(stripes: int) -> tuple[tuple[Node, ...], tuple[Link, ...]]:
     links: list[Link] = []
     for stripe in range(stripes):
         leaves = [f"leaf-{stripe:02}-{rail}" for rail in range(RAILS)]
-        nodes += [Node(name=leaf, role="leaf", stripe=stripe, rail=rail) for rail, leaf in enumerate(leaves)]
+        nodes += [
+            Node(name=leaf, role="leaf", stripe=stripe, rail=rail)
+            for rail, leaf in enumerate(leaves)
+        ]
         for place in range(SERVERS_PER_STRIPE):
             name = f"server-{stripe:02}-{place:02}"
             nodes.append(Node(name=name, role="server", stripe=stripe, ports=nics))
-            links += [_link(name, nics[rail].name, leaf, down[place], 3.0) for rail, leaf in enumerate(leaves)]
+            links += [
+                _link(name, nics[rail].name, leaf, down[place], 3.0)
+                for rail, leaf in enumerate(leaves)
+            ]
         for rail, leaf in enumerate(leaves):
             port = spine_ports[stripe * RAILS + rail]
-            links += [_link(leaf, up[index], spine, port, 30.0) for index, spine in enumerate(spines)]
+            links += [
+                _link(leaf, up[index], spine, port, 30.0) for index, spine in enumerate(spines)
+            ]
     return tuple(nodes), tuple(links)
 
 
 def _link(node: str, port: str, far_node: str, far_port: str, cable_m: float) -> Link:
     """A cable between two ports."""
     return Link(
-        a=End(node=node, port=port), b=End(node=far_node, port=far_port),
-        speed_bits_per_s=SPEED_BITS_PER_S, cable_m=cable_m,
-    )  # fmt: skip
+        a=End(node=node, port=port),
+        b=End(node=far_node, port=far_port),
+        speed_bits_per_s=SPEED_BITS_PER_S,
+        cable_m=cable_m,
+    )
 
 
 def measured(what: str, make: Callable[[], T]) -> T:
@@ -93,13 +94,15 @@ def main() -> None:
     nodes, links = measured("nodes and links made", lambda: parts(stripes))
     shuffled = list(links)
     random.Random(0).shuffle(shuffled)
-    topology = measured("topology: checked and ordered", lambda: Topology(nodes=nodes, links=tuple(shuffled)))
+    topology = measured(
+        "topology: checked and ordered", lambda: Topology(nodes=nodes, links=tuple(shuffled))
+    )
     wiring = measured("wiring: indexed", lambda: Wiring.of(topology))
 
     near, far, server, spine = "leaf-00-0", f"leaf-{stripes - 1:02}-7", "server-00-00", "spine-00"
     measured("hops and path counts from a server", lambda: reach(wiring, server))
     measured("hops and path counts from a leaf", lambda: reach(wiring, near))
-    measured("the same, up-down", lambda: reach(wiring, near, Rule.UP_DOWN))
+    measured("the same, up-down", lambda: reach(wiring, near, PathPolicy.UP_DOWN))
     measured("equal-cost paths, leaf to leaf", lambda: shortest_paths(wiring, near, far))
     measured("ECMP group, leaf to leaf", lambda: next_links(wiring, near, far))
     measured("components", lambda: components(wiring))

@@ -12,11 +12,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from gpuyard.catalog import Catalog, load_catalog
-from gpuyard.fabric import Demand, Fabric, Shape, design
-from gpuyard.fabric.imports import Report, as_built, compare, read_reports
-from gpuyard.fabric.render import cabling_csv
-from gpuyard.fabric.verify import verify
+from gpuyard.catalog.load import Catalog, load_catalog
+from gpuyard.fabric.demand import Demand, Shape
+from gpuyard.fabric.design import design
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.imports.built import as_built
+from gpuyard.fabric.imports.compare import compare
+from gpuyard.fabric.imports.read import CablingReport, read_reports
+from gpuyard.fabric.render.cabling.cabling_csv import cabling_csv
+from gpuyard.fabric.verify.verify import verify
 from gpuyard.report.fabric_page import fabric_page
 from gpuyard.report.fabric_svg import fabric_svg
 
@@ -47,8 +51,10 @@ def measure(shape: Shape, servers: int, catalog: Catalog) -> None:
     timed("draw", lambda: fabric_svg(whole))
     page = timed("page", lambda: fabric_page(whole, told))
     print(f"  {len(page) / 1e6:.1f} MB")
-    reports = [Report(file="cabling.csv", text=cabling_csv(whole))]
-    built = timed("import a table of all cables", lambda: as_built(read_reports(reports), whole.topology))
+    reports = [CablingReport(file="cabling.csv", text=cabling_csv(whole))]
+    built = timed(
+        "import a table of all cables", lambda: as_built(read_reports(reports), whole.topology)
+    )
     timed("compare with the design", lambda: compare(whole.topology, built))
 
 

@@ -14,16 +14,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.catalog import load_catalog
-from gpuyard.perf.inference import Calibration, read_calibration
-from gpuyard.perf.inference.calibration import PATH
-from gpuyard.perf.inference.published import read_cases
+from gpuyard.calibrate.mlperf_margins import with_margins
+from gpuyard.calibrate.serving import FitResult, fit, read_constants
+from gpuyard.calibrate.serving_gradient import FitRuns
+from gpuyard.catalog.load import load_catalog
+from gpuyard.perf.inference.calibration import PATH, ServingCalibration, read_calibration
+from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.perf.score import errors
-from gpuyard.simulate.serving.fit import Fitted, fit, read_constants
-from gpuyard.simulate.serving.margins import with_margins
 from gpuyard.simulate.serving.schedules import METRICS, Schedules, schedules
 from gpuyard.simulate.serving.score import measured
-from gpuyard.simulate.serving.slopes import Runs
 
 Reals = npt.NDArray[np.float64]
 HEADER = """# Constants of the serving model, written by tools/fit_inference.py.
@@ -43,7 +42,7 @@ def main() -> None:
     plans = schedules(cases, start)
     truth = np.array([measured(case.row) for case in plans.cases])
     rows = np.arange(len(plans.cases))
-    found = fit(Runs(plans, start), rows, truth)
+    found = fit(FitRuns(plans, start), rows, truth)
     predicted = plans.predict(found.calibration, rows)
     final = with_margins(cases, found.calibration)
     text = constants_text(final) + effects_text(found) + residuals_text(plans, predicted, truth)
@@ -52,7 +51,7 @@ def main() -> None:
         print(name, errors(predicted[:, k], truth[:, k]))
 
 
-def constants_text(found: Calibration) -> str:
+def constants_text(found: ServingCalibration) -> str:
     """The constants as TOML."""
     blocks = []
     for constant in read_constants():
@@ -66,7 +65,7 @@ def constants_text(found: Calibration) -> str:
     return "".join(blocks)
 
 
-def effects_text(found: Fitted) -> str:
+def effects_text(found: FitResult) -> str:
     """The effects that runs showed, as TOML."""
     some = [(name, value) for name, value in found.effects.items() if value != 1.0]
     return "[effect]\n" + "".join(f'"{name}" = {value:.6g}\n' for name, value in some) + "\n"
@@ -82,7 +81,9 @@ def residuals_text(plans: Schedules, predicted: Reals, truth: Reals) -> str:
         known = left[np.isfinite(left)]
         if len(known):
             median, spread = float(np.median(known)), float(np.median(np.abs(known)))
-            blocks.append(f'[residual."{name}"]\nrows = {len(known)}\nmedian = {median:.4f}\nspread = {spread:.4f}\n\n')
+            blocks.append(
+                f'[residual."{name}"]\nrows = {len(known)}\nmedian = {median:.4f}\nspread = {spread:.4f}\n\n'
+            )
     return "".join(blocks)
 
 

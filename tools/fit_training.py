@@ -9,9 +9,9 @@ import csv
 import sys
 from pathlib import Path
 
-from gpuyard.catalog import load_catalog
+from gpuyard.calibrate.training import calibration_text, fit
+from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.calibration import PATH
-from gpuyard.perf.fit import calibration_text, fit
 from gpuyard.perf.runs import read_runs
 from gpuyard.perf.score import errors, predict, scored_rows
 

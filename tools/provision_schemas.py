@@ -35,12 +35,21 @@ def build(sources: Path) -> dict[str, dict[str, object]]:
         document = json.loads(_one(sources / "google", f"{api}.json").read_text(encoding="utf-8"))
         revision = document["revision"]
         date = f"{revision[:4]}-{revision[4:6]}-{revision[6:]}"
-        origin = {**origins["google"], "title": document["title"], "revision": revision, "date": date}
+        origin = {
+            **origins["google"],
+            "title": document["title"],
+            "revision": revision,
+            "date": date,
+        }
         made[api] = {"origins": [origin], **google(document, resources)}
-    definitions = json.loads(_one(sources / "kubernetes", "_definitions.json").read_text(encoding="utf-8"))["$defs"]
+    definitions = json.loads(
+        _one(sources / "kubernetes", "_definitions.json").read_text(encoding="utf-8")
+    )["$defs"]
     core = kubernetes(definitions)
     made["kubernetes"] = {"origins": [origins["kubernetes"]], **core}
-    files = sorted(path for path in (sources / "crds").rglob("*") if path.suffix in (".yaml", ".json"))
+    files = sorted(
+        path for path in (sources / "crds").rglob("*") if path.suffix in (".yaml", ".json")
+    )
     meta = _closed(core["defs"])
     crds = custom_resources(files, meta)
     made["crds"] = {"origins": [origins["crds"][name] for name in sorted(origins["crds"])], **crds}
@@ -97,7 +106,9 @@ def drift(name: str, part: dict[str, object]) -> tuple[list[str], list[str]]:
 
 def main() -> int:
     """Writes, or compares."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sources", type=Path)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--diff", action="store_true")
@@ -113,7 +124,11 @@ def main() -> int:
         drifted += bool(added or removed)
         print(f"{name}: {len(added)} added, {len(removed)} removed")
         if arguments.diff:
-            print("".join(f"  + {line}\n" for line in added) + "".join(f"  - {line}\n" for line in removed), end="")
+            print(
+                "".join(f"  + {line}\n" for line in added)
+                + "".join(f"  - {line}\n" for line in removed),
+                end="",
+            )
     return 1 if drifted else 0
 
 

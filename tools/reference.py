@@ -1,37 +1,40 @@
-"""Writes docs/reference/cli.md and catalog.md from the code, so that they cannot drift.
+"""Write docs/reference/cli.md, catalog.md and openapi.json from the code.
 
-python tools/reference.py            write them
-python tools/reference.py --check    fail if they are not what the code says
+python tools/reference.py            write the pages
+python tools/reference.py --check    fail if a page is out of date
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
 import typing
 from pathlib import Path
 
+from gpuyard import __version__
 from gpuyard.app.catalog import KINDS, field_paths, row_type
-from gpuyard.catalog import load_catalog
+from gpuyard.catalog.load import load_catalog
 from gpuyard.cli.commands import COMMANDS
 from gpuyard.cli.simulate import SIMULATIONS, parser_of
-from gpuyard.document.shape import Shape
+from gpuyard.document.field_types import FieldType
+from gpuyard.serving.openapi import openapi
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
-WORDS: dict[type, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+WORDS: dict[type, str] = {str: "text", int: "integer", float: "number", bool: "true or false"}
 
 
 def cli() -> str:
-    """The command line: every command's own help."""
+    """Return the page of commands: the help text of each."""
     os.environ["COLUMNS"] = "110"
     parts = [
         "# Command line",
         "",
-        "Every command takes `--json`. Exit codes: 0 done, 2 wrong input, 3 infeasible, 4 the world refused.",
+        "The output of `gpuyard COMMAND --help` for every command. Every command takes `--json`.",
         "",
-        "This page is what `gpuyard COMMAND --help` prints.",
+        "Exit codes: 0 done, 2 wrong input, 3 infeasible, 4 external error ([details](errors.md)).",
     ]
     for command in COMMANDS:
         parser = argparse.ArgumentParser(
@@ -49,31 +52,39 @@ def cli() -> str:
             help_text,
             "```",
         ]
-        inside = actions(parser)
+        inside = subcommands_of(parser)
         if command.name == "simulate":
             inside = {simulation.name: parser_of(simulation) for simulation in SIMULATIONS}
         for name, inner in inside.items():
-            parts += ["", f"### gpuyard {command.name} {name}", "", "```text", inner.format_help().rstrip(), "```"]
+            parts += [
+                "",
+                f"### gpuyard {command.name} {name}",
+                "",
+                "```text",
+                inner.format_help().rstrip(),
+                "```",
+            ]
     return "\n".join(parts) + "\n"
 
 
-def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The words that may follow a command, each with its own arguments."""
-    found: dict[str, argparse.ArgumentParser] = {}
+def subcommands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the subcommands of a command."""
+    subcommands: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found |= action.choices
-    return found
+            subcommands |= action.choices
+    return subcommands
 
 
 def catalog() -> str:
-    """The catalog: the fields of each kind of row."""
+    """Return the page of catalog fields."""
     rows = load_catalog()
     parts = [
         "# Catalog",
         "",
-        "`gpuyard catalog KIND` lists the rows; `gpuyard catalog KIND NAME --sources` shows one with its sources.",
-        "A file of your own has the same tables and fields; a quantity is a number in SI or a text with its unit.",
+        "The tables and fields of the catalog. `gpuyard catalog KIND` lists the rows;",
+        "`gpuyard catalog KIND NAME --sources` shows one with its sources. Your own catalog file has",
+        "the same tables and fields; a quantity is a number in SI units or a string with its unit.",
     ]
     for kind in KINDS:
         record = row_type(kind)
@@ -85,8 +96,13 @@ def catalog() -> str:
     return "\n".join(parts) + "\n"
 
 
-def value(shape: Shape) -> str:
-    """What a field holds, in words."""
+def openapi_document() -> str:
+    """Return the OpenAPI document of the model server."""
+    return json.dumps(openapi(__version__).plain(), indent=2, ensure_ascii=False) + "\n"
+
+
+def value(shape: FieldType) -> str:
+    """Describe the type of a field."""
     if shape.dimension and shape.base is not tuple:
         return f"{shape.dimension.name}, as {shape.dimension.examples}"
     if shape.base is typing.Literal:
@@ -99,14 +115,18 @@ def value(shape: Shape) -> str:
 
 
 def main() -> int:
-    """Writes or checks the pages."""
+    """Write or check the pages."""
     stale = 0
-    for name, text in (("cli.md", cli()), ("catalog.md", catalog())):
+    for name, text in (
+        ("cli.md", cli()),
+        ("catalog.md", catalog()),
+        ("openapi.json", openapi_document()),
+    ):
         page = DOCS / name
         if "--check" not in sys.argv:
             page.write_text(text, encoding="utf-8")
         elif not page.exists() or page.read_text(encoding="utf-8") != text:
-            print(f"{page.name} is not what the code says: run `python tools/reference.py`")
+            print(f"{page.name} is out of date: run python tools/reference.py")
             stale += 1
     return 1 if stale else 0
 

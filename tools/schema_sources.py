@@ -95,12 +95,18 @@ def google(document: dict[str, object], resources: str) -> dict[str, object]:
     """One API: the strict schemas of the requests that we may send, and the address of every method."""
     methods = {}
     for resource in resources.split():
-        for verb, method in _resource(document, resource.replace("P.", "projects.locations.")).items():
+        for verb, method in _resource(
+            document, resource.replace("P.", "projects.locations.")
+        ).items():
             if verb in (WITH_BODY + " " + WITHOUT_BODY).split():
                 query = sorted(
-                    name for name, spec in method.get("parameters", {}).items() if spec["location"] == "query"
+                    name
+                    for name, spec in method.get("parameters", {}).items()
+                    if spec["location"] == "query"
                 )
-                request = method.get("request", {}).get("$ref") if verb in WITH_BODY.split() else None
+                request = (
+                    method.get("request", {}).get("$ref") if verb in WITH_BODY.split() else None
+                )
                 methods[method["id"]] = {
                     "http": method["httpMethod"],
                     "path": document["servicePath"] + method.get("flatPath", method["path"]),
@@ -138,7 +144,9 @@ def _google_schema(raw: Schema) -> Schema:
         if "additionalProperties" in raw:
             new["additionalProperties"] = _google_schema(raw["additionalProperties"])
         else:
-            new["properties"] = {name: _google_schema(child) for name, child in raw.get("properties", {}).items()}
+            new["properties"] = {
+                name: _google_schema(child) for name, child in raw.get("properties", {}).items()
+            }
             new["additionalProperties"] = False
         return _marks(raw, new)
     if kind == "array":
@@ -150,7 +158,10 @@ def _google_scalar(raw: Schema, kind: str) -> Schema:
     """A scalar with its format as a pattern or a range."""
     form = raw.get("format", "")
     if form in ("int64", "uint64"):
-        return {"type": ["string", "integer"], "pattern": r"^-?\d+$" if form == "int64" else r"^\d+$"}
+        return {
+            "type": ["string", "integer"],
+            "pattern": r"^-?\d+$" if form == "int64" else r"^\d+$",
+        }
     new: Schema = {"type": kind}
     if form == "int32":
         new |= {"minimum": -(2**31), "maximum": 2**31 - 1}
@@ -221,13 +232,18 @@ def _core(raw: Schema, name: str) -> Schema:
         number = "number" if name.endswith("Quantity") else "integer"
         return {"type": ["string", number]}
     if name.endswith("ObjectMeta"):
-        raw = {**raw, "properties": {k: v for k, v in raw["properties"].items() if k != "managedFields"}}
+        raw = {
+            **raw,
+            "properties": {k: v for k, v in raw["properties"].items() if k != "managedFields"},
+        }
     new: Schema = {}
     for key, value in raw.items():
         if key == "properties":
             new[key] = {}
             for field, child in value.items():
-                clean = {"type": "object"} if field == "status" and "." in name else _core(child, "")
+                clean = (
+                    {"type": "object"} if field == "status" and "." in name else _core(child, "")
+                )
                 if values := ENUMS.get((name, field)):
                     clean["enum"] = values.split(" ")
                 new[key][field] = clean
@@ -237,7 +253,14 @@ def _core(raw: Schema, name: str) -> Schema:
             new[key] = next(word for word in value if word != "null")
         elif key == "enum":
             new[key] = [word for word in value if word is not None]
-        elif key in ("$ref", "type", "required", "additionalProperties", "x-kubernetes-list-map-keys", "default"):
+        elif key in (
+            "$ref",
+            "type",
+            "required",
+            "additionalProperties",
+            "x-kubernetes-list-map-keys",
+            "default",
+        ):
             new[key] = value
     if "$ref" in new and raw.get("$ref", "").startswith("_definitions.json"):
         new["$ref"] = "#" + raw["$ref"].split("#", 1)[1]
@@ -269,7 +292,10 @@ def _custom(files: list[Path]) -> Iterator[tuple[str, Schema]]:
                 "gkenetworkparamset_v1": "GKENetworkParamSet",
                 "computeclass_v1": "ComputeClass",
             }[path.stem]
-            yield f"{path.parent.name}/{path.stem.rsplit('_', 1)[1]} {kind}", _crd(json.loads(text), kind, "", True)
+            yield (
+                f"{path.parent.name}/{path.stem.rsplit('_', 1)[1]} {kind}",
+                _crd(json.loads(text), kind, "", True),
+            )
             continue
         for raw in yaml.load_all(text, Loader=yaml.CSafeLoader):
             if raw and raw.get("kind") == "CustomResourceDefinition":
@@ -287,19 +313,27 @@ def _crd(raw: Schema, kind: str, path: str, top: bool = False) -> Schema:
         if key in raw:
             new[key] = raw[key]
     if isinstance(new.get("pattern"), str):
-        new["pattern"] = re.sub(r"^\^\(\?i\)", "(?i)^", new["pattern"])  # RE2 takes the flag after the anchor
+        new["pattern"] = re.sub(
+            r"^\^\(\?i\)", "(?i)^", new["pattern"]
+        )  # RE2 takes the flag after the anchor
     if raw.get("x-kubernetes-int-or-string"):
         new["type"] = ["integer", "string"]
         return new
-    if rules := [rule for rule in raw.get("x-kubernetes-validations", []) if "oldSelf" not in rule["rule"]]:
-        new["x-kubernetes-validations"] = [{"rule": rule["rule"], "message": rule.get("message", "")} for rule in rules]
+    if rules := [
+        rule for rule in raw.get("x-kubernetes-validations", []) if "oldSelf" not in rule["rule"]
+    ]:
+        new["x-kubernetes-validations"] = [
+            {"rule": rule["rule"], "message": rule.get("message", "")} for rule in rules
+        ]
     properties = raw.get("properties", {})
     if properties:
         new["properties"] = {}
         for name, child in properties.items():
             if top and name == "status":
                 new["properties"][name] = {"type": "object"}
-            elif name == "metadata" and child.get("type") == "object" and not child.get("properties"):
+            elif (
+                name == "metadata" and child.get("type") == "object" and not child.get("properties")
+            ):
                 new["properties"][name] = {"$ref": "#/$defs/ObjectMeta"}
             else:
                 inner = path if name in ("spec",) else f"{path}.{name}".strip(".")
@@ -310,7 +344,9 @@ def _crd(raw: Schema, kind: str, path: str, top: bool = False) -> Schema:
         new["additionalProperties"] = _crd(raw["additionalProperties"], kind, path)
     if "items" in raw:
         new["items"] = _crd(raw["items"], kind, path)
-    required = [name for name in raw.get("required", []) if (kind, path, name) not in FILLED_BY_WEBHOOK]
+    required = [
+        name for name in raw.get("required", []) if (kind, path, name) not in FILLED_BY_WEBHOOK
+    ]
     if required:
         new["required"] = required
     return new
@@ -332,7 +368,9 @@ def _count(schema: object, counts: Counter[str]) -> None:
             _count(child, counts)
 
 
-def _share(schema: object, counts: Counter[str], names: dict[str, str], defs: Defs, top: bool = False) -> object:
+def _share(
+    schema: object, counts: Counter[str], names: dict[str, str], defs: Defs, top: bool = False
+) -> object:
     """The schema with every repeated part replaced by a reference."""
     if not isinstance(schema, dict):
         return schema
@@ -363,12 +401,16 @@ def toolkit(root: Path) -> dict[str, object]:
         for name, body in VARIABLE.findall(text):
             kind = re.search(r"^  type\s*=\s*([a-z]+)", body, re.MULTILINE)
             required = not re.search(r"^  default\s*=", body, re.MULTILINE)
-            module["variables"][name] = f"{kind.group(1) if kind else 'any'}{'!' if required else ''}"
+            module["variables"][name] = (
+                f"{kind.group(1) if kind else 'any'}{'!' if required else ''}"
+            )
         module["outputs"] += OUTPUT.findall(text)
     for folder, module in modules.items():
         metadata = root / folder / "metadata.yaml"
         about = yaml.safe_load(metadata.read_text(encoding="utf-8")) if metadata.exists() else {}
-        given = (about.get("ghpc") or {}).get("inject_module_id")  # the Toolkit sets this variable itself
+        given = (about.get("ghpc") or {}).get(
+            "inject_module_id"
+        )  # the Toolkit sets this variable itself
         if given in module["variables"]:
             module["variables"][given] = module["variables"][given].removesuffix("!")
     return {"modules": {name: module for name, module in modules.items() if module["variables"]}}

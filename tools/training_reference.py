@@ -15,9 +15,9 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuyard.perf import Profile, read_calibration, read_profiles, scalar
-from gpuyard.perf.calibration import PATH
-from gpuyard.perf.silicon import read_silicon
+from gpuyard.perf.calibration import PATH, read_calibration, scalar
+from gpuyard.perf.chip_kernels import read_silicon
+from gpuyard.perf.profiles import SoftwareProfile, read_profiles
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "training-model.md"
 _MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -32,7 +32,9 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def code(text: str) -> str:
     """A word as code; a bar inside would end the cell."""
-    return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
+    return (
+        f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
+    )
 
 
 def fitted(kind: str) -> str:
@@ -44,7 +46,15 @@ def fitted(kind: str) -> str:
             cell["high"] - cell["low"]
         )
         value = f"{cell['value']:.3g}{' (at its bound)' if edge else ''}"
-        rows.append([code(name), value, cell["unit"], f"{cell['low']:g} to {cell['high']:g}", cell["meaning"]])
+        rows.append(
+            [
+                code(name),
+                value,
+                cell["unit"],
+                f"{cell['low']:g} to {cell['high']:g}",
+                cell["meaning"],
+            ]
+        )
     return markdown(rows)
 
 
@@ -53,8 +63,12 @@ def chips() -> str:
     rows = [["chip", "catalog", "generation", "multiprocessors", "ratios", "published runs"]]
     for item in read_silicon():
         ratio = code(item.ratio) + (f" x {code(item.factor)}" if item.factor else "")
-        known = "yes" if item.calibrated else "none: the ratio of the nearest architecture stands in"
-        rows.append([item.name, code(item.chip), item.generation, str(item.sm_count or ""), ratio, known])
+        known = (
+            "yes" if item.calibrated else "none: the ratio of the nearest architecture stands in"
+        )
+        rows.append(
+            [item.name, code(item.chip), item.generation, str(item.sm_count or ""), ratio, known]
+        )
     return markdown(rows)
 
 
@@ -75,7 +89,7 @@ def profiles() -> str:
     return markdown(rows)
 
 
-def _describes(profile: Profile) -> str:
+def _describes(profile: SoftwareProfile) -> str:
     """The runs that a profile is for."""
     parts = [code(profile.framework) if profile.framework else "any framework"]
     parts += [f"chip {code(profile.chip)}"] if profile.chip else []
@@ -118,10 +132,14 @@ def main(arguments: list[str]) -> int:
         stale = page != render(page)
         print(f"stale: run python tools/{Path(__file__).name}" if stale else "up to date")
         if not errors_are_current(page):
-            print("the errors are of another calibration: run bench/accuracy_training.py, then --errors")
+            print(
+                "the errors are of another calibration: run bench/accuracy_training.py, then --errors"
+            )
         return int(stale)
     found = Path(arguments[arguments.index("--errors") + 1]) if "--errors" in arguments else None
-    PAGE.write_text(render(page, found.read_text(encoding="utf-8") if found else ""), encoding="utf-8")
+    PAGE.write_text(
+        render(page, found.read_text(encoding="utf-8") if found else ""), encoding="utf-8"
+    )
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Writes the tables of docs/reference/workload.md and pipeline.md from the dataclasses that read the file.
+"""Generate the tables of docs/reference/workload.md and pipeline.md from the dataclasses.
 
-python tools/workload_reference.py           writes them
-python tools/workload_reference.py --check   only says whether the pages are as the code is
+python tools/workload_reference.py           write the pages
+python tools/workload_reference.py --check   report whether the pages are up to date
 """
 
 from __future__ import annotations
@@ -11,125 +11,196 @@ import sys
 import typing
 from pathlib import Path
 
-from gpuyard.app.bus import BusProbe
+from gpuyard.app.bus_bandwidth import BusProbe
 from gpuyard.app.pipeline import RunSpec
-from gpuyard.catalog import LatentAttention, MixtureOfExperts, Transformer
-from gpuyard.datasets import DataSpec
-from gpuyard.datasets.spec import OutputSpec, ReadSpec, SplitSpec
-from gpuyard.datasets.steps import Step
-from gpuyard.document import Keys, Settings
-from gpuyard.document.shape import Shape, fields_of
-from gpuyard.jobs import EngineSpec
-from gpuyard.learn import TrainSpec
-from gpuyard.learn.evaluate import EvaluateSpec
-from gpuyard.learn.select import SelectSpec
-from gpuyard.learn.select.spec import Limits
-from gpuyard.learn.spec import Command, Lora, Mlp, Network, TorchMlp, TorchNetwork, Trees
-from gpuyard.serving.spec import BatchSpec, CanarySpec, DeploySpec, GuardSpec, LimitSpec
+from gpuyard.catalog.models import LatentAttention, MixtureOfExperts, Transformer
+from gpuyard.datasets.spec import DataSpec, OutputSpec, ReadSpec, SplitSpec
+from gpuyard.datasets.steps.step_list import StepSpec
+from gpuyard.document.field_types import FieldType, Keys, fields_of
+from gpuyard.document.frozen_json import FrozenJson
+from gpuyard.jobs.spec import EngineSpec
+from gpuyard.learn.evaluate.spec import EvaluateSpec
+from gpuyard.learn.select.spec import SelectLimits, SelectSpec
+from gpuyard.learn.spec import (
+    CommandSpec,
+    LoraSpec,
+    MlpSpec,
+    SklearnSpec,
+    TorchMlpSpec,
+    TorchTransformerSpec,
+    TrainSpec,
+    TransformerSpec,
+    TreesSpec,
+)
+from gpuyard.serving.spec import (
+    AccessSpec,
+    BatchSpec,
+    CanaryGuardSpec,
+    CanarySpec,
+    DeploySpec,
+    LimitSpec,
+)
 from gpuyard.units import show
-from gpuyard.workload import Data, Graphics, Hpc, Pipeline, Requirements, Stock, Traffic, Training, Where
-from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, OWN_PLATFORMS
+from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, ONPREM_PLATFORMS
 from gpuyard.workload.keys import ALL_TASKS, Key, keys_of
-from gpuyard.workload.workload import WorkloadFile
+from gpuyard.workload.requirements import Requirements
+from gpuyard.workload.sections import Data, Graphics, Hpc, Traffic, Training
+from gpuyard.workload.where import InventoryItem, Where
+from gpuyard.workload.workload import Pipeline, WorkloadFile
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 PAGE, PIPELINE_PAGE = FOLDER / "workload.md", FOLDER / "pipeline.md"
+# Marker of a table in a page (`<!-- table: where.inventory -->`) -> the record of its keys.
+# A marker names a section of the file, so it does not change when a class is renamed.
 TABLES: dict[str, type] = {
-    record.__name__: record
-    for record in (
-        WorkloadFile, Transformer, MixtureOfExperts, LatentAttention, Data, Training, Traffic, Graphics, Hpc,
-        Requirements, Where, Stock, Pipeline,
-    )
-}  # fmt: skip
+    "workload": WorkloadFile,
+    "model": Transformer,
+    "model.moe": MixtureOfExperts,
+    "model.mla": LatentAttention,
+    "data": Data,
+    "training": Training,
+    "traffic": Traffic,
+    "graphics": Graphics,
+    "hpc": Hpc,
+    "requirements": Requirements,
+    "where": Where,
+    "where.inventory": InventoryItem,
+    "pipeline": Pipeline,
+}
 PIPELINE_TABLES: dict[str, type] = {
-    record.__name__: record
-    for record in (
-        DataSpec, ReadSpec, SplitSpec, OutputSpec, TrainSpec, Trees, Mlp, TorchMlp, Network, TorchNetwork, Lora,
-        Command, EvaluateSpec, SelectSpec, Limits, DeploySpec, BatchSpec, LimitSpec, CanarySpec, GuardSpec, RunSpec,
-        EngineSpec, BusProbe,
-    )
-}  # fmt: skip
-BEYOND: dict[type, type] = {TorchMlp: Mlp, TorchNetwork: Network}  # whose other keys stand in the table of these
-_MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    "pipeline.data": DataSpec,
+    "pipeline.data.read": ReadSpec,
+    "pipeline.data.split": SplitSpec,
+    "pipeline.data.output": OutputSpec,
+    "pipeline.train": TrainSpec,
+    "pipeline.train.trees": TreesSpec,
+    "pipeline.train.sklearn": SklearnSpec,
+    "pipeline.train.jax_mlp": MlpSpec,
+    "pipeline.train.torch_mlp": TorchMlpSpec,
+    "pipeline.train.jax_transformer": TransformerSpec,
+    "pipeline.train.torch_transformer": TorchTransformerSpec,
+    "pipeline.train.lora": LoraSpec,
+    "pipeline.train.command": CommandSpec,
+    "pipeline.evaluate": EvaluateSpec,
+    "pipeline.select": SelectSpec,
+    "pipeline.select.limits": SelectLimits,
+    "pipeline.deploy": DeploySpec,
+    "pipeline.deploy.batch": BatchSpec,
+    "pipeline.deploy.limits": LimitSpec,
+    "pipeline.deploy.access": AccessSpec,
+    "pipeline.deploy.canary": CanarySpec,
+    "pipeline.deploy.canary.guard": CanaryGuardSpec,
+    "pipeline.run": RunSpec,
+    "pipeline.run.engine": EngineSpec,
+    "pipeline.run.probe": BusProbe,
+}
+# A record that extends another one; its table lists the additional keys only.
+EXTENDS: dict[type, type] = {TorchMlpSpec: MlpSpec, TorchTransformerSpec: TransformerSpec}
+_MARKED = re.compile(r"(<!-- table: (?P<name>[\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PAIR = 2
-_WORDS = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+_WORDS = {str: "text", int: "integer", float: "number", bool: "`true` or `false`"}
 
 
 def table(record: type) -> str:
-    """The keys of a section as a Markdown table, of one that extends another its own; tasks only where they differ."""
-    known = {(key.word, key.shape, key.default) for key in keys_of(BEYOND[record])} if record in BEYOND else set()
-    keys = [key for key in keys_of(record) if (key.word, key.shape, key.default) not in known]
+    """Return the keys of a section as a Markdown table; the tasks only where they differ."""
+    known = (
+        {(key.word, key.type, key.default) for key in keys_of(EXTENDS[record])}
+        if record in EXTENDS
+        else set()
+    )
+    keys = [key for key in keys_of(record) if (key.word, key.type, key.default) not in known]
     by_task = any(key.tasks.used != ALL_TASKS for key in keys)
     head = ["key", "write", "default", *(["tasks"] if by_task else []), "meaning"]
     rows = [head, ["---"] * len(head)]
     for key in keys:
-        meaning = key.shape.doc or ", ".join(inner.doc for inner in key.shape.options if inner.doc)
-        if not meaning and record in PIPELINE_TABLES.values() and key.shape.is_record:
-            meaning = _said(key.shape.base)
-        cells = [f"`{key.word}`", _written(key.shape), _default(key), *([_tasks(key)] if by_task else []), meaning]
+        meaning = key.type.doc or ", ".join(inner.doc for inner in key.type.options if inner.doc)
+        if not meaning and record in PIPELINE_TABLES.values() and key.type.is_record:
+            meaning = _summary(key.type.base)
+        cells = [
+            f"`{key.word}`",
+            _written(key.type),
+            _default(key),
+            *([_tasks(key)] if by_task else []),
+            meaning,
+        ]
         rows.append([cell.replace("|", "\\|") for cell in cells])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def platforms() -> str:
-    """Platforms, whose they are, and the engines that start jobs on them."""
+    """Return the table of platforms, their providers and their engines."""
     rows = [["platform", "provider", "engines"], ["---"] * 3]
     for platform, engines in ENGINES.items():
-        owners = [name for name, own in (("google", CLOUD_PLATFORMS), ("onprem", OWN_PLATFORMS)) if platform in own]
-        rows.append([f"`{platform}`", ", ".join(owners), ", ".join(f"`{engine}`" for engine in engines) or "none"])
+        owners = [
+            name
+            for name, own in (("google", CLOUD_PLATFORMS), ("onprem", ONPREM_PLATFORMS))
+            if platform in own
+        ]
+        rows.append(
+            [
+                f"`{platform}`",
+                ", ".join(owners),
+                ", ".join(f"`{engine}`" for engine in engines) or "none",
+            ]
+        )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def steps() -> str:
-    """Every step of the data with its keys, in one table; a key that must be given in bold."""
+    """Return the table of data steps with their keys; required keys are bold."""
     rows = [["step", "keys (default)", "meaning"], ["---"] * 3]
-    for field in fields_of(Step):
-        record = field.shape.base
+    for field in fields_of(StepSpec):
+        record = field.type.base
         words = []
         for key in keys_of(record):
             default = _default(key)
             words.append(
-                f"**`{key.word}`**" if key.required else f"`{key.word}`" + (f" ({default})" if default else "")
+                f"**`{key.word}`**"
+                if key.required
+                else f"`{key.word}`" + (f" ({default})" if default else "")
             )
-        rows.append([f"`{field.key(Keys.BARE)}`", ", ".join(words) or "none", _said(record)])
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
+        rows.append([f"`{field.key(Keys.BARE)}`", ", ".join(words) or "none", _summary(record)])
+    return "".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows
+    )
 
 
-def _said(record: type) -> str:
-    """What a record says of itself, as a meaning."""
+def _summary(record: type) -> str:
     text = (record.__doc__ or "").strip().splitlines()[0].rstrip(".")
     return text[0].lower() + text[1:]
 
 
-def _written(shape: Shape) -> str:
-    """What a value looks like."""
-    if shape.dimension:
-        examples = shape.dimension.examples.replace(" or ", ", ").split(", ")
-        return f"{shape.dimension.name}: {', '.join(f'`{example}`' for example in examples)}"
-    if shape.base is typing.Literal:
-        return ", ".join(f"`{word}`" for word in shape.literals)
-    if shape.base is typing.Union:
-        return " or ".join(_written(option) for option in shape.options)
-    if shape.base is tuple:
-        item = shape.options[0]
-        if item.base is Settings or (item.is_record and len(fields_of(item.base)) > PAIR):
+def _written(field_type: FieldType) -> str:
+    if field_type.dimension:
+        examples = field_type.dimension.examples.replace(" or ", ", ").split(", ")
+        return f"{field_type.dimension.name}: {', '.join(f'`{example}`' for example in examples)}"
+    if field_type.base is typing.Literal:
+        return ", ".join(f"`{word}`" for word in field_type.literals)
+    if field_type.base is typing.Union:
+        return " or ".join(_written(option) for option in field_type.options)
+    if field_type.base is tuple:
+        item = field_type.options[0]
+        if item.base is FrozenJson or (item.is_record and len(fields_of(item.base)) > PAIR):
             return "list of sections"
         if item.is_record:
-            return f"`{' : '.join(field.name for field in fields_of(item.base))}` pairs".replace(" : ", ": ")
+            return f"`{' : '.join(field.name for field in fields_of(item.base))}` pairs".replace(
+                " : ", ": "
+            )
         return f"list of {_written(item)}"
-    if shape.base is Settings:
+    if field_type.base is FrozenJson:
         return "any keys"
-    return "section" if shape.is_record else _WORDS[shape.base]
+    return "section" if field_type.is_record else _WORDS[field_type.base]
 
 
 def _default(key: Key) -> str:
-    """What a missing key means."""
     if key.required:
         return "required"
-    if key.default is None or key.default in ((), "") or key.shape.is_record:
+    if key.default is None or key.default in ((), "") or key.type.is_record:
         return ""
-    if key.shape.dimension is not None and isinstance(key.default, int | float):
-        return f"`{show(key.default, key.shape.dimension)}`"
+    if key.type.dimension is not None and isinstance(key.default, int | float):
+        return f"`{show(key.default, key.type.dimension)}`"
+    if isinstance(key.default, tuple) and isinstance(key.default[0], FrozenJson):
+        return f"{len(key.default)} candidates"
     if isinstance(key.default, tuple):
         return f"`[{', '.join(_item(str(item)) for item in key.default)}]`"
     if isinstance(key.default, bool):
@@ -138,33 +209,29 @@ def _default(key: Key) -> str:
 
 
 def _item(word: str) -> str:
-    """An item of a list as YAML has it: in quotes unless it is a plain word."""
     return word if word.isidentifier() else f'"{word}"'
 
 
 def _tasks(key: Key) -> str:
-    """The tasks that use the key; those that need it in bold."""
     if key.tasks.used == ALL_TASKS:
         return "all"
     return ", ".join(f"**{task}**" if task in key.tasks.needed else task for task in key.tasks.used)
 
 
 def render(page: str) -> str:
-    """The page with its tables as the code is now."""
-
+    """Return the page with up-to-date tables."""
     special = {"platforms": platforms, "steps": steps}
 
     def fresh(match: re.Match[str]) -> str:
-        """One marked table."""
         name = match["name"]
-        made = special[name]() if name in special else table((TABLES | PIPELINE_TABLES)[name])
-        return f"{match[1]}\n{made}\n{match[3]}"
+        text = special[name]() if name in special else table((TABLES | PIPELINE_TABLES)[name])
+        return f"{match[1]}\n{text}\n{match[3]}"
 
     return _MARKED.sub(fresh, page)
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the pages."""
+    """Write or check the pages."""
     stale = 0
     for path in (PAGE, PIPELINE_PAGE):
         page = path.read_text(encoding="utf-8")

@@ -18,5 +18,7 @@ class OnnxModel(MLModel):
         """The answer."""
         found = predict({tensor.name: tensor.data.root for tensor in payload.inputs})
         data = [value for row in found for value in row]
-        output = ResponseOutput(name="probabilities", shape=[len(found), 2], datatype="FP32", data=data)
+        output = ResponseOutput(
+            name="probabilities", shape=[len(found), 2], datatype="FP32", data=data
+        )
         return InferenceResponse(model_name=self.name, outputs=[output])

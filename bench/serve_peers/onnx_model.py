@@ -12,7 +12,9 @@ PLACES = {f"city {number}": 3 + number for number in range(13)}
 
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
-session = onnxruntime.InferenceSession(os.environ["MODEL"], options, providers=["CPUExecutionProvider"])
+session = onnxruntime.InferenceSession(
+    os.environ["MODEL"], options, providers=["CPUExecutionProvider"]
+)
 
 
 def predict(values: dict[str, list[object]]) -> list[list[float]]:

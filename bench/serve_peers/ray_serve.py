@@ -22,7 +22,11 @@ class Onnx:
     async def __call__(self, request: Request) -> dict[str, object]:
         """The answer."""
         body = await request.json()
-        return {"probabilities": self.predict({tensor["name"]: tensor["data"] for tensor in body["inputs"]})}
+        return {
+            "probabilities": self.predict(
+                {tensor["name"]: tensor["data"] for tensor in body["inputs"]}
+            )
+        }
 
 
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -1,0 +1,175 @@
+"""Writes docs/accuracy.md from docs/data/first_scores.json and docs/data/refit_scores.json.
+
+python tools/accuracy_page.py                      writes the page
+python tools/accuracy_page.py first TABLES JSON    collects scores made before a refit on these tables
+python tools/accuracy_page.py refit TABLES JSON    collects scores made after a refit
+
+TABLES: folder of CSV tables; JSON: folder with the output of `gpuyard accuracy MODEL NAME.csv --json`
+as NAME.json. First scores are collected once and not changed afterwards.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "docs" / "data"
+PAGE = ROOT / "docs" / "accuracy.md"
+# Table, model that scores it, figures per row, the table that the model is fitted to.
+TABLES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("training_runs_2025h2", "training", ("step time",), "training_runs"),
+    ("inference_runs_2026", "inference", ("throughput", "tpot", "ttft", "e2e"), "inference_runs"),
+    (
+        "inference_latency_mlperf",
+        "inference",
+        ("throughput", "tpot", "ttft", "e2e"),
+        "inference_runs",
+    ),
+    ("nccl_refs_2026", "collectives", ("bus bandwidth",), "nccl_refs"),
+)
+NO_MODEL = (("rl_runs", "no performance model of reinforcement-learning steps"),)
+KEYS = {
+    "training": ("model", "chip", "n_chips", "ref_step_time_s"),
+    "inference": ("model", "chip", "scenario", "out_tok_s_total"),
+}
+
+
+def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def fitted_ids(folder: Path, name: str, model: str, fitted: str) -> set[str]:
+    """Return rows that repeat a row of the fitted table."""
+    if model not in KEYS:
+        return set()
+    known = {tuple(row[key] for key in KEYS[model]) for row in rows_of(folder, fitted)}
+    return {
+        row["id"]
+        for row in rows_of(folder, name)
+        if tuple(row[key] for key in KEYS[model]) in known
+    }
+
+
+def cells(row: dict, figure: str) -> tuple[float, bool] | None:
+    """Return the error of a figure, and whether the measured value is inside the interval."""
+    cell = row.get(figure, {}) if figure in ("throughput", "tpot", "ttft", "e2e") else row
+    if cell.get("error") is None:
+        return None
+    bounds = cell["interval"]
+    if figure == "bus bandwidth":  # the interval is of the time, the error of the bandwidth
+        measured = row["predicted_s"] * (1.0 + cell["error"])
+    else:
+        measured = cell["measured" if "measured" in cell else "measured_s"]
+    return cell["error"], bounds["low"] <= measured <= bounds["high"]
+
+
+def summary(rows: list[tuple[float, bool]]) -> dict[str, float | int]:
+    size = sorted(abs(error) for error, _ in rows)
+    return {
+        "rows": len(rows),
+        "mean": round(statistics.fmean(size), 4),
+        "median": round(statistics.median(size), 4),
+        "p90": round(statistics.quantiles(size, n=10, method="inclusive")[-1], 4),
+        "bias": round(statistics.fmean(error for error, _ in rows), 4),
+        "coverage": round(statistics.fmean(inside for _, inside in rows), 4),
+    }
+
+
+def collect(tables: Path, scores: Path) -> list[dict]:
+    """Condense the scores of every table, without rows that the model is fitted to."""
+    result = []
+    for name, model, figures, fitted in TABLES:
+        score = json.loads((scores / f"{name}.json").read_text(encoding="utf-8"))
+        known = fitted_ids(tables, name, model, fitted)
+        fresh = [row for row in score["per_row"] if row.get("id", "") not in known]
+        figure_rows = {
+            figure: [pair for row in fresh if (pair := cells(row, figure)) is not None]
+            for figure in figures
+        }
+        result.append(
+            {
+                "table": name,
+                "command": f"gpuyard accuracy {model} {name}.csv --json",
+                "rows": score["rows"],
+                "supported": len(score["per_row"]),
+                "in_the_fit": len(score["per_row"]) - len(fresh),
+                "figures": {name: summary(rows) for name, rows in figure_rows.items() if rows},
+            }
+        )
+    for name, reason in NO_MODEL:
+        rows = len(rows_of(tables, name))
+        result.append(
+            {"table": name, "command": "", "rows": rows, "supported": 0, "in_the_fit": 0,
+             "figures": {}, "reason": reason}
+        )  # fmt: skip
+    return result
+
+
+def load(name: str) -> dict[str, dict]:
+    path = DATA / f"{name}_scores.json"
+    if not path.exists():
+        return {}
+    return {entry["table"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))}
+
+
+def line(entry: dict, figure: str, refit: dict) -> str:
+    first, after = entry["figures"][figure], refit.get("figures", {}).get(figure)
+    percent = [f"{100 * first[key]:.1f}" for key in ("mean", "median", "p90")]
+    percent.append(f"{100 * first['bias']:+.1f}")
+    percent.append(f"{100 * first['coverage']:.0f}")
+    later = [f"{100 * after[key]:.1f}" for key in ("mean", "median")] if after else ["–", "–"]
+    later.append(f"{100 * after['coverage']:.0f}" if after else "–")
+    return f"| {entry['table']} | {figure} | {first['rows']} | {' | '.join(percent + later)} |"
+
+
+def page() -> str:
+    first, refit = load("first"), load("refit")
+    lines = [
+        "# Accuracy on new measurements",
+        "",
+        "How well the shipped models predict published measurements that they were not fitted to. The first score of a",
+        "table is taken once, before any fit to it, and stays in `docs/data/first_scores.json`. Rows that repeat a row of",
+        "the fitted tables do not count. Errors are |predicted / measured − 1| in per cent; *inside* is the share of",
+        "measured values inside the stated 90 % interval ([prediction intervals](concepts/prediction-intervals.md)): 90",
+        "would be right, less means that the intervals were too narrow.",
+        "",
+        "| table | figure | rows | mean | median | p90 | bias | inside | refit: mean | median | inside |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for entry in first.values():
+        lines += [line(entry, figure, refit.get(entry["table"], {})) for figure in entry["figures"]]
+    lines += [
+        "",
+        "| table | rows | supported | of these in the fit | command |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for entry in first.values():
+        command = f"`{entry['command']}`" if entry["command"] else entry["reason"]
+        lines.append(
+            f"| {entry['table']} | {entry['rows']} | {entry['supported']} | {entry['in_the_fit']} | {command} |"
+        )
+    lines += [
+        "",
+        "Errors with groups of runs held out of the fit are in [training](concepts/training-model.md#accuracy),",
+        "[inference](concepts/inference-model.md#accuracy) and [collectives](concepts/collectives.md).",
+        "`python tools/accuracy_page.py` writes this page.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Collects scores, or writes the page."""
+    if len(sys.argv) == 4:
+        entries = collect(Path(sys.argv[2]), Path(sys.argv[3]))
+        path = DATA / f"{sys.argv[1]}_scores.json"
+        path.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
