@@ -1,4 +1,4 @@
-"""A training script of one's own: it reads its rank from the environment and writes metrics and a checkpoint."""
+"""A training script that gpuyard runs: it reads its rank from the environment and writes metrics and a checkpoint."""
 
 from __future__ import annotations
 
