@@ -9,17 +9,20 @@ MLFLOW := .venv-mlflow
 XLA := .venv-xla
 JOBS ?= 3
 
-.PHONY: help install demo test mlflow xla lint bench docs clean
+.PHONY: help install demo check test mlflow xla lint bench docs sbom audit clean
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
-	@echo "make demo      train, judge, choose and serve a small model; plan and prove 1,024 GPUs"
-	@echo "make test      lint, types and tests"
+	@echo "make demo      train, evaluate, select and serve a small model; plan and verify 1,024 GPUs"
+	@echo "make check     lint, types and the fast tests"
+	@echo "make test      lint, types and all tests"
 	@echo "make mlflow    an MLflow for the tests of the registry's mirror, in .venv-mlflow"
 	@echo "make xla       an environment with PyTorch/XLA, in .venv-xla"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     measurements, side by side"
 	@echo "make docs      the documentation, into site/"
+	@echo "make sbom      the installed packages as CycloneDX, into build/sbom.cdx.json"
+	@echo "make audit     known vulnerabilities of the installed packages"
 
 install: $(STAMP)
 
@@ -28,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,fit,run,jax]'
 	@touch $@
 
-# From a file to a trained, judged, chosen and served model on this machine, then the plan and proof of a large one.
+# From a file to a trained, evaluated, selected and served model on this machine, then a planned and verified cluster.
 demo: install
 	@mkdir -p build
 	$(BIN)/gpuyard up examples/quickstart/workload.yaml --home build/quickstart --html build/quickstart.html
@@ -46,7 +49,7 @@ $(TESTED): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,ray,torch]'
 	@touch $@
 
-# A real MLflow for the tests of the registry's mirror: 824 MB, and its own pins, so in an environment of its own.
+# A real MLflow for the tests of the registry's mirror: 824 MB with its own pins, so in a separate environment.
 $(MLFLOW)/.installed: constraints.txt
 	$(PYTHON) -m venv $(MLFLOW)
 	$(MLFLOW)/bin/python -m pip install --quiet --disable-pip-version-check mlflow==3.17.2
@@ -54,20 +57,38 @@ $(MLFLOW)/.installed: constraints.txt
 
 mlflow: $(MLFLOW)/.installed
 
-# PyTorch/XLA needs a PyTorch of its own (7 GB); docs/guides/train.md says how it is used.
+# PyTorch/XLA needs its own PyTorch (7 GB); docs/guides/train.md says how it is used.
 xla:
 	$(PYTHON) -m venv $(XLA)
 	$(XLA)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.9.1 torch_xla==2.9.0 safetensors -e '.[run]'
 
+# Directories of mostly pure tests; the whole suite adds engines, servers, training runs and the lab.
+FAST := tests/test_rules.py tests/test_errors.py tests/test_units.py tests/test_home.py tests/document tests/catalog \
+	tests/workload tests/topology tests/blueprint tests/plan tests/fabric tests/api/test_public_api.py
+
+check: lint
+	$(BIN)/pytest -n $(JOBS) -m "not slow" $(FAST)
+
+# One file per worker: module fixtures are built once.
 test: lint $(TESTED)
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 bench: install
-	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out bench/%_servers.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
+
+sbom: install
+	$(BIN)/python tools/sbom.py build/sbom.cdx.json
+	@echo "build/sbom.cdx.json"
+
+# pip-audit stays out of the environment that it looks at.
+audit: install
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python tools/audit.py build/audit/bin/pip-audit
 
 clean:
 	rm -rf $(VENV) $(MLFLOW) $(XLA) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis
