@@ -42,7 +42,7 @@ def test_hardware_sources_are_used() -> None:
 
 def test_rows_are_in_one_file() -> None:
     rows_seen: Counter[tuple[str, str]] = Counter()
-    for path in BUILTIN.glob("*.toml"):
+    for path in BUILTIN.rglob("*.toml"):
         for kind, rows in tomllib.loads(path.read_text(encoding="utf-8")).items():
             rows_seen.update((kind, name) for name in rows)
     assert [row for row, times in rows_seen.items() if times > 1] == []

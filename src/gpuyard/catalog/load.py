@@ -98,14 +98,18 @@ def load_catalog(layers: Iterable[Path] = ()) -> Catalog:
     files = [path for layer in layers for path in _files(layer)]
     catalog = functools.reduce(overlay, (_read(path) for path in files), _builtin())
     if files and (findings := broken_references(catalog)):
-        paths = [*_files(BUILTIN), *files]
+        paths = [*_builtin_files(), *files]
         raise InputError(_located(finding, paths) for finding in findings)
     return catalog
 
 
 @functools.cache
 def _builtin() -> Catalog:
-    return functools.reduce(overlay, (_read(path) for path in _files(BUILTIN)), Catalog())
+    return functools.reduce(overlay, (_read(path) for path in _builtin_files()), Catalog())
+
+
+def _builtin_files() -> list[Path]:
+    return sorted(BUILTIN.rglob("*.toml"))
 
 
 def _read(path: Path) -> Catalog:
