@@ -12,7 +12,6 @@ import pytest
 
 from gpuyard.cli.main import main
 from gpuyard.home import Home
-from gpuyard.jobs.artefacts import add_artefacts
 from gpuyard.jobs.engines import open_engine
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.spec import EngineSpec
@@ -67,7 +66,6 @@ def home(tmp_path: Path) -> Path:
         run_task(open_engine(EngineSpec()), task, ledger, run.id, "train", metrics=metrics).state
         == "done"
     )
-    add_artefacts(ledger, run.id, metrics[0])
     ledger.finish(run.id, "train", state="done", result="result.json", cost_usd=1.25)
     ledger.end(run.id, "done")
     return path
@@ -109,7 +107,6 @@ def test_run_is_listed_and_shown(
     assert main(["show", "last", "--home", str(home), "--json"]) == 0
     detail = json.loads(capsys.readouterr().out)
     assert detail["metrics"]["train.loss"] == pytest.approx(1 / 2000)
-    assert detail["artefacts"][0]["path"] == "metrics.jsonl"
     assert main(["show", "nonsense", "--home", str(home)]) == 2
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
-from gpuyard.jobs.artefacts import add_artefacts, artefacts
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.metrics import import_metrics, series
 from gpuyard.jobs.spec import EngineSpec
@@ -168,17 +167,6 @@ def test_metrics_are_taken_once_line_by_line(tmp_path: Path) -> None:
     ]
     file.write_text('{"step": 0, "loss": 7}\n')  # another file of that name
     assert [point.value for point in import_metrics(ledger, run_id, "train", file)] == [7.0]
-
-
-def test_artefacts_have_sizes_and_hashes(tmp_path: Path) -> None:
-    ledger, run_id = begun(tmp_path)
-    folder = Path(ledger.get(run_id).folder)
-    (folder / "bundle").mkdir(parents=True)
-    (folder / "bundle" / "model.onnx").write_bytes(b"abc")
-    add_artefacts(ledger, run_id, folder / "bundle")
-    (found,) = artefacts(ledger, run_id)
-    assert (found.path, found.size_bytes) == ("bundle/model.onnx", 3)
-    assert found.sha256 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 WRITER = """

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from gpuyard.errors import GpuyardError, InputError
 from gpuyard.home import Home
-from gpuyard.jobs.artefacts import artefacts
 from gpuyard.jobs.engines import open_engine
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.metrics import series
 from gpuyard.jobs.process import send
-from gpuyard.jobs.records import Run, RunArtefact, Series, Stage
+from gpuyard.jobs.records import Run, Series, Stage
 
 STEP_S = 0.3
 ASK_S = 20.0  # for the process that drives a run to see that it is to stop
@@ -28,7 +27,6 @@ class RunDetail:
 
     run: Run
     series: tuple[Series, ...]
-    artefacts: tuple[RunArtefact, ...]
 
 
 def _ledger(home: Home) -> Ledger:
@@ -56,7 +54,7 @@ def show_run(home: Home, run_id: str) -> RunDetail:
     """One run in full."""
     ledger = _ledger(home)
     run = ledger.get(run_id)
-    return RunDetail(run=run, series=series(ledger, run.id), artefacts=artefacts(ledger, run.id))
+    return RunDetail(run=run, series=series(ledger, run.id))
 
 
 def run_logs(home: Home, run_id: str, follow: bool, stage: str = "") -> Iterator[str]:

@@ -87,7 +87,7 @@ COMMANDS = (
         name="run", summary="run a pipeline: data, train, evaluate, select, register, deploy"
     ),
     CliCommand(name="runs", summary="list runs: state, stages, engine, time and cost"),
-    CliCommand(name="show", summary="show a run: stages, metrics, files, curves"),
+    CliCommand(name="show", summary="show a run: stages, metrics, curves"),
     CliCommand(name="logs", summary="print or follow the logs of a run"),
     CliCommand(name="stop", summary="stop a run and its jobs"),
     CliCommand(name="resume", summary="resume a run that was killed, failed or stopped"),

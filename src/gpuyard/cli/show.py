@@ -28,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one run in full, or write its page."""
     detail = show_run(home_of(arguments), arguments.run)
     if arguments.html:
-        write_atomic(arguments.html, run_page(detail.run, detail.series, detail.artefacts))
+        write_atomic(arguments.html, run_page(detail.run, detail.series))
     if arguments.json:
-        print_json(run_fields(detail.run, detail.series, detail.artefacts))
+        print_json(run_fields(detail.run, detail.series))
         return 0
-    for table in run_tables(detail.run, detail.series, detail.artefacts):
+    for table in run_tables(detail.run, detail.series):
         print_table(table)
     if arguments.html:
         print_text(f"wrote {arguments.html}")

@@ -1,4 +1,4 @@
-"""Records of the ledger: runs, stages, metrics and artefacts."""
+"""Records of the ledger: runs, stages and metrics."""
 
 from __future__ import annotations
 
@@ -84,12 +84,3 @@ class Series:
     stage: str
     name: str
     points: tuple[MetricPoint, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunArtefact:
-    """A file that a run wrote; its path is relative to the run's folder."""
-
-    path: str
-    size_bytes: int
-    sha256: str

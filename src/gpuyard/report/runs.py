@@ -8,7 +8,7 @@ from html import escape
 
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.jobs.records import Run, RunArtefact, Series
+from gpuyard.jobs.records import Run, Series
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
@@ -67,9 +67,7 @@ def _stage_words(run: Run) -> str:
     return f"{done}/{len(run.stages)}" + (f" {now}" if now else "")
 
 
-def run_fields(
-    run: Run, series: Sequence[Series] = (), artefacts: Sequence[RunArtefact] = ()
-) -> dict[str, Plain]:
+def run_fields(run: Run, series: Sequence[Series] = ()) -> dict[str, Plain]:
     """A run as JSON fields; the last value of each metric."""
     tree = plain(run)
     assert isinstance(tree, dict)
@@ -81,12 +79,11 @@ def run_fields(
         "cost_usd": run.cost_usd,
         "resumable": run.resumable,
         "metrics": last,
-        "artefacts": plain(list(artefacts)),
     }
 
 
-def run_tables(run: Run, series: Sequence[Series], artefacts: Sequence[RunArtefact]) -> list[Table]:
-    """One run: stages, metrics, files."""
+def run_tables(run: Run, series: Sequence[Series]) -> list[Table]:
+    """One run: stages and metrics."""
     facts = [
         ("name", run.name),
         ("state", run.state),
@@ -125,16 +122,6 @@ def run_tables(run: Run, series: Sequence[Series], artefacts: Sequence[RunArtefa
     ]
     if series:
         tables.append(_metrics_table(series))
-    if artefacts:
-        rows = tuple(
-            (item.path, show(item.size_bytes, BYTES), item.sha256[:12]) for item in artefacts
-        )
-        headings = (
-            TableColumn(heading="file"),
-            TableColumn(heading="size", numeric=True),
-            TableColumn(heading="sha256"),
-        )
-        tables.append(Table(columns=headings, rows=rows))
     return tables
 
 
@@ -164,9 +151,9 @@ def _value(name: str, value: float) -> str:
     return f"{value:,.{DIGITS}g}"
 
 
-def run_page(run: Run, series: Sequence[Series], artefacts: Sequence[RunArtefact]) -> str:
+def run_page(run: Run, series: Sequence[Series]) -> str:
     """A self-contained page: tables, and a curve for every metric."""
-    first, *rest = run_tables(run, series, artefacts)
+    first, *rest = run_tables(run, series)
     sections = [html_table(first), "<h2>Stages</h2>", html_table(rest[0])]
     for name in sorted({metric.name for metric in series}, key=_rank):
         lines = [_line(metric) for metric in series if metric.name == name]

@@ -41,11 +41,11 @@ def shortest_up_down(wiring: Wiring, source: str, destination: str) -> tuple[int
     backwards is one too, so a link taken last in the search is one taken first by a packet.
     """
     layer, seen, hops = {(destination, False)}, {(destination, False)}, 0
+    last: dict[str, set[Link]] = {source: set()}
     while layer:
         if source in {name for name, _ in layer}:
-            return hops, len(last[source]) if hops else 0
-        last: dict[str, set[Link]] = {}
-        after = set()
+            return hops, len(last[source])
+        last, after = {}, set()
         for name, descending in layer:
             for link in wiring.links_of(name):
                 far = link.far_from(name).node

@@ -13,7 +13,6 @@ from gpuyard.units import MINUTE_S, WEEK_S
 MIN_RUN_S = 10 * MINUTE_S
 MAX_RUN_S = WEEK_S
 QUEUED_RUN_DURATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
-JOB_POD = ("spec", "jobTemplate", "spec", "template")
 TTL_FIXES = {
     "instance": 'add scheduling.maxRunDuration and "instanceTerminationAction": "DELETE"',
     "node-pool": "add config.maxRunDuration, or autoscaling with a minimum of 0",
