@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from gpuyard.errors import (
     ExternalError,
+    Finding,
     Infeasible,
     InputError,
     Problem,
     choices_text,
     closest_match,
     external_error_from,
+    printable,
 )
 
 
@@ -34,6 +36,18 @@ def test_errors_print_location_cause_and_fix() -> None:
         str(infeasible)
         == "infeasible: deadline: the fastest candidate needs 29 d\n  fix: raise deadline"
     )
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal() -> None:
+    hostile = "\x1b[2J\x1b]0;owned\a\r\u202e\x9b31m"
+    messages = (
+        Problem(where=hostile, what=hostile, fix=hostile),
+        Infeasible(binding=hostile, what=hostile, fix=hostile),
+        Finding(rule="x", severity="error", where=hostile, what=hostile, fix=hostile),
+    )
+    for message in messages:
+        assert not set("\x1b\a\r\u202e\x9b") & set(str(message))
+    assert printable("a\n\tb é 😀 \x1b") == "a\n\tb é 😀 \\x1b"
 
 
 def test_external_error_from_recognises_wrapped_disk_errors() -> None:

@@ -44,6 +44,15 @@ EXTRAS = {
 }  # fmt: skip
 
 
+# Controls of a terminal, and marks that reorder text; not line ends and tabs.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Return text of a file or another program without what a terminal would act on."""
+    return _UNPRINTABLE.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One thing wrong with an input: where it is, what is wrong, and how to fix it."""
@@ -53,7 +62,7 @@ class Problem:
     fix: str
 
     def __str__(self) -> str:
-        return f"error: {self.where}: {self.what}\n  fix: {self.fix}"
+        return printable(f"error: {self.where}: {self.what}\n  fix: {self.fix}")
 
     def as_finding(self, rule: str, severity: Severity = "error") -> Finding:
         """Return the problem as a finding of a rule."""
@@ -69,7 +78,7 @@ class Infeasible:
     fix: str
 
     def __str__(self) -> str:
-        return f"infeasible: {self.binding}: {self.what}\n  fix: {self.fix}"
+        return printable(f"infeasible: {self.binding}: {self.what}\n  fix: {self.fix}")
 
 
 Severity = Literal["error", "warning", "note"]
@@ -90,7 +99,7 @@ class Finding:
     def __str__(self) -> str:
         more = f" (and {self.place_count - 1} more)" if self.place_count > 1 else ""
         fix = f"\n  fix: {self.fix}" if self.fix else ""
-        return f"{self.severity}: {self.where}{more}: {self.what} [{self.rule}]{fix}"
+        return printable(f"{self.severity}: {self.where}{more}: {self.what} [{self.rule}]{fix}")
 
 
 class Findings:

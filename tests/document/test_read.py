@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.document.read import read_file, read_json, read_toml, read_yaml
+from gpuyard.document.read import (
+    read_file,
+    read_json,
+    read_text,
+    read_toml,
+    read_yaml,
+    read_yaml_stream,
+)
 from gpuyard.document.tree import Mapping, Scalar, Sequence
 from gpuyard.errors import ExternalError, InputError
 
@@ -97,6 +104,55 @@ def test_exponential_aliases_raise_input_error() -> None:
     )
     with pytest.raises(InputError, match="alias"):
         read_yaml(bomb, "f")
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        (read_yaml, "[" + "1," * 210_000 + "1]"),
+        (read_json, "[" + "1," * 1_100_000 + "1]"),
+        (read_toml, "a = [" + "1," * 110_000 + "1]"),
+    ],
+)
+def test_millions_of_values_are_refused(reader, text: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match="values"):
+        reader(text, "f")
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        (read_yaml, f'? "{"x" * 5000}"\n: [[1], [2]]'),
+        (read_json, f'{{"{"x" * 5000}": [[1], [2]]}}'),
+    ],
+)
+def test_values_below_a_long_key_do_not_repeat_it(reader, text: str) -> None:  # type: ignore[no-untyped-def]
+    root = reader(text, "f").root
+    assert isinstance(root, Mapping)
+    ((_, rows),) = root.items
+    assert isinstance(rows, Sequence)
+    assert all(len(row.location.path) <= 250 for row in rows.items)
+
+
+def test_duplicate_keys_are_read_in_linear_time() -> None:
+    keys = "".join(f"k{number}: 1\n" for number in range(20_000))
+    (document,), problems = read_yaml_stream(keys + "k19999: 2\n" * 20_000, "f")
+    assert len(problems) == 20_000
+    assert str(document.location("k19999")) == "f:40000: k19999"
+    assert [document.location(f"k{number}").line for number in range(3)] == [1, 2, 3]
+    assert document.location("k19998.x[0]").line == 19_999
+    with pytest.raises(InputError, match="first on line 1"):
+        read_yaml("a: 1\na: 2", "f")
+
+
+def test_device_without_a_size_is_not_read_for_ever() -> None:
+    with pytest.raises(InputError, match="larger than 16 MiB"):
+        read_file(Path("/dev/zero"))
+
+
+def test_line_ends_are_read_as_in_text(tmp_path: Path) -> None:
+    (tmp_path / "crlf.yaml").write_bytes(b"a: |\r\n  one\r\n  two\r\n")
+    assert read_text(tmp_path / "crlf.yaml") == "a: |\n  one\n  two\n"
 
 
 def test_unreadable_file_raises_input_error(tmp_path: Path) -> None:

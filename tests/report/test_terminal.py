@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_status, print_table
+from gpuyard.report.terminal import print_status, print_table, print_text, print_warning
 
 
 def test_status_rewrites_its_line_only_on_a_terminal(
@@ -37,3 +37,19 @@ def test_piped_table_is_not_wrapped_and_shows_brackets(
     assert any(wide in line for line in lines)
     assert "[bold]size" in lines[1]
     assert lines[-1] == "[i]2 rows"
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hostile = "a\x1b[2J\x1b]0;owned\ab"
+    table = Table(
+        columns=(TableColumn(heading=hostile),),
+        rows=((hostile,),),
+        title=hostile,
+        notes=(hostile,),
+    )
+    print_table(table)
+    print_text(hostile)
+    print_warning(hostile)
+    assert not set("\x1b\a") & set(capsys.readouterr().out)

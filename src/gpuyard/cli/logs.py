@@ -8,7 +8,7 @@ import sys
 from gpuyard.app.runs import run_logs
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json
-from gpuyard.report.terminal import print_json, print_status, print_text
+from gpuyard.report.terminal import print_json, print_status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     printed = False
     for line in lines:
-        print_text(line)
+        sys.stdout.write(f"{line}\n")  # as it is: programs colour their lines
         printed = True
         if arguments.follow:
             sys.stdout.flush()

@@ -17,8 +17,11 @@ from gpuyard.document.tree import Document, Mapping, Node, Scalar, Sequence, Sou
 from gpuyard.errors import ExternalError, InputError, Problem
 
 MAX_BYTES = 16 * 1024 * 1024  # a workload or catalog file has kilobytes
-MAX_NODES = 100_000  # limits YAML aliases that expand exponentially
+MAX_NODES = 100_000  # of YAML, with aliases expanded
+MAX_JSON_NODES = 1_000_000
+JSON_BYTES_PER_NODE = 8  # the larger files that we write hold at least as many
 MAX_DEPTH = 60  # no real file is deeper; reached before Python's recursion limit
+MAX_PATH_CHARS = 250  # of a value's key path, which every value below a long key repeats
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9](_?[0-9])*|0x[0-9a-fA-F]+|0o[0-7]+")
@@ -42,6 +45,8 @@ _YAML_1_1_WORDS = {
 }
 _FIX_SYNTAX = "fix the syntax error"
 _FLATTEN = "reduce the nesting"
+_SPLIT = "split the file"
+_CHUNK_BYTES = 1 << 20
 T = TypeVar("T")
 
 
@@ -54,13 +59,14 @@ def read_file(path: Path) -> Document:
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """Return the text of a file; raise InputError if it is missing, not UTF-8 or too large."""
     try:
-        if path.stat().st_size > max_bytes:
+        data = _read_bytes(path, max_bytes)
+        if len(data) > max_bytes:
             raise InputError.one(
                 str(path),
                 f"larger than {max_bytes >> 20} MiB",
                 "give the workload or catalog file, not a data file",
             )
-        return path.read_text(encoding="utf-8")
+        return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputError.one(str(path), "no such file", "check the path") from None
     except IsADirectoryError:
@@ -74,6 +80,19 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         raise ExternalError(
             str(path), error.strerror or str(error), "make the file readable"
         ) from None
+
+
+def _read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Return at most one byte more than allowed: the size of a device or a pipe is not known."""
+    chunks, size_bytes = [], 0
+    with path.open("rb") as file:
+        while size_bytes <= max_bytes:
+            chunk = file.read(min(_CHUNK_BYTES, max_bytes + 1 - size_bytes))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            size_bytes += len(chunk)
+    return b"".join(chunks)
 
 
 def read_yaml(text: str, file: str) -> Document:
@@ -107,7 +126,7 @@ def read_yaml_stream(text: str, file: str) -> tuple[tuple[Document, ...], tuple[
 
 def _compose(text: str, file: str, compose: Callable[..., T]) -> T:
     try:
-        _check_depth(text, file)
+        _check_size(text, file)
         return compose(text, Loader=_Loader)
     except yaml.reader.ReaderError as error:
         what = f"not YAML: control character #x{error.character:02x}"
@@ -133,10 +152,15 @@ def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> InputError:
     return InputError.one(f"{file}:{number + 1}", f"not YAML: {what}", fix)
 
 
-# Composing a very deep file would exhaust the stack of the C loader: count its events first.
-def _check_depth(text: str, file: str) -> None:
-    depth = 0
+# Composing a very deep file would exhaust the stack of the C loader, and composing millions of
+# values the memory: count its events first.
+def _check_size(text: str, file: str) -> None:
+    depth, count = 0, 0
     for event in yaml.parse(text, Loader=_Loader):
+        count += isinstance(event, yaml.NodeEvent)
+        if count > 2 * MAX_NODES:  # keys are nodes too
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise InputError.one(f"{file}:{line}", f"more than {MAX_NODES:,} values", _SPLIT)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -173,16 +197,14 @@ class _YamlTree:
             return Scalar(location=location, text=raw.value, value=_yaml_value(raw, self.constants))
         if isinstance(raw, yaml.SequenceNode):
             items = tuple(
-                self.node(item, f"{path}[{index}]", depth + 1)
+                self.node(item, _path(f"{path}[{index}]"), depth + 1)
                 for index, item in enumerate(raw.value)
             )
             return Sequence(location=location, items=items)
         return self.mapping(raw, location, path, depth)
 
     def mapping(self, raw: yaml.Node, location: SourceLocation, path: str, depth: int) -> Mapping:
-        items: list[tuple[str, Node]] = []
-        locations: list[SourceLocation] = []
-        seen: dict[str, int] = {}
+        items: dict[str, tuple[SourceLocation, Node]] = {}
         for key_node, value_node in raw.value:
             line = key_node.start_mark.line + 1
             key_location = SourceLocation(file=self.file, line=line, path=path)
@@ -191,20 +213,21 @@ class _YamlTree:
                     [key_location.problem("a key must be text", "write `name: value`")]
                 )
             key = key_node.value
-            here = SourceLocation(file=self.file, line=line, path=f"{path}.{key}" if path else key)
-            if key in seen:
-                problem = here.problem(
-                    f"duplicate key (first on line {seen[key]})", "keep one of them"
-                )
+            here = SourceLocation(
+                file=self.file, line=line, path=_path(f"{path}.{key}" if path else key)
+            )
+            if key in items:
+                first = items.pop(key)[0].line
+                problem = here.problem(f"duplicate key (first on line {first})", "keep one of them")
                 if self.duplicates is None:
                     raise InputError([problem])
                 self.duplicates.append(problem)
-                first = [name for name, _ in items].index(key)
-                del items[first], locations[first]
-            seen[key] = line
-            locations.append(here)
-            items.append((key, self.node(value_node, here.path, depth + 1)))
-        return Mapping(location=location, items=tuple(items), key_locations=tuple(locations))
+            items[key] = here, self.node(value_node, here.path, depth + 1)
+        return Mapping(
+            location=location,
+            items=tuple((key, node) for key, (_, node) in items.items()),
+            key_locations=tuple(here for here, _ in items.values()),
+        )
 
 
 def _yaml_value(
@@ -246,12 +269,13 @@ def read_toml(text: str, file: str) -> Document:
         raise InputError.one(file, "nested too deep", _FLATTEN) from None
     except ValueError as error:  # also an integer of thousands of digits
         raise InputError.one(file, f"not TOML: {error}", _FIX_SYNTAX) from None
-    return Document(file=file, root=_native(data, file, "", 0))
+    return Document(file=file, root=_NativeTree(file, MAX_NODES).node(data, "", 0))
 
 
 def read_json(text: str, file: str) -> Document:
     """Parse JSON; locations have no lines."""
-    return Document(file=file, root=_native(parse_json(text, file), file, "", 0))
+    most = max(MAX_JSON_NODES, len(text) // JSON_BYTES_PER_NODE)
+    return Document(file=file, root=_NativeTree(file, most).node(parse_json(text, file), "", 0))
 
 
 def parse_json(text: str, file: str) -> object:
@@ -278,27 +302,43 @@ def _finite(text: str) -> float:
     return value
 
 
-def _native(data: object, file: str, path: str, depth: int) -> Node:
-    location = SourceLocation(file=file, line=None, path=path)
-    if depth > MAX_DEPTH:
-        raise InputError([location.problem("nested too deep", _FLATTEN)])
-    if isinstance(data, dict):
-        keys = tuple(str(key) for key in data)
-        paths = tuple(f"{path}.{key}" if path else key for key in keys)
-        return Mapping(
-            location=location,
-            items=tuple(
-                (key, _native(value, file, at, depth + 1))
-                for key, at, value in zip(keys, paths, data.values(), strict=True)
-            ),
-            key_locations=tuple(SourceLocation(file=file, line=None, path=at) for at in paths),
-        )
-    if isinstance(data, list):
-        items = tuple(
-            _native(item, file, f"{path}[{index}]", depth + 1) for index, item in enumerate(data)
-        )
-        return Sequence(location=location, items=items)
-    if data is None or isinstance(data, bool | int | float | str | datetime.date):
-        return Scalar(location=location, text=str(data), value=data)
-    what = f"a {type(data).__name__} is not supported here"
-    raise InputError([location.problem(what, "write a text, number or date")])
+class _NativeTree:
+    def __init__(self, file: str, max_nodes: int) -> None:
+        self.file = file
+        self.max_nodes = max_nodes
+        self.count = 0
+
+    def node(self, data: object, path: str, depth: int) -> Node:
+        location = SourceLocation(file=self.file, line=None, path=path)
+        self.count += 1
+        if depth > MAX_DEPTH:
+            raise InputError([location.problem("nested too deep", _FLATTEN)])
+        if self.count > self.max_nodes:
+            raise InputError([location.problem(f"more than {self.max_nodes:,} values", _SPLIT)])
+        if isinstance(data, dict):
+            keys = tuple(str(key) for key in data)
+            paths = tuple(_path(f"{path}.{key}" if path else key) for key in keys)
+            return Mapping(
+                location=location,
+                items=tuple(
+                    (key, self.node(value, at, depth + 1))
+                    for key, at, value in zip(keys, paths, data.values(), strict=True)
+                ),
+                key_locations=tuple(
+                    SourceLocation(file=self.file, line=None, path=at) for at in paths
+                ),
+            )
+        if isinstance(data, list):
+            items = tuple(
+                self.node(item, _path(f"{path}[{index}]"), depth + 1)
+                for index, item in enumerate(data)
+            )
+            return Sequence(location=location, items=items)
+        if data is None or isinstance(data, bool | int | float | str | datetime.date):
+            return Scalar(location=location, text=str(data), value=data)
+        what = f"a {type(data).__name__} is not supported here"
+        raise InputError([location.problem(what, "write a text, number or date")])
+
+
+def _path(path: str) -> str:
+    return path if len(path) <= MAX_PATH_CHARS else f"{path[: MAX_PATH_CHARS - 1]}…"

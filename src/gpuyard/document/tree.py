@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuyard.errors import Problem
+
+_SEPARATOR = re.compile(r"[.\[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +67,18 @@ class Document:
 
     file: str
     root: Node
+    _index: dict[str, SourceLocation] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )  # filled when a location is first asked for
 
     def location(self, path: str) -> SourceLocation:
         """Return the location of a key path; a missing key has the line of its nearest parent."""
-        best = self.root.location
-        for location in _locations(self.root):
-            at = location.path
-            inside = path == at or path.startswith((f"{at}.", f"{at}["))
-            if at and inside and len(at) > len(best.path):
-                best = location
+        if not self._index:
+            for location in _locations(self.root):
+                self._index.setdefault(location.path, location)
+        parents = (path[: match.start()] for match in reversed(list(_SEPARATOR.finditer(path))))
+        known = (self._index[at] for at in (path, *parents) if at and at in self._index)
+        best = next(known, self.root.location)
         return SourceLocation(file=best.file, line=best.line, path=path)
 
 

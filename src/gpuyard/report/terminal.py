@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuyard.document.encode import dump_json
+from gpuyard.errors import printable
 from gpuyard.report.table import Table
 
 SENTENCE, GAP = 24, 3  # characters of a broken line, and between columns
@@ -23,13 +24,18 @@ def print_json(value: object) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text on standard output."""
+    """Print text on standard output, without control characters."""
+    _write(printable(text))
+
+
+def _write(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def print_warning(text: str) -> None:
     """Print a warning on standard output, in red on a terminal."""
-    print_text(f"\x1b[31m{text}\x1b[0m" if sys.stdout.isatty() else text)
+    safe = printable(text)
+    _write(f"\x1b[31m{safe}\x1b[0m" if sys.stdout.isatty() else safe)
 
 
 def print_progress(done: int, total: int) -> None:
@@ -54,7 +60,7 @@ def print_table(table: Table) -> None:
     fits = sum(widths) + GAP * len(widths) <= console.width
     console.print(_grid(table, widths) if fits else _cards(table))
     for note in table.notes:
-        console.print(Text(note))
+        console.print(_text(note))
 
 
 def _least_width(table: Table, place: int) -> int:
@@ -67,27 +73,33 @@ def _least_width(table: Table, place: int) -> int:
 
 def _grid(table: Table, widths: list[int]) -> rich.table.Table:
     grid = rich.table.Table(
-        box=rich.box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False
+        box=rich.box.SIMPLE_HEAD, title=_title(table), title_justify="left", pad_edge=False
     )
     for column, width in zip(table.columns, widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        grid.add_column(Text(column.heading), justify=justify, overflow="fold", min_width=width)
+        grid.add_column(_text(column.heading), justify=justify, overflow="fold", min_width=width)
     for row in table.rows:
-        grid.add_row(*(Text(cell) for cell in row))  # Text: a name with [brackets] is not markup
+        grid.add_row(*(_text(cell) for cell in row))
     return grid
+
+
+def _text(cell: str) -> Text:
+    return Text(printable(cell))  # Text: a name with [brackets] is not markup
+
+
+def _title(table: Table) -> Text | None:
+    return _text(table.title) if table.title else None
 
 
 def _cards(table: Table) -> rich.table.Table:
     """Every row as a list of headings and values, without empty ones."""
-    grid = rich.table.Table(
-        box=None, title=table.title or None, title_justify="left", show_header=False
-    )
+    grid = rich.table.Table(box=None, title=_title(table), title_justify="left", show_header=False)
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")
     for row in table.rows:
         for column, cell in zip(table.columns, row, strict=True):
             if cell:
-                grid.add_row(Text(column.heading), Text(cell))
+                grid.add_row(_text(column.heading), _text(cell))
         grid.add_row("", "")
     return grid
 
