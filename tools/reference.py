@@ -7,7 +7,6 @@ python tools/reference.py --check    fail if a page is out of date
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -17,8 +16,7 @@ from pathlib import Path
 from gpuyard import __version__
 from gpuyard.app.catalog import KINDS, field_paths, row_type
 from gpuyard.catalog.load import load_catalog
-from gpuyard.cli.commands import COMMANDS
-from gpuyard.cli.simulate import SIMULATIONS, parser_of
+from gpuyard.cli.commands import COMMANDS, SIMULATIONS, load_command
 from gpuyard.document.field_types import FieldType
 from gpuyard.serving.openapi import openapi
 
@@ -36,34 +34,19 @@ def cli() -> str:
         "",
         "Exit codes: 0 done, 2 wrong input, 3 infeasible, 4 external error ([details](errors.md)).",
     ]
-    for command in COMMANDS:
-        parser = argparse.ArgumentParser(
-            prog=f"gpuyard {command.name}", formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        importlib.import_module(command.module).add_arguments(parser)
-        help_text = parser.format_help().rstrip()
-        parts += [
-            "",
-            f"## gpuyard {command.name}",
-            "",
-            command.summary[0].upper() + command.summary[1:] + ".",
-            "",
-            "```text",
-            help_text,
-            "```",
-        ]
-        inside = subcommands_of(parser)
-        if command.name == "simulate":
-            inside = {simulation.name: parser_of(simulation) for simulation in SIMULATIONS}
+    for command, summary in COMMANDS.items():
+        _, parser = load_command(command, summary)
+        parts += ["", f"## gpuyard {command}", ""]
+        parts += ["```text", parser.format_help().rstrip(), "```"]
+        inside: dict[str, argparse.ArgumentParser] = dict(subcommands_of(parser))
+        if command == "simulate":
+            inside = {
+                name: load_command(f"simulate {name}", text)[1]
+                for name, text in SIMULATIONS.items()
+            }
         for name, inner in inside.items():
-            parts += [
-                "",
-                f"### gpuyard {command.name} {name}",
-                "",
-                "```text",
-                inner.format_help().rstrip(),
-                "```",
-            ]
+            parts += ["", f"### gpuyard {command} {name}", ""]
+            parts += ["```text", inner.format_help().rstrip(), "```"]
     return "\n".join(parts) + "\n"
 
 

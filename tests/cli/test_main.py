@@ -11,19 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.cli.commands import COMMANDS
+from gpuyard.cli.commands import COMMANDS, GROUPS
 from gpuyard.cli.main import main
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"  {command.name} " in text for command in COMMANDS)
+    assert all(f"  {command} " in text for command in COMMANDS)
     assert main([]) == 0
     assert capsys.readouterr().out == text
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_help_of_a_command_is_also_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help", "fabric", "design"], ["fabric", "design", "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+    first, second = capsys.readouterr().out.split("usage: ")[1:]
+    assert first == second
+    assert main(["help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line in GROUPS] == [*GROUPS]
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
@@ -60,6 +70,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["catalog", "chips", "--wher", "a=b"],
             "error: gpuyard catalog: unrecognized arguments: --wher a=b\n  fix: did you mean --where?\n",
+        ),
+        (
+            ["fabric", "design", "--gpu", "64"],
+            "error: gpuyard fabric: unrecognized arguments: --gpu\n  fix: did you mean --gpus?\n",
         ),
         (
             ["catalog", "chips", "h101-sxm"],

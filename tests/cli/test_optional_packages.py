@@ -81,7 +81,7 @@ def test_every_optional_package_has_its_extra() -> None:
 def test_every_command_shows_its_help_without_extras() -> None:
     from gpuyard.cli.commands import COMMANDS
 
-    results = run_without_extras([[command.name, "--help"] for command in COMMANDS])
+    results = run_without_extras([[command, "--help"] for command in COMMANDS])
     assert len(results) > 45
     assert not [(words, code) for words, code, _ in results if code != 0]
 

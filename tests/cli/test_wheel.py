@@ -44,8 +44,8 @@ def _run(program: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[s
 
 def test_wheel_shows_every_help(gpuyard: Path, tmp_path: Path) -> None:
     for command in COMMANDS:
-        done = _run(gpuyard, command.name, "--help", cwd=tmp_path)
-        assert done.returncode == 0, (command.name, done.stderr[-500:])
+        done = _run(gpuyard, command, "--help", cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr[-500:])
 
 
 def test_wheel_plans_its_examples(gpuyard: Path, tmp_path: Path) -> None:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 
+from gpuyard.cli.options import add_option
 from gpuyard.serving.access import exposure_warnings
 from gpuyard.serving.spec import AccessSpec
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--tls-cert", default="", metavar="FILE", help="serve HTTPS with this certificate (PEM)"
+    add_option(
+        parser, "--tls-cert FILE", "serve HTTPS with this certificate (PEM)", type=str, default=""
     )
-    parser.add_argument(
-        "--tls-key", default="", metavar="FILE", help="private key of the certificate (PEM)"
+    add_option(
+        parser, "--tls-key FILE", "private key of the certificate (PEM)", type=str, default=""
     )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further host name by which clients address the server (repeatable)",
+    add_option(
+        parser,
+        "--allow-host NAME...",
+        "further host name by which clients address the server (repeatable)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--insecure",
-        action="store_true",
-        help="listen on the network without the protection that is otherwise required",
+        "listen on the network without the protection that is otherwise required",
     )
 
 

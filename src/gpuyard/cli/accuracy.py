@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 
 from gpuyard.app.accuracy import Accuracy, Holdout, TrainingErrors, score_training
 from gpuyard.app.accuracy_collectives import score_bandwidths
 from gpuyard.app.accuracy_serving import score_inference
 from gpuyard.calibrate.serving_holdout import HELD
 from gpuyard.cli.accuracy_collectives import collectives_errors, collectives_json
-from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
@@ -30,34 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " inference_runs.csv;\na blank shape is the catalog's; errors are |predicted / measured -"
         " 1|, of the step time for training"
     )
-    parser.add_argument(
-        "what", choices=["training", "inference", "collectives"], help="which model to score"
+    add_option(
+        parser, "what", "which model to score", choices=["training", "inference", "collectives"]
     )
-    parser.add_argument("file", type=Path, metavar="FILE.csv", help="measured runs")
-    parser.add_argument(
-        "--profile", default="", metavar="NAME", help="one software profile for all rows"
-    )
-    parser.add_argument(
-        "--trust",
-        default="AB",
-        metavar="LETTERS",
-        help="trust classes of the rows to score (default AB)",
+    add_option(parser, "file FILE.csv", "measured runs")
+    add_option(parser, "--profile NAME", "one software profile for all rows", default="")
+    add_option(
+        parser, "--trust LETTERS", "trust classes of the rows to score (default AB)", default="AB"
     )
     held = parser.add_mutually_exclusive_group()
-    held.add_argument(
-        "--holdout-groups",
-        action="store_true",
-        help="refit with each (source, model, chip) group held out",
-    )
-    held.add_argument(
-        "--holdout-sources", action="store_true", help="refit with each source held out"
-    )
+    add_option(held, "--holdout-groups", "refit with each (source, model, chip) group held out")
+    add_option(held, "--holdout-sources", "refit with each source held out")
     for name in HELD:
-        held.add_argument(
-            f"--holdout-{name}s",
-            action="store_true",
-            help=f"inference: refit with each {name} held out",
-        )
+        add_option(held, f"--holdout-{name}s", f"inference: refit with each {name} held out")
     add_catalog(parser)
     add_json(parser)
 

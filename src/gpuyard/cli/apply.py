@@ -16,7 +16,7 @@ from gpuyard.app.apply import (
     destroy_folder,
     prepare,
 )
-from gpuyard.cli.options import catalog_of, quantity
+from gpuyard.cli.options import add_option, catalog_of, quantity
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_OK, InputError
 from gpuyard.provision.apply.calls import CallStep, KubernetesObject
 from gpuyard.provision.apply.destroy import DeletionResult
@@ -38,35 +38,15 @@ def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "apply", "FILE is the rendered folder; journal: DIR/" + JOURNAL_FILE
     )
-    group.add_argument(
-        "--apply",
-        action="store_true",
-        help="create the resources in the folder, or resume an interrupted apply",
+    add_option(
+        group, "--apply", "create the resources in the folder, or resume an interrupted apply"
     )
-    group.add_argument(
-        "--destroy", action="store_true", help="delete the resources that the folder created"
-    )
-    group.add_argument(
-        "--yes", action="store_true", help="confirm; without it only the cost or the list is shown"
-    )
-    group.add_argument(
-        "--max-cost",
-        type=_money,
-        metavar="USD",
-        help="abort if the maximum cost exceeds this",
-    )
-    group.add_argument(
-        "--accept-stale", action="store_true", help="apply even if prices are outdated"
-    )
-    group.add_argument(
-        "--rollback", action="store_true", help="if a step fails, delete what was created"
-    )
-    group.add_argument(
-        "--context",
-        default="",
-        metavar="NAME",
-        help="kubectl context; default: the created cluster",
-    )
+    add_option(group, "--destroy", "delete the resources that the folder created")
+    add_option(group, "--yes", "confirm; without it only the cost or the list is shown")
+    add_option(group, "--max-cost USD", "abort if the maximum cost exceeds this", type=_money)
+    add_option(group, "--accept-stale", "apply even if prices are outdated")
+    add_option(group, "--rollback", "if a step fails, delete what was created")
+    add_option(group, "--context NAME", "kubectl context; default: the created cluster", default="")
 
 
 def wants_apply(arguments: argparse.Namespace) -> bool:

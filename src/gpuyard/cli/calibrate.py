@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from gpuyard.app.accuracy import calibrated_profile
-from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.document.encode import plain
 from gpuyard.errors import InputError
 from gpuyard.home import Home, write_atomic
@@ -26,32 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " gpuyard plan workload.yaml --profile my-stack.yaml\nwith --run the measured step of a run"
         " here is folded into the profile of this machine (gpuyard measure)"
     )
-    parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE.csv", help="your measured steps"
-    )
-    parser.add_argument(
-        "--run", metavar="RUN", help="a local run instead: run id, unique id prefix, or `last`"
-    )
-    parser.add_argument(
-        "--home",
-        type=Path,
+    add_option(parser, "file FILE.csv?", "your measured steps")
+    add_option(parser, "--run RUN", "a local run instead: run id, unique id prefix, or `last`")
+    add_option(
+        parser,
+        "--home PATH",
+        "state directory of the run (default .gpuyard)",
         default=Path(".gpuyard"),
-        metavar="PATH",
-        help="state directory of the run (default .gpuyard)",
     )
-    parser.add_argument(
-        "--profile",
-        default="megatron-bridge-26.06",
-        metavar="NAME",
-        help="base profile",
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("my-stack.yaml"),
-        metavar="PATH",
-        help="output file",
-    )
+    add_option(parser, "--profile NAME", "base profile", default="megatron-bridge-26.06")
+    add_option(parser, "--output PATH", "output file", default=Path("my-stack.yaml"))
     add_catalog(parser)
     add_json(parser)
 

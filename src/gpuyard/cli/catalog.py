@@ -19,7 +19,7 @@ from gpuyard.app.catalog import (
     row_with_sources,
 )
 from gpuyard.catalog.load import Catalog, Row, find
-from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.report.table import Table, TableColumn, show_value
@@ -34,30 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard catalog prices --where machine=a3-* --sort spot\n"
         "  gpuyard catalog chips h100-sxm --yaml > my-chip.yaml     a row to start your own from"
     )
-    parser.add_argument("kind", nargs="?", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("name", nargs="?", metavar="NAME", help="one row, with all its fields")
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="field, operator (= != < > <= >= ~), value; repeat for more",
+    add_option(parser, "KIND?", ", ".join(KINDS))
+    add_option(parser, "NAME?", "one row, with all its fields")
+    add_option(
+        parser, "--where CONDITION...", "field, operator (= != < > <= >= ~), value; repeat for more"
     )
-    parser.add_argument(
-        "--sort",
-        default="",
-        metavar="FIELD",
-        help="sort by this field; --sort=-FIELD for descending",
+    add_option(
+        parser, "--sort FIELD", "sort by this field; --sort=-FIELD for descending", default=""
     )
-    parser.add_argument(
-        "--columns", default="", metavar="FIELDS", help="fields to show, separated by commas"
-    )
-    parser.add_argument(
-        "--sources", action="store_true", help="show the source and date of each row"
-    )
-    parser.add_argument(
-        "--yaml", action="store_true", help="with NAME: print the row as your own catalog file"
-    )
+    add_option(parser, "--columns FIELDS", "fields to show, separated by commas", default="")
+    add_option(parser, "--sources", "show the source and date of each row")
+    add_option(parser, "--yaml", "with NAME: print the row as your own catalog file")
     add_catalog(parser)
     add_json(parser)
 

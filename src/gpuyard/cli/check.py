@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.check import CheckResult, EligibleMachine, check_workload
-from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
 from gpuyard.report.table import Table, TableColumn, show_value
 from gpuyard.report.terminal import print_json, print_table, print_text
@@ -16,9 +15,7 @@ from gpuyard.workload.workload import Workload
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one"
-    )
+    add_option(parser, "FILE", "a workload file; `gpuyard init` writes one")
     add_catalog(parser)
     add_json(parser)
 

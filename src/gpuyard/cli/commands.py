@@ -1,125 +1,68 @@
-"""The table of commands; a command's module is imported only when it is used."""
+"""The commands by job, with their summaries; a command's module is imported when it is used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import argparse
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import NoReturn, Protocol, cast
 
+from gpuyard.errors import InputError, closest_match
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CliCommand:
-    """A command and its summary; its module has `add_arguments` and `run`."""
-
-    name: str
-    summary: str
-
-    @property
-    def module(self) -> str:
-        """Module of the command."""
-        return f"gpuyard.cli.{self.name}"
-
-
-COMMANDS = (
-    CliCommand(name="init", summary="write a commented workload file to start from"),
-    CliCommand(name="examples", summary="list example workloads, or copy them to a folder"),
-    CliCommand(
-        name="check", summary="validate a workload file and show the machines that may run it"
-    ),
-    CliCommand(
-        name="plan",
-        summary=(
-            "choose machines, count, parallelism layout and platform; compare time, memory and cost"
-        ),
-    ),
-    CliCommand(
-        name="fabric",
-        summary="design, size, render, verify, draw and import the GPU backend fabric",
-    ),
-    CliCommand(
-        name="simulate",
-        summary=(
-            "simulate collectives, traffic and training steps on a network, or requests on a"
-            " serving cluster"
-        ),
-    ),
-    CliCommand(
-        name="lint",
-        summary="lint manifests, API bodies, blueprints and batch scripts",
-    ),
-    CliCommand(
-        name="provision",
-        summary=(
-            "render deployment files for an option: API requests, manifests, scripts and commands"
-        ),
-    ),
-    CliCommand(
-        name="evaluate",
-        summary="evaluate a model: cross-validation, confidence intervals, slices, comparison",
-    ),
-    CliCommand(
-        name="predict",
-        summary="predict the rows of a file with a registered model",
-    ),
-    CliCommand(
-        name="select",
-        summary=(
-            "search trainers and hyperparameters for the best metric within latency, memory and"
-            " cost limits"
-        ),
-    ),
-    CliCommand(
-        name="models",
-        summary="list, compare, promote and export model versions; mirror them to MLflow",
-    ),
-    CliCommand(
-        name="serve",
-        summary="serve models: batching, hot swap, canary, metrics",
-    ),
-    CliCommand(
-        name="sweep", summary="list, and optionally delete, leftover cloud resources by label"
-    ),
-    CliCommand(
-        name="up",
-        summary=(
-            "run everything: plan, design, verify and render, or the full pipeline on this machine"
-        ),
-    ),
-    CliCommand(
-        name="run", summary="run a pipeline: data, train, evaluate, select, register, deploy"
-    ),
-    CliCommand(name="runs", summary="list runs: state, stages, engine, time and cost"),
-    CliCommand(name="show", summary="show a run: stages, metrics, curves"),
-    CliCommand(name="logs", summary="print or follow the logs of a run"),
-    CliCommand(name="stop", summary="stop a run and its jobs"),
-    CliCommand(name="resume", summary="resume a run that was killed, failed or stopped"),
-    CliCommand(
-        name="lab",
-        summary="emulate a fabric on this host with real routing daemons; fail links, train on it",
-    ),
-    CliCommand(
-        name="data",
-        summary="clean, normalise and shard data; profile, show or diff datasets",
-    ),
-    CliCommand(
-        name="ui",
-        summary="web UI: plans, data, runs, models, services and the catalog",
-    ),
-    CliCommand(
-        name="measure",
-        summary=(
-            "benchmark this machine: matmul, memory, inter-process communication, storage, short"
-            " training runs"
-        ),
-    ),
-    CliCommand(
-        name="calibrate", summary="calibrate the training model with one to three measured steps"
-    ),
-    CliCommand(name="accuracy", summary="score the performance models on measured runs"),
-    CliCommand(
-        name="catalog",
-        summary="list chips, machines, platforms, storage, switches, prices and models",
-    ),
-    CliCommand(name="schema", summary="print the JSON Schema of workload files, for editors"),
-)
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Start": {
+        "init": "write a commented workload file to start from",
+        "examples": "list example workloads, or copy them to a folder",
+        "check": "validate a workload file and show the machines that may run it",
+        "up": "run everything: plan, design, verify and render, or the full pipeline",
+        "schema": "print the JSON Schema of workload files, for editors",
+    },
+    "Plan": {
+        "plan": "choose machines, layout and platform; compare time, memory and cost",
+        "catalog": "list chips, machines, platforms, storage, switches, prices and models",
+        "measure": "benchmark this machine: matmul, memory, storage, short training runs",
+        "calibrate": "calibrate the training model with one to three measured steps",
+        "accuracy": "score the performance models on measured runs",
+    },
+    "Prove": {
+        "fabric": "design, size, render, verify, draw and import the GPU backend fabric",
+        "simulate": "simulate collectives, traffic, training steps and serving",
+        "lab": "emulate a fabric on this host with real routing daemons; fail links, train on it",
+    },
+    "Deploy": {
+        "provision": "render deployment files for an option, and apply or destroy them",
+        "lint": "lint manifests, API bodies, blueprints and batch scripts",
+        "sweep": "list, and optionally delete, leftover cloud resources by label",
+    },
+    "Run": {
+        "data": "clean, normalise and shard data; profile, show or diff datasets",
+        "run": "run a pipeline: data, train, evaluate, select, register, deploy",
+        "resume": "resume a run that was killed, failed or stopped",
+        "stop": "stop a run and its jobs",
+        "evaluate": "evaluate a model: cross-validation, confidence intervals, slices, comparison",
+        "select": "search trainers and hyperparameters within latency, memory and cost limits",
+    },
+    "Serve": {
+        "models": "list, compare, promote and export model versions; mirror them to MLflow",
+        "serve": "serve models: batching, hot swap, canary, metrics",
+        "predict": "predict the rows of a file with a registered model",
+    },
+    "Look": {
+        "runs": "list runs: state, stages, engine, time and cost",
+        "show": "show a run: stages, metrics, curves",
+        "logs": "print or follow the logs of a run",
+        "ui": "web UI: plans, data, runs, models, services and the catalog",
+    },
+}
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+SIMULATIONS: Mapping[str, str] = {
+    "collective": "a collective on a network: completion time, bus bandwidth, hottest links",
+    "traffic": "a traffic file (csg-htsim .cm, MSCCL .xml, Chakra .et) on a network",
+    "step": "communication of one training step of a planned option on its fabric",
+    "sweep": "a collective over seeds, sizes, networks and load-balancing modes, on all cores or"
+    " Ray",
+    "serving": "requests on the replicas of a service, one by one",
+}
 
 # Flags renamed after version 0.1, by command and subcommand; the old spelling still works.
 FORMER_FLAGS: dict[tuple[str, ...], dict[str, str]] = {
@@ -135,6 +78,46 @@ FORMER_FLAGS: dict[tuple[str, ...], dict[str, str]] = {
         "--slow": "--slow-link",
     },
 }
+
+
+class CommandModule(Protocol):
+    """Interface of a command's module."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser whose errors look like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = next((word for word in message.split() if word.startswith("--")), "")
+        meant = closest_match(wrong, flags_of(self)) if "unrecognized" in message else None
+        fix = f"did you mean {meant}?" if meant else f"see `{self.prog} --help`"
+        raise InputError.one(self.prog, message, fix)
+
+
+def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the flags of a command and of its subcommands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from flags_of(inner)
+
+
+def load_command(name: str, summary: str) -> tuple[CommandModule, CommandParser]:
+    """Import the module of a command (`simulate step`: `simulate_step.py`) and make its parser."""
+    module = importlib.import_module("." + name.replace(" ", "_"), __package__)
+    parser = CommandParser(
+        prog=f"gpuyard {name}",
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command = cast(CommandModule, module)
+    command.add_arguments(parser)
+    return command, parser
 
 
 def with_current_flags(words: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gpuyard.cli import data_profile
-from gpuyard.cli.options import add_json, quantity
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 from gpuyard.datasets.compare import DatasetSummary, diff_data
 from gpuyard.report.data import (
@@ -21,41 +21,25 @@ from gpuyard.report.data import (
 )
 from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.report.tokens import tokens_table
-from gpuyard.units import BYTES
 
 if TYPE_CHECKING:
     from gpuyard.datasets.passes import PassProgress
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="a workload file, a data section alone, or data: a file or folder",
+    add_option(parser, "FILE", "a workload file, a data section alone, or data: a file or folder")
+    add_option(parser, "-o, --out DIR", "output folder (default .gpuyard/data/ next to FILE)")
+    add_option(
+        parser,
+        "--engine",
+        "where to run (default local)",
+        choices=("local", "ray"),
+        default="local",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="output folder (default .gpuyard/data/ next to FILE)",
+    add_option(
+        parser, "--address HOST:PORT", "Ray cluster address (default $RAY_ADDRESS, else start one)"
     )
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where to run (default local)"
-    )
-    parser.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        help="Ray cluster address (default $RAY_ADDRESS, else start one)",
-    )
-    parser.add_argument(
-        "--memory",
-        type=quantity(BYTES),
-        default=2e9,
-        metavar="SIZE",
-        help="memory limit (default 2GB)",
-    )
+    add_option(parser, "--memory SIZE", "memory limit (default 2GB)", default=2e9)
     add_json(parser)
 
 
@@ -89,12 +73,7 @@ def _print_pass(progress: PassProgress) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path",
-        type=Path,
-        metavar="PATH",
-        help="a folder of prepared data, a pipeline, or a data file",
-    )
+    add_option(parser, "PATH", "a folder of prepared data, a pipeline, or a data file")
     add_json(parser)
 
 
@@ -118,10 +97,8 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "first", type=Path, metavar="A", help="prepared data, a pipeline, or a data file"
-    )
-    parser.add_argument("second", type=Path, metavar="B", help="another")
+    add_option(parser, "first A", "prepared data, a pipeline, or a data file", type=Path)
+    add_option(parser, "second B", "another", type=Path)
     add_json(parser)
 
 

@@ -6,12 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.home import write_atomic
 from gpuyard.report.profile import profile_table, suspicions_table, ties_table
 from gpuyard.report.profile_page import profile_page
@@ -28,30 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard data profile sklearn:breast_cancer --label target\n"
         "  gpuyard data profile 'clicks/*.parquet' --label clicked --html clicks.html"
     )
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="a file, folder, glob, gs:// or s3:// address, or sklearn:NAME",
+    add_option(parser, "SOURCE", "a file, folder, glob, gs:// or s3:// address, or sklearn:NAME")
+    add_option(
+        parser, "--label COLUMN", "the column to predict; shows each column's association with it"
     )
-    parser.add_argument(
-        "--label",
-        metavar="COLUMN",
-        help="the column to predict; shows each column's association with it",
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page with a plot per column"
-    )
-    parser.add_argument(
+    add_option(parser, "--html PATH", "write a page with a plot per column")
+    add_option(
+        parser,
         "--format",
+        "file format, if the name does not show it",
         choices=FORMATS,
         default="auto",
-        help="file format, if the name does not show it",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--encoding",
+        "encoding of CSV, JSON lines and text",
         choices=ENCODINGS,
         default="utf-8",
-        help="encoding of CSV, JSON lines and text",
     )
     add_json(parser)
 

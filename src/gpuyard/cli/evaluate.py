@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json, whole
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import InputError
 from gpuyard.home import write_atomic
 from gpuyard.report.evaluate import (
@@ -29,37 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard evaluate workload.yaml --html scores.html\n  gpuyard evaluate"
         " workload.yaml --model quickstart@challenger --against quickstart@champion"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with a pipeline")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="FOLDER",
-        help="prepared data; default: prepare it as the file says",
+    add_option(parser, "FILE", "a workload file with a pipeline")
+    add_option(parser, "--data FOLDER", "prepared data; default: prepare it as the file says")
+    add_option(
+        parser, "--model MODEL", "evaluate this model: NAME@ALIAS, NAME/3 or a folder", default=""
     )
-    parser.add_argument(
-        "--model",
-        default="",
-        metavar="MODEL",
-        help="evaluate this model: NAME@ALIAS, NAME/3 or a folder",
+    add_option(parser, "--against MODEL", "compare --model with this one, row by row", default="")
+    add_option(
+        parser, "--split NAME", "split that --model is evaluated on (default test)", default="test"
     )
-    parser.add_argument(
-        "--against", default="", metavar="MODEL", help="compare --model with this one, row by row"
-    )
-    parser.add_argument(
-        "--split",
-        default="test",
-        metavar="NAME",
-        help="split that --model is evaluated on (default test)",
-    )
-    parser.add_argument(
-        "--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)"
-    )
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="PATH",
-        help="write a page: ROC, confusion, calibration, losses",
-    )
+    add_option(parser, "--workers N", "processes (default: all cores)", default=0)
+    add_option(parser, "--html PATH", "write a page: ROC, confusion, calibration, losses")
     add_home(parser)
     add_json(parser)
 

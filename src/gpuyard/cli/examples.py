@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.examples import copy_examples, examples
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_table, print_text
@@ -25,18 +25,11 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _add_copy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="examples to copy; default: all of them"
+    add_option(parser, "names NAME*", "examples to copy; default: all of them")
+    add_option(
+        parser, "-o, --out DIR", "output folder (default examples)", default=Path("examples")
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("examples"),
-        metavar="DIR",
-        help="output folder (default examples)",
-    )
-    parser.add_argument("--force", action="store_true", help="write over files that exist")
+    add_option(parser, "--force", "write over files that exist")
     add_json(parser)
 
 

@@ -9,7 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuyard.app.fabric import FabricRequest, design_fabric, read_request
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, catalog_of, quantity, whole
+from gpuyard.cli.options import (
+    add_catalog,
+    add_json,
+    add_option,
+    catalog_layers,
+    catalog_of,
+)
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.fabric.demand import (
     Addressing,
@@ -30,7 +36,6 @@ from gpuyard.home import write_atomic
 from gpuyard.report.fabric import facts_table
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_table, print_text
-from gpuyard.units import BITS_PER_S, LENGTH
 
 NIC_BITS_PER_S = 400e9  # of H100, H200 and B200 systems: one NIC a GPU
 
@@ -44,110 +49,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard fabric design examples/pretraining-onprem.yaml --option 1\n"
         "  gpuyard fabric design demand.yaml"
     )
-    parser.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="a demand file (YAML), a workload, a saved plan or a saved fabric; flags override it",
+    add_option(
+        parser,
+        "FILE?",
+        "a demand file (YAML), a workload, a saved plan or a saved fabric; flags override it",
     )
     _add_size(parser)
     _add_choice(parser)
-    parser.add_argument(
-        "--option", type=int, default=1, metavar="N", help="option of the plan (default 1)"
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="save the fabric as JSON")
+    add_option(parser, "--option N", "option of the plan (default 1)", type=int, default=1)
+    add_option(parser, "-o, --output FILE", "save the fabric as JSON")
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gpus", type=whole, metavar="N", help="total number of GPUs")
-    parser.add_argument(
-        "--servers", type=whole, metavar="N", help="total number of servers, instead of --gpus"
+    add_option(parser, "--gpus N", "total number of GPUs")
+    add_option(parser, "--servers N", "total number of servers, instead of --gpus")
+    add_option(
+        parser, "--grow-to N", "final number of GPUs; the fabric grows to it without recabling"
     )
-    parser.add_argument(
-        "--grow-to",
-        type=whole,
-        metavar="N",
-        help="final number of GPUs; the fabric grows to it without recabling",
-    )
-    parser.add_argument(
-        "--machine", metavar="NAME", help="machine of the catalog; sets GPUs, rails and NICs"
-    )
-    parser.add_argument("--gpus-per-server", type=whole, metavar="N", help="default 8")
-    parser.add_argument(
-        "--rails",
-        type=whole,
-        metavar="N",
-        help="NICs per server (default 8; frontend and storage 2)",
-    )
-    parser.add_argument(
-        "--nic", type=quantity(BITS_PER_S), metavar="SPEED", help="NIC speed (default 400Gbps)"
-    )
-    parser.add_argument(
+    add_option(parser, "--machine NAME", "machine of the catalog; sets GPUs, rails and NICs")
+    add_option(parser, "--gpus-per-server N", "default 8")
+    add_option(parser, "--rails N", "NICs per server (default 8; frontend and storage 2)")
+    add_option(parser, "--nic SPEED", "NIC speed (default 400Gbps)")
+    add_option(
+        parser,
         "--nic-vendor",
+        "decides the NIC script (default connectx; unknown for AMD GPUs)",
         choices=typing.get_args(NicVendor),
-        help="decides the NIC script (default connectx; unknown for AMD GPUs)",
     )
-    parser.add_argument("--planes", type=whole, metavar="N", help="parallel planes (default 1)")
-    parser.add_argument(
-        "--uplink-speed",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="speed of links between switches (default: of NICs, or of ports if it saves cables)",
+    add_option(parser, "--planes N", "parallel planes (default 1)")
+    add_option(
+        parser,
+        "--uplink-speed SPEED",
+        "speed of links between switches (default: of NICs, or of ports if it saves cables)",
     )
-    parser.add_argument(
-        "--oversubscription",
+    add_option(
+        parser,
+        "--oversubscription R",
+        "oversubscription ratio (default 1: non-blocking; frontend 3)",
         type=float,
-        metavar="R",
-        help="oversubscription ratio (default 1: non-blocking; frontend 3)",
     )
-    parser.add_argument(
-        "--min-spines",
-        type=whole,
-        metavar="N",
-        help="minimum number of spines (default 4, frontend and storage 2; 1 disables it)",
+    add_option(
+        parser,
+        "--min-spines N",
+        "minimum number of spines (default 4, frontend and storage 2; 1 disables it)",
     )
-    parser.add_argument("--shape", choices=typing.get_args(Shape), help="default auto")
-    parser.add_argument("--purpose", choices=typing.get_args(Purpose), help="default backend")
+    add_option(parser, "--shape", "default auto", choices=typing.get_args(Shape))
+    add_option(parser, "--purpose", "default backend", choices=typing.get_args(Purpose))
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--switch", "--leaf", dest="leaf", metavar="NAME", help="leaf switch (default: chosen)"
-    )
-    parser.add_argument("--spine", metavar="NAME", help="spine switch (default: chosen)")
-    parser.add_argument("--core", metavar="NAME", help="core switch of a three-tier fabric")
-    parser.add_argument("--os", choices=os_names(), help="switch OS")
-    parser.add_argument("--addressing", choices=typing.get_args(Addressing), help="default ipv4")
-    parser.add_argument(
+    add_option(parser, "--switch, --leaf NAME", "leaf switch (default: chosen)", dest="leaf")
+    add_option(parser, "--spine NAME", "spine switch (default: chosen)")
+    add_option(parser, "--core NAME", "core switch of a three-tier fabric")
+    add_option(parser, "--os", "switch OS", choices=os_names())
+    add_option(parser, "--addressing", "default ipv4", choices=typing.get_args(Addressing))
+    add_option(
+        parser,
         "--load-balancing",
+        "load balancing (default: adaptive where the OS has it, else flowlet, else ecmp)",
         choices=typing.get_args(Balancing),
-        help="load balancing (default: adaptive where the OS has it, else flowlet, else ecmp)",
     )
-    parser.add_argument(
-        "--tenancy", choices=typing.get_args(Tenancy), help="default none, server with --tenant"
+    add_option(
+        parser, "--tenancy", "default none, server with --tenant", choices=typing.get_args(Tenancy)
     )
-    parser.add_argument(
-        "--tenant",
-        action="append",
-        default=[],
+    add_option(
+        parser,
+        "--tenant NAME=FIRST-LAST...",
+        "tenant and its servers, counted from 1; rails after a colon: a=1-8:0,1 (repeatable)",
         type=_tenant,
-        metavar="NAME=FIRST-LAST",
-        help="tenant and its servers, counted from 1; rails after a colon: a=1-8:0,1 (repeatable)",
     )
     for tier, ends in (
         ("server", "server and leaf"),
         ("spine", "leaf and spine"),
         ("core", "spine and core"),
     ):
-        parser.add_argument(
-            f"--{tier}-cable",
-            type=quantity(LENGTH),
-            metavar="LENGTH",
-            help=f"longest cable between {ends}",
-        )
+        add_option(parser, f"--{tier}-cable LENGTH", f"longest cable between {ends}")
 
 
 def _tenant(text: str) -> Tenant:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from gpuyard.app.fabric import read_cabling, read_fabric, render_files, verify_cabling, with_os
-from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.switch_os_list import os_names
@@ -15,19 +15,14 @@ from gpuyard.home import write_atomic
 from gpuyard.report.fabric_page import fabric_page, topology_page
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
 from gpuyard.report.terminal import print_json, print_progress, print_text
-from gpuyard.units import BITS_PER_S
 
 
 def add_render(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `render`."""
     parser.epilog = "example:\n  gpuyard fabric render fabric.json --os junos -o configs"
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a fabric written by `gpuyard fabric design -o`"
-    )
-    parser.add_argument("--os", choices=os_names(), help="switch OS, if other than designed")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="output folder"
-    )
+    add_option(parser, "FILE", "a fabric written by `gpuyard fabric design -o`")
+    add_option(parser, "--os", "switch OS, if other than designed", choices=os_names())
+    add_option(parser, "-o, --output DIR", "output folder", required=True)
     add_catalog(parser)
     add_json(parser)
 
@@ -60,23 +55,10 @@ def run_render(arguments: argparse.Namespace) -> int:
 def add_draw(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `draw`."""
     parser.epilog = "example:\n  gpuyard fabric draw fabric.json -o fabric.html"
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a saved fabric or topology, or a CSV of cables"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="ends in .svg or .html; default FILE with .svg",
-    )
-    parser.add_argument("--no-verify", action="store_true", help="do not verify or show findings")
-    parser.add_argument(
-        "--speed",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="default speed of links whose speed is unknown",
-    )
+    add_option(parser, "FILE", "a saved fabric or topology, or a CSV of cables")
+    add_option(parser, "-o, --output FILE", "ends in .svg or .html; default FILE with .svg")
+    add_option(parser, "--no-verify", "do not verify or show findings")
+    add_option(parser, "--speed SPEED", "default speed of links whose speed is unknown")
     add_catalog(parser)
     add_json(parser)
 

@@ -6,60 +6,36 @@ import argparse
 import typing
 
 from gpuyard.app.fabric import headroom_of_port
-from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of, whole
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.fabric.size import Sizing, Tiers, size
 from gpuyard.report.fabric import size_table
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_table, print_text
-from gpuyard.units import BITS_PER_S, LENGTH
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `size`."""
     parser.epilog = "example:\n  gpuyard fabric size --nodes 128 --rails 8 --radix 128 --json"
-    parser.add_argument("--nodes", type=whole, required=True, metavar="N", help="servers")
-    parser.add_argument(
-        "--rails", type=whole, default=8, metavar="N", help="NICs per server (default 8)"
-    )
-    parser.add_argument(
-        "--radix",
-        type=whole,
-        required=True,
-        metavar="N",
-        help="switch ports at NIC speed",
-    )
-    parser.add_argument(
-        "--tiers", choices=typing.get_args(Tiers), default="auto", help="default auto"
-    )
-    parser.add_argument(
-        "--planes", type=whole, default=1, metavar="N", help="parallel planes (default 1)"
-    )
-    parser.add_argument(
-        "--oversubscription",
+    add_option(parser, "--nodes N", "servers", required=True)
+    add_option(parser, "--rails N", "NICs per server (default 8)", default=8)
+    add_option(parser, "--radix N", "switch ports at NIC speed", required=True)
+    add_option(parser, "--tiers", "default auto", choices=typing.get_args(Tiers), default="auto")
+    add_option(parser, "--planes N", "parallel planes (default 1)", default=1)
+    add_option(
+        parser,
+        "--oversubscription R",
+        "oversubscription ratio (default 1: non-blocking)",
         type=float,
         default=1.0,
-        metavar="R",
-        help="oversubscription ratio (default 1: non-blocking)",
     )
-    parser.add_argument(
-        "--min-spines",
-        type=whole,
-        default=4,
-        metavar="N",
-        help="minimum number of spines (default 4; 1 disables it)",
+    add_option(
+        parser, "--min-spines N", "minimum number of spines (default 4; 1 disables it)", default=4
     )
-    parser.add_argument(
-        "--spine-radix", type=whole, metavar="N", help="ports of a spine (default: --radix)"
-    )
-    parser.add_argument(
-        "--core-radix", type=whole, metavar="N", help="ports of a core switch (default: --radix)"
-    )
-    parser.add_argument(
-        "--grow-to",
-        type=whole,
-        metavar="N",
-        help="final number of servers; the fabric grows to it without recabling",
+    add_option(parser, "--spine-radix N", "ports of a spine (default: --radix)")
+    add_option(parser, "--core-radix N", "ports of a core switch (default: --radix)")
+    add_option(
+        parser, "--grow-to N", "final number of servers; the fabric grows to it without recabling"
     )
     add_json(parser)
 
@@ -98,18 +74,10 @@ def add_headroom(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  gpuyard fabric headroom --asic spectrum-4 --speed 400Gbps --cable 40m --json"
     )
-    parser.add_argument(
-        "--asic", required=True, metavar="NAME", help="ASIC or switch of the catalog"
-    )
-    parser.add_argument(
-        "--speed", type=quantity(BITS_PER_S), required=True, metavar="SPEED", help="such as 400Gbps"
-    )
-    parser.add_argument(
-        "--cable", type=quantity(LENGTH), required=True, metavar="LENGTH", help="such as 40m"
-    )
-    parser.add_argument(
-        "--mtu", type=whole, default=9216, metavar="BYTES", help="port MTU (default 9216)"
-    )
+    add_option(parser, "--asic NAME", "ASIC or switch of the catalog", required=True)
+    add_option(parser, "--speed SPEED", "such as 400Gbps", required=True)
+    add_option(parser, "--cable LENGTH", "such as 40m", required=True)
+    add_option(parser, "--mtu BYTES", "port MTU (default 9216)", type=whole, default=9216)
     parser.add_argument(
         "--small-packets",
         type=float,
@@ -117,15 +85,8 @@ def add_headroom(parser: argparse.ArgumentParser) -> None:
         metavar="PER CENT",
         help="share of 64-byte packets (default 100, the worst case)",
     )
-    parser.add_argument(
-        "--lanes",
-        type=whole,
-        metavar="N",
-        help="number of lanes, if the speed does not determine it",
-    )
-    parser.add_argument(
-        "--shared-pool", action="store_true", help="all ports share one headroom pool"
-    )
+    add_option(parser, "--lanes N", "number of lanes, if the speed does not determine it")
+    add_option(parser, "--shared-pool", "all ports share one headroom pool")
     add_catalog(parser)
     add_json(parser)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.fabric import Imported, import_files, read_cabling, verify_cabling
-from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Finding, InputError
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.home import write_atomic
@@ -15,7 +14,6 @@ from gpuyard.report.fabric_page import fabric_page, topology_page
 from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
 from gpuyard.topology.columns import to_json
 from gpuyard.topology.topology import Topology
-from gpuyard.units import BITS_PER_S
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -26,33 +24,12 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "  gpuyard fabric verify fabric.json --as-built lldp/\n"
         "exit code 3 if there is an error (with --strict also for a warning)"
     )
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="a saved fabric or topology, a CSV of cables, or LLDP",
-    )
-    parser.add_argument(
-        "--as-built",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="PATH",
-        help="verify the fabric on its as-built cabling",
-    )
-    parser.add_argument(
-        "--checks", action="store_true", help="list every check and what it verifies"
-    )
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page with the drawing and the findings"
-    )
-    parser.add_argument(
-        "--speed",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="default speed of links whose speed is unknown",
-    )
+    add_option(parser, "FILE", "a saved fabric or topology, a CSV of cables, or LLDP")
+    add_option(parser, "--as-built PATH+", "verify the fabric on its as-built cabling", default=[])
+    add_option(parser, "--checks", "list every check and what it verifies")
+    add_option(parser, "--strict", "treat warnings as errors")
+    add_option(parser, "--html PATH", "write a page with the drawing and the findings")
+    add_option(parser, "--speed SPEED", "default speed of links whose speed is unknown")
     add_catalog(parser)
     add_json(parser)
 
@@ -108,21 +85,10 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         " is named after.\nexample:\n  gpuyard fabric import lldp/ --against fabric.json\nexit code"
         " 3 if something is not built as designed"
     )
-    parser.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="tables and reports, or folders of them"
-    )
-    parser.add_argument(
-        "--against", type=Path, metavar="FILE", help="the design: a saved fabric or topology"
-    )
-    parser.add_argument(
-        "--speed",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="default speed of links whose speed is unknown",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="save the cabling as a topology (JSON)"
-    )
+    add_option(parser, "files FILE+", "tables and reports, or folders of them")
+    add_option(parser, "--against FILE", "the design: a saved fabric or topology")
+    add_option(parser, "--speed SPEED", "default speed of links whose speed is unknown")
+    add_option(parser, "-o, --output FILE", "save the cabling as a topology (JSON)")
     add_json(parser)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gpuyard.cli.options import add_option
 from gpuyard.home import Home
 
 
 def add_home(parser: argparse.ArgumentParser) -> None:
     """Add `--home PATH`."""
-    parser.add_argument(
-        "--home",
-        type=Path,
-        metavar="PATH",
-        help="state directory (default: .gpuyard next to FILE, else in the current folder)",
+    add_option(
+        parser,
+        "--home PATH",
+        "state directory (default: .gpuyard next to FILE, else in the current folder)",
     )
 
 

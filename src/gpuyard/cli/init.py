@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuyard.app.examples import Example, example_text, examples
 from gpuyard.catalog.platforms import TaskName
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import InputError, choices_text, closest_match
 from gpuyard.home import write_atomic
 from gpuyard.report.terminal import print_json, print_text
@@ -23,15 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard init inference\n"
         "  gpuyard init quickstart && gpuyard up quickstart.yaml"
     )
-    parser.add_argument(
-        "task",
-        metavar="TASK",
-        help=f"{choices_text(TASKS)}; or an example of `gpuyard examples list`",
-    )
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="output file; default TASK.yaml, - prints it"
-    )
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    add_option(parser, "TASK", f"{choices_text(TASKS)}; or an example of `gpuyard examples list`")
+    add_option(parser, "FILE?", "output file; default TASK.yaml, - prints it", type=str)
+    add_option(parser, "--force", "write over a file that is there")
     add_json(parser)
 
 

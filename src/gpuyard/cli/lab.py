@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-from pathlib import Path
 
 from gpuyard.app.lab import LabOptions, lab_down, lab_status, lab_up, lab_verify
 from gpuyard.cli.lab_run import add_arguments as add_run
 from gpuyard.cli.lab_run import run as run_lab
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.lab.faults import fail_link, fail_switch, heal, link_between, links_of_device
@@ -18,33 +17,22 @@ from gpuyard.lab.saved import load
 from gpuyard.report.fabric import findings_table
 from gpuyard.report.lab import raised_lines, status_table
 from gpuyard.report.terminal import print_json, print_status, print_table, print_text
-from gpuyard.units import BITS_PER_S, DURATION
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="lab", metavar="NAME", help="which lab (default lab)")
+    add_option(parser, "--name NAME", "which lab (default lab)", default="lab")
 
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a saved fabric, a demand or a workload"
-    )
-    parser.add_argument(
-        "--servers", type=whole, metavar="N", help="scale down to N servers (default: at most 8)"
-    )
-    parser.add_argument(
-        "--rate",
-        type=quantity(BITS_PER_S),
+    add_option(parser, "FILE", "a saved fabric, a demand or a workload")
+    add_option(parser, "--servers N", "scale down to N servers (default: at most 8)")
+    add_option(
+        parser,
+        "--rate SPEED",
+        "NIC speed on this host (default 200Mbps); other links scale with it",
         default=200e6,
-        metavar="SPEED",
-        help="NIC speed on this host (default 200Mbps); other links scale with it",
     )
-    parser.add_argument(
-        "--bfd",
-        type=quantity(DURATION),
-        metavar="TIME",
-        help="interval of BFD, default as designed",
-    )
+    add_option(parser, "--bfd TIME", "interval of BFD, default as designed")
     parser.add_argument(
         "--miswire",
         nargs=2,
@@ -104,7 +92,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _add_exec(parser: argparse.ArgumentParser) -> None:
     _add_plain(parser)
-    parser.add_argument("device", metavar="DEVICE", help="a switch or a server")
+    add_option(parser, "DEVICE", "a switch or a server")
     parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run there"
     )
@@ -130,17 +118,11 @@ def _add_fail(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard lab fail link leaf-s1-r1 spine-1\n  gpuyard lab fail switch spine-2"
         " --silent"
     )
-    parser.add_argument(
-        "what", choices=("link", "switch"), help="a cable between two devices, or a whole device"
+    add_option(
+        parser, "what", "a cable between two devices, or a whole device", choices=("link", "switch")
     )
-    parser.add_argument(
-        "devices", nargs="+", metavar="DEVICE", help="two ends of a cable, or one device"
-    )
-    parser.add_argument(
-        "--silent",
-        action="store_true",
-        help="a switch that drops everything while its links stay up",
-    )
+    add_option(parser, "devices DEVICE+", "two ends of a cable, or one device")
+    add_option(parser, "--silent", "a switch that drops everything while its links stay up")
     _add_plain(parser)
 
 
@@ -176,9 +158,7 @@ def _heal(arguments: argparse.Namespace) -> int:
 
 
 def _add_down(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--all", action="store_true", help="every lab on this host, whoever made it"
-    )
+    add_option(parser, "--all", "every lab on this host, whoever made it")
     _add_plain(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuyard.cli.options import add_json, quantity, whole
+from gpuyard.cli.options import add_json, add_option, quantity
 from gpuyard.errors import EXIT_OK
 from gpuyard.report.lab import bandwidth_table
 from gpuyard.report.terminal import print_json, print_status, print_table, print_text
@@ -22,13 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " spine-2 --silent\n  gpuyard lab run --fail server-3    # the job starts again from its"
         " checkpoint"
     )
-    parser.add_argument("--name", default="lab", metavar="NAME", help="which lab (default lab)")
-    parser.add_argument(
-        "--framework", choices=("torch", "jax"), default="torch", help="default torch"
-    )
-    parser.add_argument(
-        "--steps", type=whole, default=60, metavar="N", help="of the training, default 60"
-    )
+    add_option(parser, "--name NAME", "which lab (default lab)", default="lab")
+    add_option(parser, "--framework", "default torch", choices=("torch", "jax"), default="torch")
+    add_option(parser, "--steps N", "of the training, default 60", default=60)
     parser.add_argument(
         "--size",
         type=quantity(BYTES),
@@ -36,12 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="of all-reduce (repeat; default 16 and 64 MiB)",
     )
-    parser.add_argument("--fail", metavar="DEVICE", help="lose a switch or a server in the middle")
-    parser.add_argument(
-        "--silent",
-        action="store_true",
-        help="a switch that drops everything while its links stay up",
-    )
+    add_option(parser, "--fail DEVICE", "lose a switch or a server in the middle")
+    add_option(parser, "--silent", "a switch that drops everything while its links stay up")
     add_json(parser)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.lint import lint_files
-from gpuyard.cli.options import add_catalog, add_json, catalog_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.errors import EXIT_OK, EXIT_WRONG_INPUT, InputError, choices_text
 from gpuyard.provision.invariants.gpudirect import FabricAccess
 from gpuyard.provision.invariants.rules import INVARIANTS
@@ -24,18 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files of one deployment belong together: rules between them look at all of them\n"
         "exit codes: 0 no error, 2 an error (with --strict also a warning)"
     )
-    parser.add_argument(
-        "files", type=Path, nargs="*", metavar="FILE", help="manifests, bodies, blueprints, scripts"
+    add_option(parser, "files FILE*", "manifests, bodies, blueprints, scripts")
+    add_option(
+        parser, "--as NAME", "what a JSON body is: a method or schema", dest="given", default=""
     )
-    parser.add_argument(
-        "--as",
-        dest="given",
-        default="",
-        metavar="NAME",
-        help="what a JSON body is: a method or schema",
-    )
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
-    parser.add_argument("--rules", action="store_true", help="list the rules and stop")
+    add_option(parser, "--strict", "treat warnings as errors")
+    add_option(parser, "--rules", "list the rules and stop")
     add_catalog(parser)
     add_json(parser)
 

@@ -7,16 +7,16 @@ import sys
 
 from gpuyard.app.runs import run_logs
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.report.terminal import print_json, print_status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "examples:\n  gpuyard logs last -f\n  gpuyard logs 3f9a21 --stage train"
-    parser.add_argument("run", metavar="RUN", help="run id, a unique id prefix, or `last`")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
-    parser.add_argument("--stage", default="", metavar="NAME", help="only this stage")
+    add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
+    add_option(parser, "-f, --follow", "go on until the run ends")
+    add_option(parser, "--stage NAME", "only this stage", default="")
     add_home(parser)
     add_json(parser)
 

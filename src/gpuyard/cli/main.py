@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib
 import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
 
 from gpuyard import __version__
-from gpuyard.cli.commands import COMMANDS, CliCommand, with_current_flags
+from gpuyard.cli.commands import COMMANDS, GROUPS, load_command, with_current_flags
 from gpuyard.errors import (
     EXIT_EXTERNAL_ERROR,
     EXIT_INTERRUPTED,
@@ -30,24 +27,6 @@ RESUME = {  # commands that go on where they were interrupted, and how
     "resume": "the same command goes on",
     "up": "the same command goes on",
 }
-
-
-class CommandModule(Protocol):
-    """Interface of a command's module."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-    def run(self, arguments: argparse.Namespace) -> int: ...
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors look like all others."""
-
-    def error(self, message: str) -> NoReturn:
-        flags = [flag for action in self._actions for flag in action.option_strings]
-        wrong = next((word for word in message.split() if word.startswith("--")), "")
-        meant = closest_match(wrong, flags) if "unrecognized" in message else None
-        fix = f"did you mean {meant}?" if meant else f"see `{self.prog} --help`"
-        raise InputError.one(self.prog, message, fix)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,49 +71,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help"):
         print(_help())  # noqa: T201
         return EXIT_OK
     if words[0] in ("-V", "--version"):
         print(f"gpuyard {__version__}")  # noqa: T201
         return EXIT_OK
-    command = _find(words[0])
-    module = cast(CommandModule, importlib.import_module(command.module))
-    parser = _Parser(
-        prog=f"gpuyard {command.name}",
-        description=command.summary[0].upper() + command.summary[1:] + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    code = module.run(parser.parse_args(words[1:]))
+    if words[0] not in COMMANDS:
+        meant = closest_match(words[0], COMMANDS)
+        fix = f"did you mean `gpuyard {meant}`?" if meant else "see `gpuyard --help`"
+        raise InputError.one("gpuyard", f'no command named "{words[0]}"', fix)
+    command, parser = load_command(words[0], COMMANDS[words[0]])
+    code = command.run(parser.parse_args(words[1:]))
     sys.stdout.flush()  # so that a full disk is met here, not after main
     return code
 
 
-def _find(word: str) -> CliCommand:
-    by_name = {command.name: command for command in COMMANDS}
-    if word in by_name:
-        return by_name[word]
-    meant = closest_match(word, by_name)
-    fix = f"did you mean `gpuyard {meant}`?" if meant else "see `gpuyard --help`"
-    raise InputError.one("gpuyard", f'no command named "{word}"', fix)
-
-
 def _help() -> str:
-    width = max(len(command.name) for command in COMMANDS)
-    lines = [f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS]
-    return "\n".join(
-        [
-            "gpuyard plans, verifies, deploys and runs GPU backends for AI.",
-            "",
-            "usage: gpuyard COMMAND [options]        run gpuyard COMMAND --help for details",
-            "",
-            *lines,
-            "",
-            "exit codes: 0 done, 2 wrong input, 3 infeasible, 4 external error",
-        ]
-    )
+    width = max(map(len, COMMANDS))
+    lines = ["gpuyard plans, verifies, deploys and runs GPU backends for AI.", ""]
+    lines += ["usage: gpuyard COMMAND [options]        run gpuyard help COMMAND for details", ""]
+    for title, commands in GROUPS.items():
+        lines += [title, *(f"  {name:<{width}}  {text}" for name, text in commands.items()), ""]
+    return "\n".join([*lines, "exit codes: 0 done, 2 wrong input, 3 infeasible, 4 external error"])
 
 
 def _print_problems(words: list[str], problems: tuple[Problem, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.measure import fits_table, rates_table
@@ -17,22 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  gpuyard measure --home .gpuyard\na quiet machine gives the best profile"
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        default=Path(".gpuyard"),
-        metavar="PATH",
-        help="state directory (.gpuyard)",
-    )
+    add_option(parser, "--home PATH", "state directory (.gpuyard)", default=Path(".gpuyard"))
     parser.add_argument(
         "--trainer",
         action="append",
         metavar="NAME",
         help="only this trainer (repeat; default: all that are installed)",
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer shapes: a rougher profile, sooner"
-    )
+    add_option(parser, "--quick", "fewer shapes: a rougher profile, sooner")
     add_json(parser)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuyard.app import registry as app
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import InputError, choices_text
 from gpuyard.registry.names import CHAMPION
 from gpuyard.report.registry import detail_tables, models_table
@@ -34,15 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME | ACTION …",
         help="a model to list, or an action (see below)",
     )
-    parser.add_argument(
-        "--mlflow",
-        default="",
-        metavar="URI",
-        help="with mirror and import: an MLflow tracking server",
+    add_option(
+        parser, "--mlflow URI", "with mirror and import: an MLflow tracking server", default=""
     )
-    parser.add_argument(
-        "--name", default="", metavar="NAME", help="with import: what the model is called here"
-    )
+    add_option(parser, "--name NAME", "with import: what the model is called here", default="")
     add_home(parser)
     add_json(parser)
 

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from gpuyard.app.workspace import Workspace, open_workspace
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.home import Home
-from gpuyard.units import Dimension, UnitError, parse
+from gpuyard.units import BITS_PER_S, BYTES, DURATION, LENGTH, Dimension, UnitError, parse
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
-    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    add_option(parser, "--json", "print JSON, for scripts")
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
     """Add `--catalog PATH`, repeatable."""
-    parser.add_argument(
-        "--catalog",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="PATH",
-        help=(
-            "your own catalog file or folder (repeatable; also $GPUYARD_CATALOG, separated by"
-            " colons)"
-        ),
+    add_option(
+        parser,
+        "--catalog PATH...",
+        "your own catalog file or folder (repeatable; also $GPUYARD_CATALOG, separated by colons)",
     )
 
 
@@ -73,3 +67,51 @@ def quantity(dimension: Dimension) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+# How the value of an option is read, by its metavar; any other is text.
+READERS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(("FILE", "PATH", "DIR", "FOLDER", "CSV", "FILE.csv"), Path),
+    "N": whole,
+    "SPEED": quantity(BITS_PER_S),
+    "TIME": quantity(DURATION),
+    "SIZE": quantity(BYTES),
+    "LENGTH": quantity(LENGTH),
+}
+
+
+def add_option(
+    parser: argparse._ActionsContainer,
+    spec: str,
+    text: str,
+    *,
+    type: Callable[[str], object] | None = None,  # noqa: A002
+    default: object = None,
+    choices: Iterable[str] | None = None,
+    required: bool = False,
+    dest: str | None = None,
+) -> None:
+    """Add an option or argument as its help shows it.
+
+    `--yes` is a flag, `--out, -o DIR` takes a value, `--region NAME...` is repeatable, `FILE` or
+    `run RUN` is an argument, `FILE?` an optional one, `NAME*` any number of them.
+    """
+    names, _, meta = spec.rpartition(" ") if " " in spec.replace(", ", ",") else (spec, "", "")
+    flags = names.split(", ")
+    positional = not flags[0].startswith("-")
+    if positional and not meta and choices is None:
+        meta, flags = flags[0], [flags[0].rstrip("?*+").lower()]
+    metavar = meta.rstrip("?*+.")
+    settings: dict[str, object] = {"help": text, "default": default}
+    if not metavar and choices is None:
+        settings |= {"action": "store_true", "default": False}
+    else:
+        settings |= {"type": type or READERS.get(metavar), "choices": choices}
+        settings["metavar"] = metavar or None
+    if meta.endswith("..."):
+        settings |= {"action": "append", "default": []}
+    elif meta[len(metavar) :]:
+        settings["nargs"] = meta[len(metavar) :]
+    if not positional:
+        settings |= {"required": required, "dest": dest}
+    parser.add_argument(*flags, **settings)  # type: ignore[arg-type]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.plan import plan_workload
 from gpuyard.app.serving import simulate_option
 from gpuyard.app.workspace import Workspace
 from gpuyard.catalog.load import Catalog
-from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.option import Plan
@@ -27,37 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard plan examples/pretraining.yaml --explain 1 --html plan.html\n"
         "  gpuyard plan examples/inference.yaml --explain 1"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one"
+    add_option(parser, "FILE", "a workload file; `gpuyard init` writes one")
+    add_option(parser, "--top N", "how many options to show (default 10)", type=int, default=10)
+    add_option(
+        parser, "--explain N", "show option N in full: time, memory, bills, platforms", type=int
     )
-    parser.add_argument(
-        "--top", type=int, default=10, metavar="N", help="how many options to show (default 10)"
-    )
-    parser.add_argument(
-        "--explain",
-        type=int,
-        metavar="N",
-        help="show option N in full: time, memory, bills, platforms",
-    )
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="PATH",
-        help="write a page with the Pareto plot and the breakdown",
-    )
-    parser.add_argument(
-        "--profile",
+    add_option(parser, "--html PATH", "write a page with the Pareto plot and the breakdown")
+    add_option(
+        parser,
+        "--profile NAME",
+        "training software profile: a name or a calibrated file",
         default="",
-        metavar="NAME",
-        help="training software profile: a name or a calibrated file",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--network",
+        "simulated: time the first options with flow simulation on their own fabric (training)",
         choices=("closed-form", "simulated"),
         default="closed-form",
-        help=(
-            "simulated: time the first options with flow simulation on their own fabric (training)"
-        ),
     )
     add_catalog(parser)
     add_json(parser)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.report.terminal import print_json, print_text
 
 
@@ -16,16 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard predict churn@champion rows.parquet -o predictions.parquet\n"
         "  gpuyard predict churn/3 rows.csv -o predictions.csv --keep"
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="NAME, NAME@ALIAS, NAME/3 or a folder with a model.json"
-    )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="rows with the raw columns of the training data"
-    )
-    parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="PATH", help="a .parquet or .csv file"
-    )
-    parser.add_argument("--keep", action="store_true", help="also write the columns of the file")
+    add_option(parser, "MODEL", "NAME, NAME@ALIAS, NAME/3 or a folder with a model.json")
+    add_option(parser, "FILE", "rows with the raw columns of the training data")
+    add_option(parser, "-o, --out PATH", "a .parquet or .csv file", required=True)
+    add_option(parser, "--keep", "also write the columns of the file")
     add_home(parser)
     add_json(parser)
 

@@ -6,7 +6,6 @@ import argparse
 import getpass
 import time
 import typing
-from pathlib import Path
 
 from gpuyard.app.fabric import read_fabric
 from gpuyard.app.plan import plan_workload
@@ -22,14 +21,19 @@ from gpuyard.app.provision import (
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import Catalog
 from gpuyard.cli.apply import add_apply_arguments, run_apply, wants_apply
-from gpuyard.cli.options import add_catalog, add_json, catalog_of, quantity, whole, workspace_of
+from gpuyard.cli.options import (
+    add_catalog,
+    add_json,
+    add_option,
+    catalog_of,
+    workspace_of,
+)
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError, choices_text
 from gpuyard.provision.deployment_settings import DeploymentSettings, Framework
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
 from gpuyard.report.provision import provisioned_text, unbounded_text
 from gpuyard.report.terminal import print_json, print_text, print_warning
-from gpuyard.units import DURATION
 from gpuyard.workload.where import ConsumptionName
 
 DEFAULTS = DeploymentSettings()
@@ -44,120 +48,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " -o deploy-slurm\n  gpuyard provision deploy --apply --yes --max-cost 500\n  gpuyard"
         " provision deploy --destroy --yes"
     )
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="a workload file, or a saved blueprint.json",
+    add_option(parser, "FILE", "a workload file, or a saved blueprint.json")
+    add_option(
+        parser, "--on PLATFORM", ", ".join(platform.name for platform in PLATFORMS), default=""
     )
-    parser.add_argument(
-        "--on",
-        default="",
-        metavar="PLATFORM",
-        help=", ".join(platform.name for platform in PLATFORMS),
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="output folder")
-    parser.add_argument(
-        "--option",
-        type=whole,
-        metavar="N",
-        help="option of the plan; default: the first that can be deployed",
-    )
-    parser.add_argument(
+    add_option(parser, "-o, --output DIR", "output folder")
+    add_option(parser, "--option N", "option of the plan; default: the first that can be deployed")
+    add_option(
+        parser,
         "--consumption",
+        "consumption option; default: the cheapest",
         choices=typing.get_args(ConsumptionName),
-        help="consumption option; default: the cheapest",
     )
-    parser.add_argument(
-        "--profile",
-        default="",
-        metavar="NAME",
-        help="training software profile, as in `gpuyard plan`",
+    add_option(
+        parser, "--profile NAME", "training software profile, as in `gpuyard plan`", default=""
     )
     _add_place(parser)
     _add_program(parser)
     add_apply_arguments(parser)
-    parser.add_argument(
-        "--fabric", type=Path, metavar="FILE", help="designed fabric of on-premises machines"
-    )
-    parser.add_argument(
-        "--proof",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="JSON of `fabric verify` or `simulate`, saved in the blueprint (repeatable)",
+    add_option(parser, "--fabric FILE", "designed fabric of on-premises machines")
+    add_option(
+        parser,
+        "--proof FILE...",
+        "JSON of `fabric verify` or `simulate`, saved in the blueprint (repeatable)",
     )
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--project", default=DEFAULTS.project, metavar="ID", help="Google Cloud project"
+    add_option(parser, "--project ID", "Google Cloud project", default=DEFAULTS.project)
+    add_option(parser, "--zone ZONE", "such as us-central1-a; default: the workload's", default="")
+    add_option(parser, "--owner NAME", "owner label; default: your login name", default="")
+    add_option(
+        parser,
+        "--ttl TIME",
+        "time to live: the provider terminates everything after this; default: 1.25 × the"
+        " expected time, 7d for services",
     )
-    parser.add_argument("--zone", default="", help="such as us-central1-a; default: the workload's")
-    parser.add_argument(
-        "--owner", default="", metavar="NAME", help="owner label; default: your login name"
-    )
-    parser.add_argument(
-        "--ttl",
-        type=quantity(DURATION),
-        metavar="TIME",
-        help=(
-            "time to live: the provider terminates everything after this; default: 1.25 × the"
-            " expected time, 7d for services"
-        ),
-    )
-    parser.add_argument(
-        "--reservation", default=DEFAULTS.reservation, metavar="NAME", help="reservation to use"
-    )
-    parser.add_argument(
-        "--network",
-        default="",
-        metavar="VPC",
-        help="existing VPC network; default: create one",
-    )
-    parser.add_argument(
-        "--service-account", default="", metavar="EMAIL", help="service account of the machines"
-    )
-    parser.add_argument("--namespace", default=DEFAULTS.namespace, help="Kubernetes namespace")
-    parser.add_argument("--queue", default="", metavar="NAME", help="existing Kueue queue")
-    parser.add_argument(
-        "--partition",
-        default="",
-        metavar="NAME",
-        help="slurm: partition; default: the cluster's",
-    )
-    parser.add_argument(
-        "--switches",
-        type=whole,
-        metavar="N",
-        help="slurm: maximum number of leaf switches of the job",
-    )
+    add_option(parser, "--reservation NAME", "reservation to use", default=DEFAULTS.reservation)
+    add_option(parser, "--network VPC", "existing VPC network; default: create one", default="")
+    add_option(parser, "--service-account EMAIL", "service account of the machines", default="")
+    add_option(parser, "--namespace NAMESPACE", "Kubernetes namespace", default=DEFAULTS.namespace)
+    add_option(parser, "--queue NAME", "existing Kueue queue", default="")
+    add_option(parser, "--partition NAME", "slurm: partition; default: the cluster's", default="")
+    add_option(parser, "--switches N", "slurm: maximum number of leaf switches of the job")
 
 
 def _add_program(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--image", default="", help="container image; default: the framework's or engine's"
+    add_option(
+        parser, "--image IMAGE", "container image; default: the framework's or engine's", default=""
     )
-    parser.add_argument(
-        "--program",
-        default="",
-        metavar="TEXT",
-        help='program to run, such as "train.py --config x"',
+    add_option(
+        parser, "--program TEXT", 'program to run, such as "train.py --config x"', default=""
     )
-    parser.add_argument(
-        "--framework", choices=typing.get_args(Framework), help="default: torch, on TPUs jax"
+    add_option(
+        parser, "--framework", "default: torch, on TPUs jax", choices=typing.get_args(Framework)
     )
-    parser.add_argument(
-        "--bucket", default="", metavar="NAME", help="checkpoint bucket; default: create one"
-    )
-    parser.add_argument("--ray", action="store_true", help="kubernetes: RayJob and RayService")
-    parser.add_argument(
+    add_option(parser, "--bucket NAME", "checkpoint bucket; default: create one", default="")
+    add_option(parser, "--ray", "kubernetes: RayJob and RayService")
+    add_option(
+        parser,
         "--no-dra",
-        action="store_true",
-        help="gke: RDMA networks by annotations, not by dynamic resource allocation (DRANET)",
+        "gke: RDMA networks by annotations, not by dynamic resource allocation (DRANET)",
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_INFEASIBLE, EXIT_OK, EXIT_WRONG_INPUT
 from gpuyard.jobs.engines import ENGINES
 from gpuyard.jobs.records import STAGES, Run, Stage
@@ -21,24 +20,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard run workload.yaml --engine slurm\n  gpuyard run workload.yaml --until evaluate\n"
         "resume a killed or failed run with `gpuyard resume`"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a workload file with a pipeline")
-    parser.add_argument(
+    add_option(parser, "FILE", "a workload file with a pipeline")
+    add_option(
+        parser,
         "--engine",
+        "execution engine; default: the file's, else local",
         choices=tuple(ENGINES),
-        help="execution engine; default: the file's, else local",
     )
-    parser.add_argument(
-        "--until",
-        choices=STAGES,
-        metavar="STAGE",
-        help=f"stop after this stage: {', '.join(STAGES)}",
+    add_option(
+        parser, "--until STAGE", f"stop after this stage: {', '.join(STAGES)}", choices=STAGES
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        metavar="PATH",
-        help="state directory; default: .gpuyard next to the file",
-    )
+    add_option(parser, "--home PATH", "state directory; default: .gpuyard next to the file")
     add_catalog(parser)
     add_json(parser)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from gpuyard.cli.options import add_option
 from gpuyard.report.terminal import print_json
 from gpuyard.workload.schema import workload_schema
 
@@ -14,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for editors:\n  gpuyard schema > workload.schema.json\n  and as the first line of a"
         " workload file:  # yaml-language-server: $schema=workload.schema.json"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (always on)")
+    add_option(parser, "--json", "print JSON (always on)")
 
 
 def run(_arguments: argparse.Namespace) -> int:

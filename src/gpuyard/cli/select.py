@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
 from gpuyard.home import write_atomic
 from gpuyard.report.select import ranking_table, rejected_table, selection_page, winner_text
@@ -21,21 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard select workload.yaml --html choice.html\n  gpuyard select"
         " workload.yaml --json    run it again after an interruption: finished trials are reused"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file whose pipeline has select"
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="FOLDER",
-        help="prepared data; default: prepare it as the file says",
-    )
-    parser.add_argument(
-        "--workers", type=whole, default=0, metavar="N", help="processes (default: all cores)"
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page with ranking and reasons"
-    )
+    add_option(parser, "FILE", "a workload file whose pipeline has select")
+    add_option(parser, "--data FOLDER", "prepared data; default: prepare it as the file says")
+    add_option(parser, "--workers N", "processes (default: all cores)", default=0)
+    add_option(parser, "--html PATH", "write a page with ranking and reasons")
     add_home(parser)
     add_catalog(parser)
     add_json(parser)

@@ -19,13 +19,12 @@ from gpuyard.app.serve import (
     stop_endpoint,
 )
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
-from gpuyard.cli.options import add_json, quantity, whole
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.serve import calls, endpoints_table
 from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.serving.spec import BatchSpec, LimitSpec, ServerSettings
-from gpuyard.units import BYTES, DURATION
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,91 +38,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " --tls-key key.pem\nMODEL is NAME, NAME@ALIAS, NAME/VERSION or a"
         " bundle's folder; NAME=MODEL serves it under another name"
     )
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="models to serve")
-    parser.add_argument("--name", default="", help="service name (default: the first model's)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=_port, default=8080, help="port; 0 takes a free one (8080)")
-    parser.add_argument(
-        "--workers", type=whole, default=1, metavar="N", help="worker processes (1)"
+    add_option(parser, "models MODEL*", "models to serve")
+    add_option(parser, "--name NAME", "service name (default: the first model's)", default="")
+    add_option(parser, "--host HOST", "address to listen on (127.0.0.1)", default="127.0.0.1")
+    add_option(parser, "--port PORT", "port; 0 takes a free one (8080)", type=_port, default=8080)
+    add_option(parser, "--workers N", "worker processes (1)", default=1)
+    add_option(parser, "--home PATH", "state directory", default=Path(".gpuyard"))
+    add_option(
+        parser, "--batch-rows N", f"maximum batch size in rows ({batch.rows})", default=batch.rows
     )
-    parser.add_argument(
-        "--home", type=Path, default=Path(".gpuyard"), metavar="PATH", help="state directory"
-    )
-    parser.add_argument(
-        "--batch-rows",
-        type=whole,
-        default=batch.rows,
-        metavar="N",
-        help=f"maximum batch size in rows ({batch.rows})",
-    )
-    parser.add_argument(
-        "--batch-wait",
-        type=quantity(DURATION),
-        default=batch.wait_s,
-        metavar="TIME",
-        help="maximum batching delay (0ms)",
-    )
-    parser.add_argument(
-        "--canary",
-        action="append",
-        default=[],
-        metavar="MODEL@ALIAS=SHARE",
-        help=(
-            "canary: route a share of requests to a second version; rolled back automatically if it"
-            " does worse"
-        ),
+    add_option(parser, "--batch-wait TIME", "maximum batching delay (0ms)", default=batch.wait_s)
+    add_option(
+        parser,
+        "--canary MODEL@ALIAS=SHARE...",
+        "canary: route a share of requests to a second version; rolled back automatically if it"
+        " does worse",
     )
     _add_limits(parser, limits)
     add_access(parser)
-    parser.add_argument(
-        "--api-keys",
+    add_option(
+        parser,
+        "--api-keys FILE",
+        "require one of the API keys whose hashes are in the file",
+        type=str,
         default="",
-        metavar="FILE",
-        help="require one of the API keys whose hashes are in the file",
     )
-    parser.add_argument(
-        "--add-api-key",
-        metavar="NAME",
-        help="create an API key, add its hash to --api-keys FILE and print it once",
+    add_option(
+        parser,
+        "--add-api-key NAME",
+        "create an API key, add its hash to --api-keys FILE and print it once",
     )
-    parser.add_argument(
-        "--detach", action="store_true", help="serve in the background; return when ready"
-    )
-    parser.add_argument("--list", action="store_true", help="list services")
-    parser.add_argument(
-        "--stop", metavar="NAME", help="stop a service after in-flight requests complete"
-    )
+    add_option(parser, "--detach", "serve in the background; return when ready")
+    add_option(parser, "--list", "list services")
+    add_option(parser, "--stop NAME", "stop a service after in-flight requests complete")
     add_json(parser)
 
 
 def _add_limits(parser: argparse.ArgumentParser, limits: LimitSpec) -> None:
-    parser.add_argument(
-        "--max-body",
-        type=quantity(BYTES),
-        default=limits.body_bytes,
-        metavar="SIZE",
-        help="maximum request size (16MB)",
-    )
-    parser.add_argument(
-        "--max-time",
-        type=quantity(DURATION),
-        default=limits.time_s,
-        metavar="TIME",
-        help="request timeout (30s)",
-    )
-    parser.add_argument(
-        "--max-waiting",
-        type=whole,
+    add_option(parser, "--max-body SIZE", "maximum request size (16MB)", default=limits.body_bytes)
+    add_option(parser, "--max-time TIME", "request timeout (30s)", default=limits.time_s)
+    add_option(
+        parser,
+        "--max-waiting N",
+        f"maximum in-flight requests per worker ({limits.waiting})",
         default=limits.waiting,
-        metavar="N",
-        help=f"maximum in-flight requests per worker ({limits.waiting})",
     )
-    parser.add_argument(
-        "--max-connections",
-        type=whole,
+    add_option(
+        parser,
+        "--max-connections N",
+        f"maximum open connections per worker ({limits.connections})",
         default=limits.connections,
-        metavar="N",
-        help=f"maximum open connections per worker ({limits.connections})",
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.runs import show_run
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.home import write_atomic
 from gpuyard.report.runs import run_fields, run_page, run_tables
 from gpuyard.report.terminal import print_json, print_table, print_text
@@ -16,10 +15,8 @@ from gpuyard.report.terminal import print_json, print_table, print_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "examples:\n  gpuyard show last\n  gpuyard show 3f9a21 --html run.html"
-    parser.add_argument("run", metavar="RUN", help="run id, a unique id prefix, or `last`")
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page with a curve per metric"
-    )
+    add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
+    add_option(parser, "--html PATH", "write a page with a curve per metric")
     add_home(parser)
     add_json(parser)
 

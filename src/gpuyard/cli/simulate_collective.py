@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gpuyard.cli.options import quantity, whole
+from gpuyard.cli.options import add_option
 from gpuyard.cli.simulate_options import (
     add_faults,
     add_network,
@@ -21,7 +21,6 @@ from gpuyard.simulate.collectives.simulate_collective import (
     Collective,
     simulate_collective,
 )
-from gpuyard.units import BYTES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " --fabric fabric.json --load-balancing spray --html run.html"
     )
     add_collective(parser)
-    parser.add_argument(
-        "--size",
-        type=quantity(BYTES),
-        required=True,
-        metavar="SIZE",
-        help="message size as in nccl-tests",
-    )
+    add_option(parser, "--size SIZE", "message size as in nccl-tests", required=True)
     add_network(parser)
     add_play(parser)
     add_faults(parser)
@@ -48,25 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_collective(parser: argparse.ArgumentParser) -> None:
     """What is sent."""
-    parser.add_argument("collective", metavar="NAME", help=", ".join(COLLECTIVES))
-    parser.add_argument(
-        "--algorithm",
+    add_option(parser, "collective NAME", ", ".join(COLLECTIVES))
+    add_option(
+        parser,
+        "--algorithm NAME",
+        "ring, rail-ring, tree, halving, hierarchical, nvls, direct, pxn (default auto: the"
+        " fastest)",
         default="auto",
-        metavar="NAME",
-        help=(
-            "ring, rail-ring, tree, halving, hierarchical, nvls, direct, pxn (default auto: the"
-            " fastest)"
-        ),
     )
-    parser.add_argument(
-        "--channels",
-        type=whole,
-        default=1,
-        metavar="N",
-        help="queue pairs per message (default 1)",
-    )
-    parser.add_argument("--chunks", type=whole, metavar="N", help="pipelined chunks per message")
-    parser.add_argument("--ranks", type=whole, metavar="N", help="use only the first N hosts")
+    add_option(parser, "--channels N", "queue pairs per message (default 1)", default=1)
+    add_option(parser, "--chunks N", "pipelined chunks per message")
+    add_option(parser, "--ranks N", "use only the first N hosts")
 
 
 def collective_of(arguments: argparse.Namespace, size_bytes: float) -> Collective:

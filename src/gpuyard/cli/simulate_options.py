@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.errors import Infeasible, InputError, Problem, closest_match
 from gpuyard.simulate.faults import Fault, LinkDown, NodeDown, PfcStorm, SlowLink, Straggler
 from gpuyard.simulate.network import Network
@@ -18,7 +17,7 @@ from gpuyard.simulate.sites.named_topologies import (
     needs_design,
     shaped_site,
 )
-from gpuyard.units import BITS_PER_S, BYTES, DURATION, RATIO, UnitError, parse
+from gpuyard.units import BYTES, DURATION, RATIO, UnitError, parse
 
 BALANCES = ("ecmp", "spray", "adaptive", "flowlet")
 
@@ -26,91 +25,65 @@ BALANCES = ("ecmp", "spray", "adaptive", "flowlet")
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Which network: a file, a design, or a shape."""
     group = parser.add_argument_group("network")
-    group.add_argument(
-        "--fabric", type=Path, metavar="FILE", help="a saved fabric, a topology or cabling"
-    )
-    group.add_argument("--gpus", type=whole, metavar="N", help="design a fabric for N GPUs")
-    group.add_argument("--machine", metavar="NAME", help="machine of the catalog, for --gpus")
-    group.add_argument(
-        "--switch", "--leaf", dest="leaf", metavar="NAME", help="leaf switch, for --gpus"
-    )
-    group.add_argument("--spine", metavar="NAME", help="spine switch, for --gpus")
-    group.add_argument(
-        "--oversubscription",
+    add_option(group, "--fabric FILE", "a saved fabric, a topology or cabling")
+    add_option(group, "--gpus N", "design a fabric for N GPUs")
+    add_option(group, "--machine NAME", "machine of the catalog, for --gpus")
+    add_option(group, "--switch, --leaf NAME", "leaf switch, for --gpus", dest="leaf")
+    add_option(group, "--spine NAME", "spine switch, for --gpus")
+    add_option(
+        group,
+        "--oversubscription R",
+        "oversubscription ratio (default 1: non-blocking)",
         type=float,
-        metavar="R",
-        help="oversubscription ratio (default 1: non-blocking)",
     )
-    group.add_argument(
-        "--topology", metavar="SHAPE", help=f"{', '.join(SHAPES)} (default fat-tree)"
-    )
-    group.add_argument("--hosts", type=whole, metavar="N", help="hosts of the named topology")
-    group.add_argument(
-        "--link", type=quantity(BITS_PER_S), metavar="SPEED", help="link speed (default 400Gbps)"
-    )
-    group.add_argument(
-        "--delay", type=quantity(DURATION), metavar="TIME", help="link delay (default 1us)"
-    )
-    group.add_argument(
-        "--gpus-per-server",
-        type=whole,
-        metavar="N",
-        help="GPUs per server of rails and designs (default 8)",
-    )
-    group.add_argument(
-        "--scale-up",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="scale-up bandwidth per GPU, one direction",
-    )
+    add_option(group, "--topology SHAPE", f"{', '.join(SHAPES)} (default fat-tree)")
+    add_option(group, "--hosts N", "hosts of the named topology")
+    add_option(group, "--link SPEED", "link speed (default 400Gbps)")
+    add_option(group, "--delay TIME", "link delay (default 1us)")
+    add_option(group, "--gpus-per-server N", "GPUs per server of rails and designs (default 8)")
+    add_option(group, "--scale-up SPEED", "scale-up bandwidth per GPU, one direction")
 
 
 def add_play(parser: argparse.ArgumentParser) -> None:
     """How it is simulated."""
     group = parser.add_argument_group("engine")
-    group.add_argument(
+    add_option(
+        group,
         "--engine",
+        "max-min fair flows, or packets; auto: packets for small traffic",
         choices=("auto", "flow", "packet"),
         default="auto",
-        help="max-min fair flows, or packets; auto: packets for small traffic",
     )
-    group.add_argument(
-        "--load-balancing", choices=BALANCES, help="load balancing; default: as designed, else ecmp"
+    add_option(
+        group,
+        "--load-balancing",
+        "load balancing; default: as designed, else ecmp",
+        choices=BALANCES,
     )
-    group.add_argument(
-        "--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)"
+    add_option(
+        group,
+        "--cc",
+        "congestion control (default none)",
+        choices=("none", "dcqcn"),
+        default="none",
     )
-    group.add_argument(
-        "--mtu", type=_size, default=4096, metavar="BYTES", help="packet payload (default 4096)"
-    )
-    group.add_argument(
+    add_option(group, "--mtu BYTES", "packet payload (default 4096)", type=_size, default=4096)
+    add_option(
+        group,
         "--acks",
+        "ACKs: the last one in the data queues (default), all as a delay, all in the data"
+        " queues, or in their own queues",
         choices=("final", "delayed", "queued", "quick"),
         default="final",
-        help=(
-            "ACKs: the last one in the data queues (default), all as a delay, all in the data"
-            " queues, or in their own queues"
-        ),
     )
-    group.add_argument(
-        "--cells",
-        type=whole,
-        default=1,
-        metavar="N",
-        help="packets simulated as one cell: faster, coarser",
-    )
-    group.add_argument(
-        "--watchdog",
-        type=quantity(DURATION),
-        metavar="TIME",
-        help="PFC watchdog: drop at a port paused for this long",
-    )
-    group.add_argument(
-        "--seed",
+    add_option(group, "--cells N", "packets simulated as one cell: faster, coarser", default=1)
+    add_option(group, "--watchdog TIME", "PFC watchdog: drop at a port paused for this long")
+    add_option(
+        group,
+        "--seed N",
+        "random seed of ECMP hashes and ECN marks (default 1)",
         type=int,
         default=1,
-        metavar="N",
-        help="random seed of ECMP hashes and ECN marks (default 1)",
     )
 
 
@@ -119,50 +92,21 @@ def add_faults(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "failures", "node names as in the results; a time after @, a span as @100us-2ms"
     )
-    group.add_argument(
-        "--fail",
-        action="append",
-        default=[],
-        metavar="NODE|A:B[@TIME]",
-        help="fail a node or link (repeatable)",
+    add_option(group, "--fail NODE|A:B[@TIME]...", "fail a node or link (repeatable)")
+    add_option(group, "--slow-link HOST|A:B=50%[@TIME]...", "a slow link")
+    add_option(group, "--straggler HOST=50us[@TIME]...", "a straggler")
+    add_option(
+        group, "--pfc-storm HOST[@TIME]...", "a NIC that sends PFC pause frames continuously"
     )
-    group.add_argument(
-        "--slow-link",
-        action="append",
-        default=[],
-        metavar="HOST|A:B=50%[@TIME]",
-        help="a slow link",
-    )
-    group.add_argument(
-        "--straggler", action="append", default=[], metavar="HOST=50us[@TIME]", help="a straggler"
-    )
-    group.add_argument(
-        "--pfc-storm",
-        action="append",
-        default=[],
-        metavar="HOST[@TIME]",
-        help="a NIC that sends PFC pause frames continuously",
-    )
-    group.add_argument(
-        "--reconverge",
-        type=quantity(DURATION),
-        default=0.0,
-        metavar="TIME",
-        help="time until routes avoid a failure (default 0)",
+    add_option(
+        group, "--reconverge TIME", "time until routes avoid a failure (default 0)", default=0.0
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where results go."""
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="write a page: heat map, timeline, distributions"
-    )
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="PATH",
-        help="write a timeline for Perfetto or chrome://tracing",
-    )
+    add_option(parser, "--html PATH", "write a page: heat map, timeline, distributions")
+    add_option(parser, "--trace PATH", "write a timeline for Perfetto or chrome://tracing")
     add_catalog(parser)
     add_json(parser)
 

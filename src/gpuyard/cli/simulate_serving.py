@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpuyard.app.serving import ServingSimOptions, simulate_serving
-from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.inference.replica_config import PrefillConfig, ReplicaConfig
@@ -32,96 +31,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " --machine a3-ultragpu-8g --tp 4 --replicas 2\n  gpuyard simulate serving"
         " examples/inference.yaml --machine a3-ultragpu-8g --tp 4 --prefill-replicas 2"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file with task: inference"
-    )
-    parser.add_argument(
-        "--machine", metavar="NAME", help="machine of the catalog, instead of the plan's best"
-    )
+    add_option(parser, "FILE", "a workload file with task: inference")
+    add_option(parser, "--machine NAME", "machine of the catalog, instead of the plan's best")
     _add_configuration(parser)
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="CSV",
-        help="request trace, instead of the file's traffic",
-    )
-    parser.add_argument(
-        "--rate", metavar="RATE", help="arrival rate, instead of the file's, such as 30/s"
-    )
-    parser.add_argument("--requests", type=int, metavar="N", help="number of requests to simulate")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="PATH",
-        help="write a page with the distributions and the timeline",
-    )
+    add_option(parser, "--trace CSV", "request trace, instead of the file's traffic")
+    add_option(parser, "--rate RATE", "arrival rate, instead of the file's, such as 30/s")
+    add_option(parser, "--requests N", "number of requests to simulate", type=int)
+    add_option(parser, "--seed N", "random seed (default 0)", type=int, default=0)
+    add_option(parser, "--html PATH", "write a page with the distributions and the timeline")
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_configuration(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--replicas", type=int, default=1, metavar="N", help="number of replicas (default 1)"
+    add_option(parser, "--replicas N", "number of replicas (default 1)", type=int, default=1)
+    add_option(parser, "--tp N", "tensor-parallel size (default 1)", type=int, default=1)
+    add_option(parser, "--pp N", "pipeline-parallel size (default 1)", type=int, default=1)
+    add_option(parser, "--ep N", "expert-parallel size (default 1)", type=int, default=1)
+    add_option(
+        parser, "--attention-dp N", "attention data-parallel size (default 1)", type=int, default=1
     )
-    parser.add_argument(
-        "--tp", type=int, default=1, metavar="N", help="tensor-parallel size (default 1)"
-    )
-    parser.add_argument(
-        "--pp", type=int, default=1, metavar="N", help="pipeline-parallel size (default 1)"
-    )
-    parser.add_argument(
-        "--ep",
+    add_option(
+        parser,
+        "--prefill-replicas N",
+        "number of prefill-only replicas (disaggregated serving)",
         type=int,
-        default=1,
-        metavar="N",
-        help="expert-parallel size (default 1)",
     )
-    parser.add_argument(
-        "--attention-dp",
+    add_option(
+        parser,
+        "--prefill-tp N",
+        "tensor-parallel size of the prefill pool (default --tp)",
         type=int,
-        default=1,
-        metavar="N",
-        help="attention data-parallel size (default 1)",
     )
-    parser.add_argument(
-        "--prefill-replicas",
+    add_option(
+        parser,
+        "--prefill-ep N",
+        "expert-parallel size of the prefill pool (default --ep)",
         type=int,
-        metavar="N",
-        help="number of prefill-only replicas (disaggregated serving)",
     )
-    parser.add_argument(
-        "--prefill-tp",
+    add_option(
+        parser,
+        "--prefill-attention-dp N",
+        "attention data-parallel size of the prefill pool (default --attention-dp)",
         type=int,
-        metavar="N",
-        help="tensor-parallel size of the prefill pool (default --tp)",
     )
-    parser.add_argument(
-        "--prefill-ep",
-        type=int,
-        metavar="N",
-        help="expert-parallel size of the prefill pool (default --ep)",
+    add_option(
+        parser, "--weights FORMAT", "bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …", default=""
     )
-    parser.add_argument(
-        "--prefill-attention-dp",
-        type=int,
-        metavar="N",
-        help="attention data-parallel size of the prefill pool (default --attention-dp)",
-    )
-    parser.add_argument(
-        "--weights",
-        default="",
-        metavar="FORMAT",
-        help="bf16, fp8, int8, int4-weights, nvfp4, mxfp4 …",
-    )
-    parser.add_argument(
-        "--kv", default="", metavar="FORMAT", help="KV-cache dtype: bf16 (default), fp8 or int8"
-    )
-    parser.add_argument(
-        "--engine",
-        default="",
-        metavar="NAME",
-        help="vllm, sglang, tensorrt-llm, vllm-tpu, jetstream",
+    add_option(parser, "--kv FORMAT", "KV-cache dtype: bf16 (default), fp8 or int8", default="")
+    add_option(
+        parser, "--engine NAME", "vllm, sglang, tensorrt-llm, vllm-tpu, jetstream", default=""
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import fields
-from pathlib import Path
 
 from gpuyard.app.fabric import read_fabric
 from gpuyard.app.plan import plan_workload
 from gpuyard.app.step import StepSimOptions, check_trains, simulate_training_step
-from gpuyard.cli.options import add_catalog, add_json, whole, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.cli.simulate_results import refuse
 from gpuyard.document.encode import plain
 from gpuyard.errors import EXIT_OK, Infeasible, InputError
@@ -28,42 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " step examples/pretraining.yaml --option 2 --html step.html --trace step.json\n  gpuyard"
         " simulate step examples/pretraining-onprem.yaml --fabric fabric.json --load-balancing ecmp"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a pretraining or finetuning workload file"
+    add_option(parser, "FILE", "a pretraining or finetuning workload file")
+    add_option(parser, "--option N", "option of the plan (default 1)", default=1)
+    add_option(
+        parser, "--profile NAME", "training software profile, as in `gpuyard plan`", default=""
     )
-    parser.add_argument(
-        "--option", type=whole, default=1, metavar="N", help="option of the plan (default 1)"
+    add_option(parser, "--fabric FILE", "a saved fabric; default: designed for the option")
+    add_option(
+        parser, "--load-balancing", "default: as designed", choices=("ecmp", "spray", "adaptive")
     )
-    parser.add_argument(
-        "--profile",
-        default="",
-        metavar="NAME",
-        help="training software profile, as in `gpuyard plan`",
-    )
-    parser.add_argument(
-        "--fabric",
-        type=Path,
-        metavar="FILE",
-        help="a saved fabric; default: designed for the option",
-    )
-    parser.add_argument(
-        "--load-balancing", choices=("ecmp", "spray", "adaptive"), help="default: as designed"
-    )
-    parser.add_argument(
-        "--slow-stage",
-        action="append",
-        default=[],
+    add_option(
+        parser,
+        "--slow-stage STAGE=RATIO...",
+        "pipeline stage, counted from 1, and the slowdown of its slowest chip (repeatable)",
         type=_slow,
-        metavar="STAGE=RATIO",
-        help="pipeline stage, counted from 1, and the slowdown of its slowest chip (repeatable)",
     )
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with the timeline")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="PATH",
-        help="write a timeline for Perfetto or chrome://tracing",
-    )
+    add_option(parser, "--html PATH", "write a page with the timeline")
+    add_option(parser, "--trace PATH", "write a timeline for Perfetto or chrome://tracing")
     add_catalog(parser)
     add_json(parser)
 

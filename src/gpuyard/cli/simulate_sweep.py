@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuyard.app.networks import open_network
 from gpuyard.app.sweep import SweepOptions, hosts_of, simulate_sweep, worker_count
-from gpuyard.cli.options import add_catalog, add_json, catalog_layers, quantity, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers, quantity, whole
 from gpuyard.cli.simulate_options import BALANCES
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import write_atomic
@@ -19,7 +19,7 @@ from gpuyard.simulate.collectives.simulate_collective import Collective
 from gpuyard.simulate.run_traffic import SimulationOptions
 from gpuyard.simulate.sites.named_topologies import NetworkOptions
 from gpuyard.simulate.sweep import Axes
-from gpuyard.units import BITS_PER_S, BYTES, DURATION
+from gpuyard.units import BYTES
 
 MOST_RUNS = 100_000
 
@@ -33,93 +33,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " ecmp,spray --seeds 1-10 --csv out.csv\n  gpuyard simulate sweep all-to-all --size 64MB"
         " --fabric a.json --fabric b.json --html sweep.html --on ray"
     )
-    parser.add_argument(
-        "what", metavar="NAME|FILE", help="a collective, or a traffic file (.cm, .xml)"
-    )
-    parser.add_argument(
-        "--size", type=_list(quantity(BYTES)), default=(None,), metavar="SIZES", help="1MB,64MB,1GB"
-    )
-    parser.add_argument(
-        "--seeds", type=_seeds, default=(1,), metavar="SEEDS", help="1-8 or 1,5,9 (default 1)"
-    )
-    parser.add_argument(
-        "--algorithm", type=_list(str), default=("auto",), metavar="NAMES", help="default auto"
-    )
-    parser.add_argument(
-        "--channels", type=_list(whole), default=(1,), metavar="COUNTS", help="default 1"
-    )
-    parser.add_argument(
-        "--load-balancing",
-        type=_list(_balance),
-        default=(None,),
-        metavar="NAMES",
-        help=",".join(BALANCES),
+    add_option(parser, "what NAME|FILE", "a collective, or a traffic file (.cm, .xml)")
+    add_option(parser, "--size SIZES", "1MB,64MB,1GB", type=_list(quantity(BYTES)), default=(None,))
+    add_option(parser, "--seeds SEEDS", "1-8 or 1,5,9 (default 1)", type=_seeds, default=(1,))
+    add_option(parser, "--algorithm NAMES", "default auto", type=_list(str), default=("auto",))
+    add_option(parser, "--channels COUNTS", "default 1", type=_list(whole), default=(1,))
+    add_option(
+        parser, "--load-balancing NAMES", ",".join(BALANCES), type=_list(_balance), default=(None,)
     )
     _add_designs(parser)
-    parser.add_argument(
-        "--engine", choices=("auto", "flow", "packet"), default="auto", help="default auto"
+    add_option(
+        parser, "--engine", "default auto", choices=("auto", "flow", "packet"), default="auto"
     )
-    parser.add_argument(
-        "--cc", choices=("none", "dcqcn"), default="none", help="congestion control (default none)"
+    add_option(
+        parser,
+        "--cc",
+        "congestion control (default none)",
+        choices=("none", "dcqcn"),
+        default="none",
     )
-    parser.add_argument(
-        "--mtu", type=whole, default=4096, metavar="BYTES", help="packet payload (default 4096)"
+    add_option(parser, "--mtu BYTES", "packet payload (default 4096)", type=whole, default=4096)
+    add_option(parser, "--workers, -j N", "processes (default: every core)")
+    add_option(
+        parser, "--on", "where to run (default local)", choices=("local", "ray"), default="local"
     )
-    parser.add_argument(
-        "--workers", "-j", type=whole, metavar="N", help="processes (default: every core)"
-    )
-    parser.add_argument(
-        "--on", choices=("local", "ray"), default="local", help="where to run (default local)"
-    )
-    parser.add_argument("--csv", type=Path, metavar="PATH", help="write one simulation per line")
-    parser.add_argument("--html", type=Path, metavar="PATH", help="write a page with plots")
+    add_option(parser, "--csv PATH", "write one simulation per line")
+    add_option(parser, "--html PATH", "write a page with plots")
     add_catalog(parser)
     add_json(parser)
 
 
 def _add_designs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("networks to simulate")
-    group.add_argument(
-        "--fabric",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="saved fabric (repeatable)",
+    add_option(group, "--fabric FILE...", "saved fabric (repeatable)")
+    add_option(group, "--gpus COUNTS", "design fabrics for N GPUs", type=_list(whole), default=())
+    add_option(group, "--machine NAME", "machine of the catalog, for --gpus")
+    add_option(
+        group, "--switch NAMES", "leaf switches, for --gpus", type=_list(str), default=(None,)
     )
-    group.add_argument(
-        "--gpus", type=_list(whole), default=(), metavar="COUNTS", help="design fabrics for N GPUs"
+    add_option(group, "--topology SHAPES", "default fat-tree", type=_list(str), default=(None,))
+    add_option(
+        group, "--hosts COUNTS", "hosts of the named topologys", type=_list(whole), default=()
     )
-    group.add_argument("--machine", metavar="NAME", help="machine of the catalog, for --gpus")
-    group.add_argument(
-        "--switch",
-        type=_list(str),
-        default=(None,),
-        metavar="NAMES",
-        help="leaf switches, for --gpus",
-    )
-    group.add_argument(
-        "--topology", type=_list(str), default=(None,), metavar="SHAPES", help="default fat-tree"
-    )
-    group.add_argument(
-        "--hosts",
-        type=_list(whole),
-        default=(),
-        metavar="COUNTS",
-        help="hosts of the named topologys",
-    )
-    group.add_argument(
-        "--oversubscription", type=_list(float), default=(None,), metavar="RATIOS", help="default 1"
-    )
-    group.add_argument(
-        "--link",
-        type=quantity(BITS_PER_S),
-        metavar="SPEED",
-        help="link speed of named topologies (default 400Gbps)",
-    )
-    group.add_argument(
-        "--delay", type=quantity(DURATION), metavar="TIME", help="link delay (default 1us)"
-    )
+    add_option(group, "--oversubscription RATIOS", "default 1", type=_list(float), default=(None,))
+    add_option(group, "--link SPEED", "link speed of named topologies (default 400Gbps)")
+    add_option(group, "--delay TIME", "link delay (default 1us)")
 
 
 def _list(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:

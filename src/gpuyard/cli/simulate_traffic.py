@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from gpuyard.cli.options import quantity
+from gpuyard.cli.options import add_option
 from gpuyard.cli.simulate_options import (
     add_faults,
     add_network,
@@ -18,7 +17,6 @@ from gpuyard.cli.simulate_results import print_simulation, refuse
 from gpuyard.errors import Infeasible
 from gpuyard.report.terminal import print_progress
 from gpuyard.simulate.run_traffic import read_traffic, simulate_traffic
-from gpuyard.units import BYTES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,18 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " algorithm.xml --size 64MB --fabric fabric.json --html run.html\n  gpuyard simulate"
         " traffic traces/step.0.et --topology rails --hosts 64"
     )
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "csg-htsim's connection matrix (.cm), an MSCCL algorithm (.xml), or one of the ranks'"
-            " Chakra traces (.et)"
-        ),
+    add_option(
+        parser,
+        "FILE",
+        "csg-htsim's connection matrix (.cm), an MSCCL algorithm (.xml), or one of the ranks'"
+        " Chakra traces (.et)",
     )
-    parser.add_argument(
-        "--size", type=quantity(BYTES), metavar="SIZE", help="message size, for an MSCCL algorithm"
-    )
+    add_option(parser, "--size SIZE", "message size, for an MSCCL algorithm")
     add_network(parser)
     add_play(parser)
     add_faults(parser)

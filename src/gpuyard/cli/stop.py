@@ -6,7 +6,7 @@ import argparse
 
 from gpuyard.app.runs import stop_run
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.report.runs import run_fields
 from gpuyard.report.terminal import print_json, print_text
 
@@ -14,7 +14,7 @@ from gpuyard.report.terminal import print_json, print_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "examples:\n  gpuyard stop last\n  gpuyard stop 3f9a21"
-    parser.add_argument("run", metavar="RUN", help="run id, a unique id prefix, or `last`")
+    add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
     add_home(parser)
     add_json(parser)
 

@@ -7,7 +7,7 @@ import re
 
 from gpuyard.app.apply import ExternalServices, connect, remove_swept, sweep_project
 from gpuyard.cli.apply import print_removals, print_to_stderr
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.provision.apply.sweep import SweepResult
 from gpuyard.report.table import Table, TableColumn
@@ -23,24 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard sweep --project my-project --plan 0123456789abcdef --destroy --yes\n"
         "finds resources by the labels that gpuyard sets; needs no journal"
     )
-    parser.add_argument("--project", required=True, metavar="ID", help="Google Cloud project")
-    parser.add_argument(
-        "--region",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="also search Vertex AI and Cloud Run in this region (repeatable)",
+    add_option(parser, "--project ID", "Google Cloud project", required=True)
+    add_option(
+        parser,
+        "--region NAME...",
+        "also search Vertex AI and Cloud Run in this region (repeatable)",
     )
-    parser.add_argument("--plan", default="", metavar="HASH", help="only resources of this plan")
-    parser.add_argument(
-        "--expired", action="store_true", help="only resources whose TTL has expired"
+    add_option(parser, "--plan HASH", "only resources of this plan", default="")
+    add_option(parser, "--expired", "only resources whose TTL has expired")
+    add_option(
+        parser, "--destroy", "delete the listed resources; needs --plan or --expired, and --yes"
     )
-    parser.add_argument(
-        "--destroy",
-        action="store_true",
-        help="delete the listed resources; needs --plan or --expired, and --yes",
-    )
-    parser.add_argument("--yes", action="store_true", help="confirm --destroy")
+    add_option(parser, "--yes", "confirm --destroy")
     add_json(parser)
 
 

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
-from gpuyard.cli.options import add_json
+from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.terminal import print_json, print_text
@@ -22,20 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " --allow-actions\n  gpuyard ui --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem\non"
         " other addresses than loopback, and with --allow-actions, the printed URL contains a token"
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        default=Path(".gpuyard"),
-        metavar="PATH",
-        help="state directory (.gpuyard)",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8787, help="port; 0 takes a free one (8787)")
-    parser.add_argument(
-        "--allow-actions",
-        action="store_true",
-        help="allow promoting models and stopping or resuming runs",
-    )
+    add_option(parser, "--home PATH", "state directory (.gpuyard)", default=Path(".gpuyard"))
+    add_option(parser, "--host HOST", "address to listen on (127.0.0.1)", default="127.0.0.1")
+    add_option(parser, "--port PORT", "port; 0 takes a free one (8787)", type=int, default=8787)
+    add_option(parser, "--allow-actions", "allow promoting models and stopping or resuming runs")
     add_access(parser)
     add_json(parser)
 

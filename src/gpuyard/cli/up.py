@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuyard.app.up import up
 from gpuyard.app.up_results import comparison_values, planned_of
-from gpuyard.cli.options import add_catalog, add_json, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
 from gpuyard.home import write_atomic
 from gpuyard.jobs.engines import ENGINES
@@ -22,25 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard up examples/pretraining.yaml --until simulate\n"
         "local workloads run; planned workloads stop before anything is spent"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a workload file; `gpuyard init` writes one"
+    add_option(parser, "FILE", "a workload file; `gpuyard init` writes one")
+    add_option(parser, "--until STAGE", "stop after this stage")
+    add_option(parser, "--dry-run", "list the stages without running them")
+    add_option(
+        parser, "--engine", "execution engine of the pipeline stages", choices=tuple(ENGINES)
     )
-    parser.add_argument("--until", metavar="STAGE", help="stop after this stage")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list the stages without running them"
-    )
-    parser.add_argument(
-        "--engine", choices=tuple(ENGINES), help="execution engine of the pipeline stages"
-    )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        metavar="PATH",
-        help="state directory; default: .gpuyard next to the file",
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="PATH", help="report file; default: in the state directory"
-    )
+    add_option(parser, "--home PATH", "state directory; default: .gpuyard next to the file")
+    add_option(parser, "--html PATH", "report file; default: in the state directory")
     add_catalog(parser)
     add_json(parser)
 
