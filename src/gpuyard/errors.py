@@ -65,7 +65,6 @@ class Problem:
         return printable(f"error: {self.where}: {self.what}\n  fix: {self.fix}")
 
     def as_finding(self, rule: str, severity: Severity = "error") -> Finding:
-        """Return the problem as a finding of a rule."""
         return Finding(rule=rule, severity=severity, where=self.where, what=self.what, fix=self.fix)
 
 
@@ -115,7 +114,6 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Findings that are a risk."""
         return tuple(finding for finding in self.findings if finding.severity == "warning")
 
     @property

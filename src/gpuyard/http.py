@@ -189,8 +189,6 @@ class HttpClient:
                 yield line.decode(errors="replace").rstrip("\n")
 
     def download(self, path: str, file: Path) -> None:
-        """Write a response to a file."""
-
         def attempt() -> None:
             with (
                 self._open("GET", path, "", self.timeout_s) as response,

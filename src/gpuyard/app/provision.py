@@ -62,7 +62,6 @@ class Provisioned:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the files."""
         return tuple(file.name for file in self.files)
 
 

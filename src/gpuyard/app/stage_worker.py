@@ -78,8 +78,6 @@ class SelectResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Saved:
-    """run.json."""
-
     file: Annotated[
         str, Doc("the workload file that was run; paths in it are relative to its folder")
     ]
@@ -98,15 +96,12 @@ class RunFolder:
 
     @property
     def workload(self) -> Path:
-        """The workload as it was when the run began."""
         return self.path / "workload.yaml"
 
     def stage(self, name: str) -> Path:
-        """Folder of a stage."""
         return self.path / name
 
     def result(self, name: str) -> Path:
-        """Result file of a stage."""
         return self.stage(name) / "result.json"
 
     def infeasible(self, name: str) -> Path:
@@ -115,7 +110,6 @@ class RunFolder:
 
     @property
     def stages(self) -> Stages:
-        """The stages to run."""
         return read_stages(self.workload)
 
 

@@ -68,7 +68,6 @@ class ProbeShape:
 
     @property
     def label(self) -> str:
-        """Short description of the shape."""
         kind = "tokens" if self.vocab else "features"
         return f"{self.layers} layers of {self.width}, batch {self.batch}, {self.inputs} {kind}"
 
@@ -279,8 +278,6 @@ class _Shapes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Probes:
-    """Output of the probe process."""
-
     probes: tuple[Probe, ...]
 
 

@@ -64,19 +64,16 @@ class UpContext:
 
     @classmethod
     def of(cls, workspace: Workspace, engine: str | None) -> UpContext:
-        """Return the context of a workspace."""
         home = Home(path=workspace.home.path.resolve())
         values = StageValues(home.path / "up" / workspace.workload.name)
         return cls(workspace=workspace, home=home, values=values, engine=engine)
 
     @property
     def workload(self) -> Workload:
-        """The workload."""
         return self.workspace.workload
 
     @property
     def path(self) -> Path:
-        """The workload file."""
         return self.workspace.path
 
     @property
@@ -85,7 +82,6 @@ class UpContext:
         return self.values.folder
 
     def file(self, name: str) -> Path:
-        """A file of this workload's folder."""
         return self.folder / name
 
     def advice(self, outcomes: Sequence[StageOutcome]) -> str:

@@ -59,12 +59,10 @@ class Blueprint:
 
     @property
     def name(self) -> str:
-        """Name of the workload."""
         return self.workload.name
 
     @property
     def machine_count(self) -> int:
-        """Number of machines."""
         return self.option.cluster.machine_count
 
     @property
@@ -99,7 +97,6 @@ class Blueprint:
 
     @property
     def is_tpu(self) -> bool:
-        """True for TPU machines."""
         return self.chip is not None and self.chip.kind == "tpu"
 
     @property

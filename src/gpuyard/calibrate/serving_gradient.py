@@ -89,7 +89,6 @@ class FitRuns:
         )
 
     def calibration(self, point: Reals) -> ServingCalibration:
-        """Return the constants at a point."""
         return ServingCalibration(values=dict(zip(self.names, np.exp(point).tolist(), strict=True)))
 
     def touched(self, which: Ints) -> npt.NDArray[np.bool_]:

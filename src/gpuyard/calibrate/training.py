@@ -58,7 +58,6 @@ class _Space:
         )
 
     def vector(self, calibration: TrainingCalibration) -> Array:
-        """Return a calibration as a parameter vector."""
         constants = [float(getattr(calibration.constants, name)) for name in self.constants]
         return np.array(constants + [calibration.ratios[name] for name in self.ratios])
 

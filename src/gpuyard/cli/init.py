@@ -54,7 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _source(word: str) -> TaskName | Example:
-    """The task or the example of that name."""
     for task in TASKS:
         if word == task:
             return task

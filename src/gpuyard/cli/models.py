@@ -188,7 +188,6 @@ class ModelsSubcommand:
 
     @property
     def usage(self) -> str:
-        """Usage line."""
         return f"{self.name} {self.words}".strip()
 
 

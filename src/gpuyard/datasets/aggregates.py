@@ -275,7 +275,6 @@ class GroupMeans:
         return GroupMeans(groups=groups, sums=sums, counts=counts)
 
     def means(self) -> Mapping[str, float]:
-        """Return the mean of each group that has values."""
         pairs = zip(self.groups, self.sums.sum(axis=1), self.counts.sum(axis=1), strict=True)
         return {group: float(total / count) for group, total, count in pairs if count}
 

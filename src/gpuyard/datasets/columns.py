@@ -55,7 +55,6 @@ class Column:
 
     @property
     def kind(self) -> Kind:
-        """Kind of the column."""
         return kind_of(self.dtype)
 
 
@@ -69,7 +68,6 @@ class Columns:
     open: bool = False  # more columns will be known once an earlier step is fitted
 
     def get(self, name: str) -> Column | None:
-        """Return the column of that name, or None."""
         return next((column for column in self.items if column.name == name), None)
 
     def is_text(self, name: str) -> bool:

@@ -30,7 +30,6 @@ class GroupQuantiles:
 
     @classmethod
     def of(cls, sketches: Mapping[str, QuantileSketch]) -> GroupQuantiles:
-        """Concatenate the sketches of groups."""
         parts = sketches.values()
         return cls(
             groups=tuple(sketches),
@@ -40,7 +39,6 @@ class GroupQuantiles:
         )
 
     def sketches(self) -> dict[str, QuantileSketch]:
-        """Return the sketch of each group."""
         ends = np.cumsum(self.sizes)
         return {
             group: QuantileSketch(
@@ -58,7 +56,6 @@ class GroupQuantiles:
         return GroupQuantiles.of(merged)
 
     def medians(self) -> Mapping[str, float]:
-        """Return the median of each group."""
         return {group: sketch.at(0.5) for group, sketch in self.sketches().items()}
 
 

@@ -267,7 +267,6 @@ class ImageShards:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, sorted."""
         return tuple(sorted({label for fact in self.facts for label in fact.labels}))
 
     def labels(self) -> npt.NDArray[np.int64]:

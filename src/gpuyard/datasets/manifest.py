@@ -88,17 +88,14 @@ class DatasetManifest:
 
     @property
     def rows_in(self) -> int:
-        """Rows of the source."""
         return self.counts[0].rows_in if self.counts else 0
 
     @property
     def rows_out(self) -> int:
-        """Rows of all splits."""
         return self.counts[-1].rows_out if self.counts else 0
 
     @property
     def dropped(self) -> int:
-        """Rows that steps dropped."""
         return sum(step.dropped for step in self.counts)
 
     @property
@@ -112,5 +109,4 @@ class DatasetManifest:
         return (*shards, *self.base, *self.other_files)
 
     def split(self, name: str) -> Split | None:
-        """Return the split of that name, or None."""
         return next((split for split in self.splits if split.name == name), None)

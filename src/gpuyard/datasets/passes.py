@@ -33,7 +33,6 @@ class PassProgress:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows per second."""
         return self.rows_done / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
@@ -46,9 +45,7 @@ class Passes(Protocol):
     """Runner of passes over all partitions."""
 
     @property
-    def rows(self) -> int:
-        """Rows of the source."""
-        ...
+    def rows(self) -> int: ...
 
     def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
         """Return the results of all partitions, in order."""

@@ -67,7 +67,6 @@ class PreparedDataset:
         return (file for file in self.manifest.other_files if file.path.startswith(prefix))
 
     def arrays(self, split: str) -> Arrays:
-        """Return the rows of a split as arrays."""
         return arrays_of(self.table(split), self.manifest)
 
     def tokens(self, split: str) -> TokenShards:

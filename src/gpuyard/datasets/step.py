@@ -43,9 +43,7 @@ class StatRequest(Protocol):
     """Statistic that a step needs; equal requests are gathered once."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that it reads."""
-        ...
+    def columns(self) -> tuple[str, ...]: ...
 
 
 @runtime_checkable
@@ -65,9 +63,7 @@ class ExpressionRequest(StatRequest, Protocol):
 class FrameRequest(StatRequest, Protocol):
     """Request that reads the training rows of a partition itself."""
 
-    def collect(self, frame: pl.DataFrame) -> Aggregate:
-        """Return the statistic of a partition."""
-        ...
+    def collect(self, frame: pl.DataFrame) -> Aggregate: ...
 
 
 Statistics = Mapping[StatRequest, Aggregate]
@@ -78,9 +74,7 @@ class FittedStep(Protocol):
     """Part that changes, adds or drops columns, row by row."""
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Columns that it reads."""
-        ...
+    def reads(self) -> tuple[str, ...]: ...
 
     def expressions(self) -> tuple[pl.Expr, ...]:
         """Return the new columns; every expression sees the columns from before the step."""
@@ -100,9 +94,7 @@ class WideStep(FittedStep, Protocol):
     """Part of which one expression writes many columns, as the terms of a text."""
 
     @property
-    def writes(self) -> tuple[str, ...]:
-        """Columns that it writes."""
-        ...
+    def writes(self) -> tuple[str, ...]: ...
 
 
 def written_columns(part: FittedStep) -> set[str]:
@@ -117,9 +109,7 @@ class RowFilter(Protocol):
     """Part that drops rows by a condition on each row."""
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Columns that it reads."""
-        ...
+    def reads(self) -> tuple[str, ...]: ...
 
     @property
     def quarantined(self) -> bool:
@@ -198,7 +188,6 @@ class StatelessStep(StepSettings):
     __slots__ = ()
 
     def fit_state(self, statistics: Statistics, columns: Columns) -> tuple[Self, ...]:  # type: ignore[override]  # noqa: ARG002
-        """Return the step itself."""
         return (self,)
 
 
@@ -216,21 +205,18 @@ class ColumnStep(StepSettings):
         return replace(self, columns=columns.select(self.columns, self.kinds(), where))
 
     def kinds(self) -> tuple[Kind, ...]:
-        """Return the kinds of column that it accepts."""
         return self.KINDS
 
     def check(self, where: str) -> None:
         """Raise InputError for settings that contradict each other."""
 
     def requests(self, columns: Columns) -> tuple[StatRequest, ...]:  # noqa: ARG002
-        """Return the statistic of every column."""
         if self.REQUEST is None:
             return ()
         return tuple(self.REQUEST(column=name) for name in self.columns)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns that it reads."""
         return self.columns
 
 
@@ -242,11 +228,9 @@ class FloatColumns:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns that it reads."""
         return self.columns
 
     def after(self, columns: Columns) -> Columns:
-        """Return the columns, those of the part as floats."""
         return columns.with_columns(dict.fromkeys(self.columns, "Float64"))
 
 
@@ -258,7 +242,6 @@ class ColumnPart:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns that it reads."""
         return (self.column,)
 
 

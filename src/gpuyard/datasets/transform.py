@@ -150,7 +150,6 @@ class FittedTransform:
             part[~finite] = np.nan
 
     def save(self, path: Path) -> None:
-        """Write the transform as JSON."""
         write_atomic(path, dump_json(self.record))
 
 

@@ -21,7 +21,6 @@ class FrozenJson:
 
     @classmethod
     def of(cls, tree: Plain) -> FrozenJson:
-        """Freeze a JSON value."""
         return cls(
             text=json.dumps(
                 tree, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")

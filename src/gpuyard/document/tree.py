@@ -25,7 +25,6 @@ class SourceLocation:
         return f"{at}: {self.path}" if self.path else at
 
     def problem(self, what: str, fix: str) -> Problem:
-        """Return a problem at this location."""
         return Problem(where=str(self), what=what, fix=fix)
 
 

@@ -207,8 +207,6 @@ def _join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DeviceBuilder:
-    """Builds devices from their interfaces."""
-
     demand: Demand
     parts: ClosFit
     names: Names

@@ -30,12 +30,10 @@ class JobFiles:
 
     @classmethod
     def of(cls, handle: Handle) -> JobFiles:
-        """Return the files of a job."""
         return cls(folder=Path(handle.folder))
 
     @property
     def log(self) -> Path:
-        """Output of the processes."""
         return self.folder / "log"
 
     @property
@@ -45,16 +43,13 @@ class JobFiles:
         return int(file.read_text(encoding="ascii") or 0) if file.exists() else 0
 
     def save_task(self, task: Task) -> None:
-        """Save the submitted task."""
         write_atomic(self.folder / "task.json", dump_json(task))
 
     def task(self) -> Task:
-        """Return the submitted task."""
         file = self.folder / "task.json"
         return load_json(file.read_text(encoding="utf-8"), Task, str(file))
 
     def save_exit(self, index: int, status: TaskStatus) -> None:
-        """Save how a copy ended."""
         write_atomic(self.folder / f"exit-{index}.json", dump_json(status))
 
     def exit(self, index: int) -> TaskStatus | None:
@@ -66,7 +61,6 @@ class JobFiles:
             return None
 
     def exits(self, copies: int) -> list[TaskStatus | None]:
-        """Return how each copy ended."""
         return [self.exit(index) for index in range(copies)]
 
     def request_cancel(self) -> None:

@@ -46,11 +46,9 @@ class Ledger:
         return self.home.connect("jobs", TABLES)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Open the database for reading."""
         return self.home.reading("jobs", TABLES)
 
     def new_id(self) -> str:
-        """Return an unused run id."""
         with self.reading() as ledger:
             taken = {row["id"] for row in ledger.execute("SELECT id FROM runs")}
         return next(

@@ -63,7 +63,6 @@ class Run:
         )
 
     def stage(self, name: str) -> Stage | None:
-        """Return the stage of that name, or None."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
 

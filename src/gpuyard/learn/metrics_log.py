@@ -45,7 +45,6 @@ class MetricsLog:
     path: Path
 
     def record(self, metrics: StepMetrics) -> None:
-        """Append one line of metrics."""
         pairs: dict[str, Plain] = {name: getattr(metrics, name) for name in NAMES}
         pairs["time_s"] = metrics.time_s or time.time()
         known = {name: value for name, value in pairs.items() if value is not None}

@@ -75,7 +75,6 @@ class TokenData:
 
     @property
     def sequence_tokens(self) -> int:
-        """Number of tokens per sequence."""
         return int(self.of(np.zeros(1, dtype=np.intp)).shape[1])
 
     def of(self, rows: npt.NDArray[np.intp]) -> Array:
@@ -134,7 +133,6 @@ class TrainingSummary:
 
     @property
     def flop_per_s(self) -> float:
-        """Model FLOP/s achieved."""
         return self.model_flop_per_step / self.step_s if self.step_s > 0 else 0.0
 
 
@@ -153,9 +151,7 @@ class FittedModel(typing.Protocol):
     """A trained model."""
 
     @property
-    def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
-        ...
+    def summary(self) -> TrainingSummary: ...
 
     def predict(self, rows: Array) -> Array:
         """Return probabilities [n, c], values [n], or nats per predicted token [n, s - 1]."""

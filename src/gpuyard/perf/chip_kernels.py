@@ -78,8 +78,6 @@ class ChipKernels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     silicon: tuple[ChipKernels, ...]
 
 

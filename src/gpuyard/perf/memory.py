@@ -28,7 +28,6 @@ class Memory:
 
     @property
     def total_bytes(self) -> Array:
-        """Sum of the parts."""
         total: Array = np.zeros(())
         for f in fields(self):
             total = total + getattr(self, f.name)

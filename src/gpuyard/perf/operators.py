@@ -22,7 +22,6 @@ class Gemm:
 
     @property
     def flop(self) -> Array:
-        """FLOPs of the forward pass."""
         return 2.0 * self.m * self.n * self.k * self.count
 
 

@@ -71,8 +71,6 @@ class MoeRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     recipes: tuple[MoeRecipe, ...]
 
 

@@ -58,8 +58,6 @@ class PublishedRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One supported row."""
-
     row: Row
     arch: dict[str, float]
     layout: dict[str, float]

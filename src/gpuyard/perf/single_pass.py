@@ -75,8 +75,6 @@ class TreeInferenceCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     benchmarks: tuple[Benchmark, ...]
     families: tuple[Member, ...]
     trees: TreeInferenceCost
@@ -112,7 +110,6 @@ class SinglePassRate:
     runs: int  # published runs of this family on this chip
 
     def batch_s(self, flop: float, weight_bytes: float, batch: float) -> float:
-        """Return the time of a batch."""
         return self.call_s + max(
             batch * flop / self.flop_per_s, weight_bytes / self.memory_bytes_per_s
         )
@@ -172,7 +169,6 @@ def work_of(model: Model, tokens: float | None = None) -> RequestWork | None:
 
 
 def _encoder_flop(model: Model, tokens: float) -> float:
-    """Return the FLOPs of an encoder for one text."""
     shape = model.transformer
     assert shape is not None, "callers pass a transformer"
     tables = shape.vocab * shape.hidden + shape.learned_positions * shape.hidden

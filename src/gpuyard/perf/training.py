@@ -60,7 +60,6 @@ class StepTime:
 
     @property
     def total_s(self) -> Array:
-        """Sum of the terms."""
         total: Array = np.zeros(())
         for f in fields(self):
             total = total + getattr(self, f.name)
@@ -83,7 +82,6 @@ class LayerTime:
 
     @property
     def total_s(self) -> Array:
-        """Sum of the terms."""
         total: Array = np.zeros(())
         for f in fields(self):
             total = total + getattr(self, f.name)

@@ -253,7 +253,6 @@ def _bill(
     billed_s: float,
     note: str,
 ) -> Bill:
-    """The bill of the whole cluster."""
     return Bill(
         consumption=consumption,
         region=offer.price.region,

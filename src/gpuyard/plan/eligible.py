@@ -28,7 +28,6 @@ class Exclusion:
     what: str
 
     def rejected(self, family: str) -> RejectedFamily:
-        """Return the exclusion as a rejected family of a plan."""
         return RejectedFamily(
             family=family, binding=self.binding, what=self.what, fix=f"relax {self.binding}"
         )

@@ -79,8 +79,6 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     engines: tuple[Server, ...]
 
 
@@ -104,8 +102,6 @@ def server_of(replica: Replica) -> Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CommandInputs:
-    """Inputs of a start command."""
-
     replica: Replica
     loaded: LoadedCheckpoint
     context_tokens: int

@@ -156,7 +156,6 @@ class Option:
 
     @property
     def bill(self) -> Bill | None:
-        """The recommended bill: the first one."""
         return self.bills[0] if self.bills else None
 
     @property
@@ -170,7 +169,6 @@ class Option:
         return all(limit.met for limit in self.limits)
 
     def prediction(self, name: str) -> Prediction | None:
-        """Return the prediction with this name, or None."""
         return next((item for item in self.predictions if item.name == name), None)
 
 

@@ -20,8 +20,6 @@ TRAINING = ("pretraining", "finetuning")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacementCase:
-    """A cluster to place."""
-
     workload: Workload
     machine: Machine
     machine_count: int

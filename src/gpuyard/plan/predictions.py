@@ -28,7 +28,6 @@ class Prediction:
 
     @property
     def interval(self) -> PredictionInterval:
-        """The interval with its probabilities."""
         return PredictionInterval(value=self.value, low=self.low, high=self.high)
 
 

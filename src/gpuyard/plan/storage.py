@@ -109,8 +109,6 @@ def _token_bytes(model: Model | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sized:
-    """A service with a provisioned size."""
-
     row: Storage
     needed_bytes: float  # before the service's minimum size and increments
     size_bytes: float

@@ -43,7 +43,6 @@ class TrainingSoftware:
     qlora: MethodSupport | None = None
 
     def support(self, method: Method) -> MethodSupport | None:
-        """Return what it runs for a method."""
         return {"full": self.full, "lora": self.lora, "qlora": self.qlora}[method]
 
     def runs_on(self, chip: Chip, framework: Framework | None) -> bool:
@@ -57,8 +56,6 @@ class TrainingSoftware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     software: tuple[TrainingSoftware, ...]
 
 

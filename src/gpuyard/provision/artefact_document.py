@@ -33,12 +33,10 @@ class ArtefactDocument:
 
     @property
     def root(self) -> ValueView:
-        """View of the whole body."""
         return ValueView(document=self, value=self.body)
 
     @property
     def request_parameters(self) -> ValueView:
-        """View of the parameters of a Google request."""
         return ValueView(document=self, value=self.parameters)
 
     @property
@@ -116,7 +114,6 @@ class ValueView:
 
     @property
     def items(self) -> tuple[ValueView, ...]:
-        """Views of the items of a list."""
         values = self.value if isinstance(self.value, list) else []
         return tuple(
             ValueView(document=self.document, value=value, path=f"{self.path}[{index}]")
@@ -141,11 +138,9 @@ class ValueView:
         return Finding(rule=rule, severity=severity, where=self.where, what=what, fix=fix)
 
     def error(self, what: str, fix: str) -> Finding:
-        """Return an error about this value."""
         return self.finding(what, fix)
 
     def warning(self, what: str, fix: str) -> Finding:
-        """Return a warning about this value."""
         return self.finding(what, fix, severity="warning")
 
 

@@ -65,7 +65,6 @@ class ModelVersion:
 
     @property
     def path(self) -> Path:
-        """Folder of the bundle."""
         return Path(self.folder)
 
     @property
@@ -218,7 +217,6 @@ class Registry:
         return self.get(str(target), verify=False)
 
     def unalias(self, name: str, alias: str) -> None:
-        """Remove the alias."""
         with self._connect() as connection:
             removed_count = connection.execute(
                 "DELETE FROM model_aliases WHERE name = ? AND alias = ?", (name, alias)

@@ -117,7 +117,6 @@ class LanguageVersion:
         self._lock = asyncio.Lock()
 
     def snapshot(self) -> MetricsSnapshot:
-        """Return its current counts."""
         return self.metrics.snapshot(self.requests)
 
     async def pieces(self, request: Completion) -> AsyncGenerator[Token]:

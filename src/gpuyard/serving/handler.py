@@ -78,7 +78,6 @@ class Handler:
 
     @property
     def in_flight(self) -> int:
-        """Number of in-flight requests."""
         return len(self._started_s)
 
     async def __rsgi__(self, scope: Scope, proto: Proto) -> None:

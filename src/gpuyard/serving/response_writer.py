@@ -51,7 +51,6 @@ class ResponseWriter:
         return b"".join(parts)
 
     def json(self, batch_slice: BatchSlice, request_id: str, names: Sequence[str]) -> bytes:
-        """Encode the named outputs as JSON."""
         parts = [self._start(request_id)]
         for position, name in enumerate(names):
             number = self._outputs[name]

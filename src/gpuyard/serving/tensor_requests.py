@@ -24,7 +24,6 @@ class TensorRequestParser(RequestParser):
         self._inputs = {item.name: item for item in inputs}
 
     def read(self, body: bytes) -> InferenceRequest:
-        """Return the tensors of a JSON request."""
         return self.read_any(body, b"")
 
     def _rows(

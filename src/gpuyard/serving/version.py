@@ -126,7 +126,6 @@ class Version:
 
     @property
     def label(self) -> tuple[str, str]:
-        """Model and version."""
         return self.resolved.name, self.resolved.version
 
     @property
@@ -137,7 +136,6 @@ class Version:
         return tuple((item.name, item.datatype, (-1, *item.tail)) for item in self._model.inputs)
 
     def snapshot(self) -> MetricsSnapshot:
-        """Return its current counts."""
         return self.metrics.snapshot(self.batcher.batches)
 
     async def respond(self, body: bytes, head_length: str | None) -> RawResponse:

@@ -27,7 +27,6 @@ class MetricsSnapshot:
 
     @property
     def responses(self) -> int:
-        """Number of responses of any status."""
         return sum(count for _, count in self.codes)
 
 
@@ -45,13 +44,11 @@ class VersionMetrics:
         self.failures = 0
 
     def count(self, status: int, seconds: float) -> None:
-        """Count one response."""
         self._codes[status] = self._codes.get(status, 0) + 1
         self._buckets[bisect_left(BOUNDS_S, seconds)] += 1
         self._sum_s += seconds
 
     def snapshot(self, batches: int = 0) -> MetricsSnapshot:
-        """Return the current counts."""
         return MetricsSnapshot(
             model=self._model,
             version=self._version,

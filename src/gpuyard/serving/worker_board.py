@@ -87,7 +87,6 @@ class WorkerBoard:
                     yield msgspec.json.decode(path.read_bytes(), type=WorkerReport)
 
     def commands(self) -> WorkerCommands:
-        """Return the current commands."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=WorkerCommands)
         except FileNotFoundError:

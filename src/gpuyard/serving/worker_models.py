@@ -85,7 +85,6 @@ class WorkerModels:
         return resolved
 
     async def unload(self, name: str) -> None:
-        """Unload a model in all workers."""
         await self._in_loader(self._board.update, lambda commands: commands.with_unload(name))
         self._unload(name)
         await self._record_endpoints()
@@ -155,7 +154,6 @@ class WorkerModels:
         )
 
     def own(self) -> tuple[MetricsSnapshot, ...]:
-        """Return the counts of this worker."""
         current = (
             version.snapshot() for slot in self.slots.values() for version in slot.versions()
         )

@@ -66,7 +66,6 @@ class _Page:
     problems: list[Problem] = field(default_factory=list)
 
     def wrong(self, line: float, what: str, fix: str) -> None:
-        """Notes a problem."""
         self.problems.append(Problem(where=f"{self.name}:{line:.0f}", what=what, fix=fix))
 
 

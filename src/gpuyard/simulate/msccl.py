@@ -37,8 +37,6 @@ class Msccl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """A step as it is written."""
-
     place: Place
     kind: str
     count: int
@@ -57,7 +55,6 @@ class _Book:
     problems: list[Problem] = field(default_factory=list)
 
     def wrong(self, place: str, what: str, fix: str) -> None:
-        """Notes a problem."""
         self.problems.append(Problem(where=f"{self.file}: {place}", what=what, fix=fix))
 
 

@@ -56,20 +56,16 @@ class Network:
 
     @property
     def switch_count(self) -> int:
-        """Number of switches."""
         return len(self.tier) - self.host_count
 
     @property
     def link_count(self) -> int:
-        """Number of one-way links."""
         return len(self.link_from)
 
     def link_name(self, link: int) -> str:
-        """Return the name of a link for reports."""
         return f"{self.names[self.link_from[link]]} → {self.names[self.link_to[link]]}"
 
     def node(self, name: str) -> int:
-        """Return the index of a node."""
         if name not in self.names:
             raise InputError.one(
                 "network", f'no node named "{name}"', f'name a node, such as "{self.names[-1]}"'

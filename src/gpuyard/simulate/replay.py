@@ -45,7 +45,6 @@ class _Ready:
         )
 
     def joined(self, other: _Ready) -> _Ready:
-        """Return when both are ready."""
         flows = dict(self.flows)
         for flow, wait in other.flows.items():
             flows[flow] = max(wait, flows.get(flow, 0.0))
@@ -54,8 +53,6 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Flows:
-    """Columns of the flows."""
-
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -65,7 +62,6 @@ class _Flows:
     def add(
         self, source: int, target: int, size: int, start_s: float, waits: tuple[int, ...]
     ) -> None:
-        """Add a flow."""
         self.sources.append(source)
         self.targets.append(target)
         self.sizes.append(size)

@@ -118,7 +118,6 @@ class SimulationResult:
 
     @property
     def utilisation(self) -> Floats | None:
-        """Utilisation of every link."""
         if self.outcome is not None:
             return self.outcome.link_utilisation
         if self.link_bytes is None or not self.summary.completion_s:
@@ -159,7 +158,6 @@ def hottest_links(
 
 
 def _scale_up(network: Network) -> npt.NDArray[np.bool_]:
-    """Links of scale-up switches."""
     inside = scale_up_switches(network)
     scale_up: npt.NDArray[np.bool_] = inside[network.link_from] | inside[network.link_to]
     return scale_up

@@ -32,12 +32,10 @@ class FlowSet:
 
     @property
     def flow_count(self) -> int:
-        """Number of flows."""
         return len(self.source)
 
     @property
     def total_bytes(self) -> int:
-        """Sum of the sizes."""
         return int(self.size_bytes.sum())
 
     def check(self, host_count: int) -> None:

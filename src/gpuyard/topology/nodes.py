@@ -53,12 +53,10 @@ class Node:
         return TIERS[self.role]
 
     def rail_of(self, port: str) -> int | None:
-        """Return the rail declared for a port, or the node's rail."""
         declared = self._declared(port)
         return self.rail if declared is None or declared.rail is None else declared.rail
 
     def plane_of(self, port: str) -> int | None:
-        """Return the plane declared for a port, or the node's plane."""
         declared = self._declared(port)
         return self.plane if declared is None or declared.plane is None else declared.plane
 

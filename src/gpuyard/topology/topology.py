@@ -32,7 +32,6 @@ class Topology:
         return f"<Topology of {len(self.nodes)} nodes and {len(self.links)} links>"
 
     def without(self, *, links: Iterable[Link] = (), nodes: Iterable[str] = ()) -> Topology:
-        """Return the topology without these links, and without these nodes and their links."""
         cut = set(links)
         dead = set(nodes)
         names = {node.name for node in self.nodes}

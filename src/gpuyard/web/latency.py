@@ -56,7 +56,6 @@ class LatencyHistory:
                     )
 
     def samples(self, row: LiveModelMetrics) -> tuple[LatencySample, ...]:
-        """Samples of a model."""
         with self._lock:
             return tuple(self._history.get((row.service, row.model), ()))
 

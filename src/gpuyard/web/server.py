@@ -148,8 +148,6 @@ def open_site(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request."""
-
     server: WebServer
     protocol_version = "HTTP/1.1"
     timeout = 30.0  # for a client that says nothing
@@ -171,7 +169,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._guarded(lambda: self._page(parts.path))
 
     def do_HEAD(self) -> None:
-        """The headers of a page."""
         if self._parts().path == "/events":
             self.close_connection = True  # a stream has no length, so nothing else may follow
             self._say(HTTPStatus.METHOD_NOT_ALLOWED, "a stream has no length: use GET")

@@ -41,7 +41,6 @@ class Fragment:
 
     @property
     def mark(self) -> str:
-        """Fingerprint of the content."""
         return hashlib.blake2b(self.html.encode(), digest_size=8).hexdigest()
 
 

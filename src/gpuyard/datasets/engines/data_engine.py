@@ -14,9 +14,7 @@ class DataEngine(Protocol):
     """Engine that runs passes."""
 
     @property
-    def name(self) -> str:
-        """Name on the command line."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def in_flight(self) -> int:

@@ -74,7 +74,6 @@ def _text(value: object) -> str | None:
 
 
 def _measures(name: str, dtype: pl.DataType, exact: bool) -> dict[str, pl.Expr]:
-    """Return the aggregations of a column."""
     column, kind = pl.col(name), kind_of(str(dtype))
     measures = {"nulls": column.null_count()}
     if kind == "number":

@@ -162,7 +162,6 @@ def _pieces(
 
 
 def _row_groups(path: str, file_format: str) -> list[tuple[int, float]]:
-    """Return rows and bytes of the row groups of a file."""
     try:
         if file_format == "arrow":
             frame = pl.scan_ipc(path)

@@ -59,7 +59,6 @@ class TokenShards:
 
     @property
     def totals(self) -> TokenTotals:
-        """Texts and tokens of all shards."""
         return TokenTotals(
             texts_count=sum(fact.texts_count for fact in self.facts),
             empty_count=sum(fact.empty_count for fact in self.facts),

@@ -56,7 +56,6 @@ class Coder:
         return [np.concatenate([next(tokens) for _ in parts]) for parts in pieces]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of some tokens."""
         return str(self.model.decode([int(token) for token in tokens], skip_special_tokens=False))
 
     def save(self, path: Path) -> None:

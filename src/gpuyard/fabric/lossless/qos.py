@@ -85,7 +85,6 @@ class QosProfile:
         return next(one for one in self.classes if one.kind == kind)
 
     def class_of(self, dscp: int) -> TrafficClass:
-        """Return the class of a DSCP."""
         claimed = next((one for one in self.classes if dscp in one.dscp), None)
         return claimed or self.of_kind("default")
 

@@ -41,5 +41,4 @@ class SwitchOS:
         return next((balancing for balancing in self.balancing if balancing.mode == mode), None)
 
     def runs_on(self, switch: Switch) -> bool:
-        """Return whether this OS can be installed on a switch."""
         return self.any_switch or self.name in switch.os

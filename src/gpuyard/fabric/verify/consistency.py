@@ -59,7 +59,6 @@ class SizingClaim:
 
     @property
     def real_ports_per_spine(self) -> float:
-        """Uplinks of all leaves per spine."""
         return self.leaves * self.up_per_leaf / self.spines
 
     @property

@@ -72,8 +72,6 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailureCase:
-    """One failure to compute."""
-
     failed: Failed
     where: str
     alike_count: int

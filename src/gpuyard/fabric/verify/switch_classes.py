@@ -32,7 +32,6 @@ class SwitchClasses:
     of: Ints
 
     def by_number(self) -> dict[int, SwitchClass]:
-        """Return each class by its number."""
         classes: dict[int, SwitchClass] = {}
         for node, number in enumerate(self.of.tolist()):
             before = classes.get(number)

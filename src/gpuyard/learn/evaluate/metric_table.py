@@ -24,12 +24,10 @@ class MetricDefinition:
 
     @property
     def min_value(self) -> float:
-        """Lower bound of its values."""
         return {"mcc": -1.0, "r2": -math.inf, "perplexity": 1.0}.get(self.name, 0.0)
 
     @property
     def max_value(self) -> float:
-        """Upper bound of its values."""
         return 1.0 if self.higher or self.name == "ece" else math.inf
 
     def better(self, one: float, other: float) -> bool:

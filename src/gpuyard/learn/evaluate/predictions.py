@@ -42,7 +42,6 @@ class Predictions:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.outputs)
 
     @property
@@ -51,8 +50,6 @@ class Predictions:
         return np.asarray(self.outputs.argmax(axis=1), dtype=np.intp)
 
     def take(self, rows: AnyArray) -> Predictions:
-        """Return the predictions of these rows only."""
-
         def part(values: AnyArray | None) -> AnyArray | None:
             return None if values is None else values[rows]
 

@@ -38,12 +38,10 @@ class PreparedSplits:
 
     @property
     def count(self) -> int:
-        """Number of splits."""
         return max(1, self.folds)
 
     @property
     def prepared(self) -> Path:
-        """Folder of the prepared data."""
         return Path(self.folder)
 
     def part(self, number: int) -> TrainTestSplit:

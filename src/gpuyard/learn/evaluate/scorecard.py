@@ -33,7 +33,6 @@ class Sampling:
     seed: int
 
     def score(self, metric: MetricDefinition, predictions: Predictions) -> MetricScore:
-        """Return the metric with its interval."""
         return score(
             metric,
             predictions,
@@ -95,7 +94,6 @@ class Scorecard:
     not_computed: tuple[str, ...] = ()  # metrics that the model or the data does not support
 
     def score(self, name: str) -> MetricScore:
-        """Return the score of a metric."""
         return next(score for score in self.scores if score.metric == name)
 
 

@@ -36,9 +36,7 @@ class EvaluationSplits(typing.Protocol):
         ...
 
     @property
-    def count(self) -> int:
-        """Number of splits."""
-        ...
+    def count(self) -> int: ...
 
     @property
     def prepared(self) -> Path | None:
@@ -61,11 +59,9 @@ class ArraySplits:
 
     @property
     def count(self) -> int:
-        """Number of splits."""
         return len(self.cuts)
 
     def part(self, number: int) -> TrainTestSplit:
-        """Return split `number`, from 0."""
         train, test = self.cuts[number]
         return TrainTestSplit(train=self.table.take(train), test=self.table.take(test), rows=test)
 

@@ -35,9 +35,7 @@ class Stepper(typing.Protocol):
         """Return loss and gradient norm of the last step, over all processes."""
         ...
 
-    def validation_loss(self) -> float:
-        """Return the loss on the validation rows."""
-        ...
+    def validation_loss(self) -> float: ...
 
     def any_process(self, flag: bool) -> bool:
         """Return True in every process if the flag is set in any of them."""

@@ -47,7 +47,6 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """The setting on one line."""
         parameters = ", ".join(f"{tag.name} {tag.value}" for tag in self.parameters)
         return f"{self.trainer} ({parameters})" if parameters else self.trainer
 
@@ -80,5 +79,4 @@ class Selection:
 
     @property
     def train(self) -> TrainSpec:
-        """The winner's setting."""
         return self.winner.train

@@ -50,7 +50,6 @@ class Study:
 
     @property
     def total(self) -> int:
-        """Number of trials."""
         return len(self.grid) if self.spec.search == "grid" else self.spec.trials
 
     def open(self, number: int) -> OpenTrial:
@@ -93,7 +92,6 @@ class Study:
         )
 
     def report(self, number: int, fold: int, value: float) -> None:
-        """Save the score of one fold."""
         self._trial(number).report(value, step=fold)
 
     def finish(
@@ -103,7 +101,6 @@ class Study:
         value: float | None,
         reason: str,
     ) -> None:
-        """Finish a trial."""
         states = self.optuna.trial.TrialState
         if reason:
             self._trial(number).set_user_attr("reason", reason)

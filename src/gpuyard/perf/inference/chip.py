@@ -44,8 +44,6 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     chips: tuple[Variant, ...]
 
 

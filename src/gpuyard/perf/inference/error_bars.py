@@ -32,11 +32,9 @@ class Interval:
 
     @property
     def ratio_90(self) -> float:
-        """The error bar at 90 %."""
         return ratio_at_90(self.ratio, COVERAGE)
 
     def around(self, value: float) -> PredictionInterval:
-        """Return the 90 % interval of a predicted value."""
         return PredictionInterval.from_ratio(value, self.ratio, COVERAGE)
 
 

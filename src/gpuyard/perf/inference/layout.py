@@ -19,7 +19,6 @@ class ReplicaLayout:
 
     @property
     def chips(self) -> int:
-        """Chips of the replica."""
         return self.tp * self.pp * self.attention_dp
 
     @property

@@ -39,7 +39,6 @@ class KvCacheCapacity:
 
     @property
     def cache_tokens(self) -> int:
-        """KV-cache capacity in tokens."""
         return self.blocks * self.block_tokens
 
     def sequences(self, tokens: float) -> int:

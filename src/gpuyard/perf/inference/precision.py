@@ -49,5 +49,4 @@ class Precision:
 
     @property
     def projections(self) -> WeightFormat:
-        """Dtype of the attention projections."""
         return self.attention or self.weights

@@ -66,8 +66,6 @@ class ServingRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     recipes: tuple[ServingRecipe, ...]
 
 

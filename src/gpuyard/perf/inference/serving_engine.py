@@ -77,8 +77,6 @@ class ServingEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     engines: tuple[ServingEngine, ...]
 
 

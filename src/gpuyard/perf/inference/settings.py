@@ -34,8 +34,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     settings: tuple[Setting, ...]
 
 

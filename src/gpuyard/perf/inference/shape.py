@@ -38,17 +38,14 @@ class DecoderShape:
 
     @property
     def full_layers(self) -> float:
-        """Layers with full attention."""
         return self.layers - self.window_layers - self.linear_layers
 
     @property
     def matrices(self) -> float:
-        """Weight matrices of an FFN."""
         return 3.0 if self.gated else 2.0
 
     @property
     def attention_parameters(self) -> float:
-        """Weights of attention in all layers."""
         if self.kv_rank:
             queries = self.heads * (self.nope_dim + self.rope_dim)
             return self.layers * (
@@ -80,12 +77,10 @@ class DecoderShape:
 
     @property
     def expert_parameters(self) -> float:
-        """Weights of the routed experts."""
         return self.expert_layers * self.experts * self.matrices * self.hidden * self.expert_ffn
 
     @property
     def head_parameters(self) -> float:
-        """Weights of the LM head."""
         return self.vocab * self.hidden
 
     @property

@@ -71,8 +71,6 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     submissions: tuple[Submission, ...]
 
 

@@ -46,7 +46,6 @@ class GemmTiming:
 
     @property
     def flop_per_s(self) -> float:
-        """FLOPs over time."""
         gemm = StepGemm(kind=self.kind, rows=self.rows, inputs=self.inputs, outputs=self.outputs)
         return gemm.flop / self.time_s
 

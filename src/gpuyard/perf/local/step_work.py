@@ -41,7 +41,6 @@ class StepGemm:
 
     @property
     def flop(self) -> float:
-        """FLOPs of all of them."""
         if self.kind == "attention":  # two GEMMs per head forward, four backward
             return 12.0 * self.rows**2 * self.inputs * self.outputs * self.count
         return 2.0 * self.rows * self.inputs * self.outputs * self.count
@@ -58,7 +57,6 @@ class LocalStepWork:
 
     @property
     def flop(self) -> float:
-        """FLOPs of the GEMMs."""
         return sum(gemm.flop for gemm in self.gemms)
 
 

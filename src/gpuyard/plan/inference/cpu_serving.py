@@ -33,8 +33,6 @@ class SourcedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     constants: tuple[SourcedValue, ...]
 
 

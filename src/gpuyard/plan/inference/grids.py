@@ -78,7 +78,6 @@ def chip_grid(
 
 
 def _published(model: Model, catalog: Catalog) -> frozenset[str]:
-    """Formats of the model's published checkpoints."""
     return frozenset(row.format for row in catalog.checkpoints if row.model == model.name)
 
 

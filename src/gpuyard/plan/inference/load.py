@@ -37,7 +37,6 @@ class ServingLoad:
 
     @property
     def total_tokens(self) -> float:
-        """Tokens per request."""
         return self.input_tokens + self.output_tokens
 
 

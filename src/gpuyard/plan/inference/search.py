@@ -211,7 +211,6 @@ def _disaggregated(
     most: int,
     aggregated: ServiceCandidate | None,
 ) -> ServiceCandidate | None:
-    """The disaggregated service with fewer machines than the aggregated one, if any."""
     fewest = most
     if aggregated is not None:
         fewest = min(most, aggregated.simulated.machine_count - 1)

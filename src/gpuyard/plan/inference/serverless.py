@@ -52,8 +52,6 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The data file."""
-
     instances: tuple[Instance, ...]
 
 

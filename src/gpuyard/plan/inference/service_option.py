@@ -72,7 +72,6 @@ class ServiceCandidate:
 
     @property
     def per_machine(self) -> float:
-        """Replicas per machine."""
         return self.simulated.replicas / self.simulated.machine_count
 
     @property

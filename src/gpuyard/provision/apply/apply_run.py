@@ -30,7 +30,6 @@ class ApplyRun:
     on_progress: Callable[[str], None]
 
     def client(self, step: CallStep) -> StepClient[CallStep]:
-        """Return the client that runs a step."""
         client = self.google if isinstance(step, ApiCall) else self.kubectl
         return cast(StepClient[CallStep], client)
 

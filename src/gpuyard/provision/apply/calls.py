@@ -69,7 +69,6 @@ class ApiCall:
 
     @property
     def file(self) -> str:
-        """The file of the request."""
         return self.step
 
     @property
@@ -85,7 +84,6 @@ class ApiCall:
 
     @property
     def delete_query(self) -> tuple[tuple[str, str], ...]:
-        """Query parameters of its deletion."""
         return DELETE_QUERY.get(self.collection, ())
 
 
@@ -104,12 +102,10 @@ class KubernetesObject:
 
     @property
     def step(self) -> str:
-        """The file and the object."""
         return f"{self.file}: {self.reference}"
 
     @property
     def labels(self) -> OwnershipLabels | None:
-        """Ownership labels of the rendered object."""
         return object_labels(cast(Plain, json.loads(self.body)))
 
     @property

@@ -45,7 +45,6 @@ class ApplyResult:
 
     @property
     def failure(self) -> StepResult | None:
-        """The step that failed."""
         return next((result for result in self.results if result.outcome == "failed"), None)
 
 

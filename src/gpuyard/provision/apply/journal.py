@@ -130,7 +130,6 @@ class Journal:
         )
 
     def state(self, step: str) -> StepState:
-        """Return the state of a step."""
         return states_of(self.entries).get(step, StepState())
 
     def close(self) -> None:

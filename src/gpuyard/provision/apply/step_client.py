@@ -61,9 +61,7 @@ class StepClient(Protocol[Step]):
         """Return what this host lacks to run the step; empty if nothing."""
         ...
 
-    def find(self, step: Step) -> ExistingResource | None:
-        """Return the resource if it exists."""
-        ...
+    def find(self, step: Step) -> ExistingResource | None: ...
 
     def wait_for_inflight_calls(self, step: Step) -> None:
         """Wait until no call sent earlier can still take effect."""

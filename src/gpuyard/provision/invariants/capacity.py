@@ -44,7 +44,6 @@ class Capacity:
 
     @property
     def document(self) -> ArtefactDocument:
-        """The document that holds the request."""
         return self.view.document
 
 

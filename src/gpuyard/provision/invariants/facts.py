@@ -103,7 +103,6 @@ class Facts:
         return next((fabric for fabric in self.fabrics if fabric.name == machine), None)
 
     def feature(self, name: str) -> Feature:
-        """Return the row of a feature."""
         return next(feature for feature in self.features if feature.name == name)
 
 

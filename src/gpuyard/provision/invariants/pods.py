@@ -44,12 +44,10 @@ class PodTemplate:
 
     @property
     def spec(self) -> ValueView:
-        """The pod's spec."""
         return self.template["spec"]
 
     @property
     def annotations(self) -> ValueView:
-        """The pod's annotations."""
         return self.template.at("metadata", "annotations")
 
     @property
@@ -64,7 +62,6 @@ class PodTemplate:
 
     @property
     def gpu_count(self) -> float:
-        """GPUs of all containers."""
         return sum(gpu_count(container) for container in self.containers)
 
     @property

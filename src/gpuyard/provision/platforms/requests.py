@@ -44,7 +44,6 @@ class Request:
 
     @property
     def query(self) -> str:
-        """Query parameters of the request's URL."""
         _, method = google_methods()[self.method]
         pairs = [(key, value) for key, value in self.parameters.items() if key in method.query]
         return f"?{urlencode(pairs)}" if pairs else ""

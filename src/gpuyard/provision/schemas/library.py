@@ -70,13 +70,11 @@ class Library:
     parsed: dict[str, Schema]
 
     def schema(self, name: str) -> Schema:
-        """Return a schema by name."""
         if name not in self.parsed:
             self.parsed[name] = parse_schema(self.raw[name])
         return self.parsed[name]
 
     def resolved(self, schema: Schema) -> Schema:
-        """Return the schema, with references followed."""
         while schema.ref:
             schema = self.schema(schema.ref)
         return schema

@@ -36,11 +36,9 @@ class Placement:
 
     @property
     def rank_count(self) -> int:
-        """Ranks in all."""
         return self.tp * self.cp * self.dp * self.pp
 
     def server(self, ranks: Ints) -> Ints:
-        """The server of each rank."""
         return np.asarray(ranks) // self.rails
 
     def rail(self, ranks: Ints) -> Ints:

@@ -108,7 +108,6 @@ def _measured(row: Mapping[str, str]) -> MeasuredCollective | str:
 
 
 def _cluster(row: Mapping[str, str]) -> RankTopology | str:
-    """The cluster that a row describes."""
     text = f"{row['system']} {row['fabric']}"
     chip = next((item for item in CHIPS if re.search(item[0], text)), None)
     count = re.match(r"\d+", row["gpus"].strip())

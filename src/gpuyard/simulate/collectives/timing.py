@@ -41,7 +41,6 @@ class RankTopology:
 
     @property
     def ranks(self) -> int:
-        """Chips in all."""
         return self.domains * self.domain_chips
 
     @property
@@ -62,14 +61,11 @@ class CollectiveTiming:
 
     @property
     def time_s(self) -> Floats:
-        """The sum of the parts."""
         return self.latency_s + self.transfer_s + self.fill_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Way:
-    """One algorithm with one protocol."""
-
     name: str
     latency_s: float
     bytes_per_s: float  # of the algorithm: size over time

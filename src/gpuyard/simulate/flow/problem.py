@@ -35,7 +35,6 @@ class FlowProblem(NamedTuple):
 
     @property
     def flow_count(self) -> int:
-        """Number of flows, or of classes."""
         return len(self.size_bytes)
 
 

@@ -312,7 +312,6 @@ def _head(network: Network, settings: PacketSettings, rerouted: bool) -> npt.NDA
 
 
 def _dcqcn_values(dcqcn: DcqcnSettings | None) -> dict[str, float]:
-    """The DCQCN fields of the head."""
     if dcqcn is None:
         return {}
     return {

@@ -44,7 +44,6 @@ class Control:
     calm_since: dict[int, int] = field(default_factory=dict)  # dropping link: unpaused since
 
     def add(self, at_s: float, action: Action) -> None:
-        """Schedule an action."""
         if math.isfinite(at_s):
             self.actions.append((round(at_s * PS_PER_S), len(self.actions), action))
 
@@ -61,8 +60,6 @@ class Control:
         return _act
 
     def repair(self, links: npt.NDArray[np.int64]) -> Action:
-        """Repair links."""
-
         def _act(state: PacketState) -> PacketState:
             state.ports["down"][links] = 0
             self.alive[links] = True

@@ -22,7 +22,6 @@ class Requests:
 
     @property
     def count(self) -> int:
-        """How many."""
         return len(self.arrived_s)
 
 

@@ -136,7 +136,6 @@ def preempt(tables: Tables, r: int) -> None:
 def _admit(
     req: Ints, times: Reals, rep: Ints, policy: Ints, r: int, need: int, clock: float
 ) -> int:
-    """Admit the head of the queue."""
     i = pop_wait(req, rep, r)
     rep[r, state.FREE] -= need
     req[state.BLOCKS, i] = need

@@ -67,7 +67,6 @@ class _Service:
     def played(
         self, requests: Requests, users: int, *, timeline: bool
     ) -> ServingOutcome | Infeasible:
-        """Simulate the requests."""
         return simulate_requests(
             self.replica, self.replicas, self.prompts, requests, users, timeline=timeline
         )

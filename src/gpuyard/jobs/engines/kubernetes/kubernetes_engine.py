@@ -31,7 +31,6 @@ class KubernetesEngine:
     poll_s: float = 2.0
 
     def handle(self, task: Task) -> Handle:
-        """Return the handle of a task."""
         return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:

@@ -27,7 +27,6 @@ class LocalEngine:
     poll_s: float = 0.2
 
     def handle(self, task: Task) -> Handle:
-        """Return the handle of a task."""
         return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:

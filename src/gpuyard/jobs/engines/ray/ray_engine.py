@@ -40,7 +40,6 @@ class RayEngine:
     poll_s: float = 1.0
 
     def handle(self, task: Task) -> Handle:
-        """Return the handle of a task."""
         return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:

@@ -39,7 +39,6 @@ class SlurmEngine:
     poll_s: float = 2.0
 
     def handle(self, task: Task) -> Handle:
-        """Return the handle of a task."""
         return handle_of(self.spec, task)
 
     def submit(self, task: Task) -> Handle:

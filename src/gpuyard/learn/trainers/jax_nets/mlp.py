@@ -66,7 +66,6 @@ class JaxMlp:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedJaxMlp:
-        """Train and return the perceptron."""
         spec, table = self.spec, table_of(data.train, "train: jax_mlp")
         head, loss = target_of(table), loss_of(table.problem, spec.precision)
         devices = devices_of(run.ranks)
@@ -129,7 +128,6 @@ class FittedJaxMlp:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:

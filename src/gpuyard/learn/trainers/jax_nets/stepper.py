@@ -82,7 +82,6 @@ class JaxStepper:
         return float(self.last[0]) * self.loss_scale, float(self.last[1])
 
     def validation_loss(self) -> float:
-        """Return the loss on the validation rows."""
         return self.validate(self.params) * self.loss_scale
 
     def any_process(self, flag: bool) -> bool:

@@ -165,7 +165,6 @@ class JaxTransformer:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedJaxTransformer:
-        """Train and return the transformer."""
         where = "train: jax_transformer"
         spec = self.spec
         config = config_of(spec, spec.precision)
@@ -225,7 +224,6 @@ class FittedJaxTransformer:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:
@@ -244,7 +242,6 @@ class FittedJaxTransformer:
         return _in_chunks(lambda ids: function(params, ids, config), rows.__getitem__, len(rows))
 
     def export(self, folder: Path) -> Exported:
-        """Write weights/."""
         return export_llama(
             unstacked(self.weights), self.spec, self.tokens, folder, f"jax {jax.__version__}"
         )

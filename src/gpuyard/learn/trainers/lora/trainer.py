@@ -67,7 +67,6 @@ class Causal(nn.Module):  # type: ignore[misc]
         return logits
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the mean loss."""
         return self.nats(ids).mean()
 
 
@@ -153,7 +152,6 @@ class FittedLora:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:

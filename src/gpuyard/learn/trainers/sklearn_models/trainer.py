@@ -44,7 +44,6 @@ class SklearnTrainer:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedSklearn:
-        """Fit the model in one process."""
         table = _checked(data.train)
         if run.ranks.world > 1:
             raise InputError.one(WHERE, "trains in one process", "set one process")
@@ -85,7 +84,6 @@ class FittedSklearn:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:

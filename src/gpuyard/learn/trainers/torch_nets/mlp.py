@@ -49,7 +49,6 @@ class Perceptron(nn.Module):  # type: ignore[misc]
         return x.float()
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Return the mean loss."""
         out = self.out(x)
         if self.classes:
             return nn.functional.cross_entropy(out, y.long())
@@ -63,7 +62,6 @@ class TorchMlpTrainer:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTorchMlp:
-        """Train and return the perceptron."""
         with place_of(self.spec.device, run.ranks) as place:
             return self._fit(data, run, place)
 
@@ -131,7 +129,6 @@ class FittedTorchMlp:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:

@@ -118,7 +118,6 @@ class TorchStepper:
         return mean * self.loss_scale, float(full_norm)
 
     def validation_loss(self) -> float:
-        """Return the loss on the validation rows."""
         self.model.eval()
         with torch.no_grad():
             return self.validate() * self.loss_scale

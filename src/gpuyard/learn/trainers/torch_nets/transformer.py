@@ -47,7 +47,6 @@ class Attention(nn.Module):  # type: ignore[misc]
         self.o_proj = nn.Linear(queries, shape.hidden, bias=False)
 
     def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-        """Return the attention output per position."""
         batch, sequence, _ = x.shape
 
         def heads(y: torch.Tensor) -> torch.Tensor:
@@ -80,7 +79,6 @@ class Gated(nn.Module):  # type: ignore[misc]
         self.down_proj = nn.Linear(spec.shape.ffn, spec.shape.hidden, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the MLP output."""
         out: torch.Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
@@ -155,7 +153,6 @@ class Decoder(nn.Module):  # type: ignore[misc]
         return self.logits(ids[:, :-1]).argmax(dim=-1) == ids[:, 1:]
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the mean loss."""
         return self.nats(ids.long()).mean()
 
 
@@ -166,7 +163,6 @@ class TorchTransformer:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTorchTransformer:
-        """Train and return the transformer."""
         with place_of(self.spec.device, run.ranks) as place:
             return self._fit(data, run, place)
 
@@ -243,7 +239,6 @@ class FittedTorchTransformer:
 
     @property
     def summary(self) -> TrainingSummary:
-        """Outcome of the training run."""
         return self._summary
 
     def predict(self, rows: Array) -> Array:
@@ -261,7 +256,6 @@ class FittedTorchTransformer:
             )
 
     def export(self, folder: Path) -> Exported:
-        """Write weights/."""
         return export_llama(
             self.weights, self.spec, self.tokens, folder, f"torch {torch.__version__}"
         )

@@ -47,7 +47,6 @@ class TreesTrainer:
         self.train, self.spec = train, spec
 
     def fit(self, data: TrainingInputs, run: TrainingContext) -> FittedTrees:
-        """Train in one process and return the trees."""
         table = _checked(data.train, self.spec)
         if run.ranks.world > 1:
             raise InputError.one(

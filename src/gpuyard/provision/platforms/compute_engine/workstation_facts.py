@@ -61,11 +61,9 @@ class WorkstationFacts:
         return next((row for row in self.chips if row.name == chip), None)
 
     def driver(self, install: DriverInstall) -> Driver:
-        """Return the driver of an installation."""
         return next(row for row in self.drivers if row.name == install.driver)
 
     def package(self, name: str) -> DesktopPackage:
-        """Return a package of the desktop."""
         return next(row for row in self.packages if row.name == name)
 
 

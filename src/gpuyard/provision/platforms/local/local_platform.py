@@ -39,7 +39,6 @@ class Local:
     label: str = "this machine"
 
     def render(self, blueprint: Blueprint, settings: ResolvedSettings) -> Artefacts | Unsuitable:
-        """Render the environment and the script."""
         workstations = workstations_unsupported(
             self.name, "remote desktops are not set up on this machine", blueprint
         )

@@ -44,7 +44,6 @@ class Slurm:
     label: str = "Slurm"
 
     def render(self, blueprint: Blueprint, settings: ResolvedSettings) -> Artefacts | Unsuitable:
-        """Render the sbatch script."""
         obstacle = slurm_obstacle(self.name, blueprint, settings)
         if obstacle is not None:
             return obstacle
