@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.plan.option import Bill, Cluster, Option
-from gpuyard.plan.pareto import pareto_front, ranked
+from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option, ParallelLayout
+from gpuyard.plan.pareto import RankingRules, pareto_front, ranked
 from gpuyard.plan.predictions import LimitChance
 
 number = st.integers(0, 6).map(float)
@@ -74,7 +74,7 @@ def test_first_option_is_among_the_cheapest_and_the_smallest_of_them(
 def test_options_without_a_price_are_ranked_by_chips_not_by_speed() -> None:
     order = ranked([option(1.0, None, 1024.0), option(100.0, None, 8.0), option(50.0, None, 64.0)])
     assert [found.cluster.chip_count for found in order] == [8.0, 64.0, 1024.0]
-    owned = ranked([option(100.0, None, 8.0), option(50.0, None, 64.0)], owned=True)
+    owned = ranked([option(100.0, None, 8.0), option(50.0, None, 64.0)], RankingRules(owned=True))
     assert [found.cluster.chip_count for found in owned] == [64.0, 8.0]
 
 
@@ -90,8 +90,42 @@ def test_likelier_option_comes_before_a_cheaper_one_that_may_miss_a_limit() -> N
     assert ranked([nominal, sure])[0] is sure
 
 
-def test_option_without_published_runs_needs_to_be_much_cheaper() -> None:
+def test_option_without_published_runs_needs_half_the_cost() -> None:
     guess = replace(option(1.0, 8.0, 8.0), measured=False, error_ratio=0.5)
     known = option(1.0, 10.0, 8.0)
     assert ranked([guess, known])[0] is known
-    assert ranked([replace(guess, error_ratio=0.05), known])[0] != known
+    assert ranked([replace(guess, bills=option(1.0, 4.0, 8.0).bills), known])[0] != known
+
+
+def test_machines_that_work_together_are_fewer_unless_more_save_an_engineers_hour() -> None:
+    one = option(1.0, 60.0, 8.0)
+    four = replace(
+        option(1.0, 20.0, 8.0),
+        cluster=Cluster(machine="m", machine_count=4, chip="c", chip_count=8.0),
+    )
+    together = RankingRules(together=True)
+    assert ranked([one, four], together)[0] is one
+    assert ranked([one, four])[0] is four  # independent work
+    dear = replace(one, bills=option(1.0, 200.0, 8.0).bills)
+    assert ranked([dear, four], together)[0] is four
+
+
+def test_accelerators_that_wait_for_the_cpu_come_after_cpus_at_a_similar_cost() -> None:
+    parts = (BreakdownTerm(name="CPU", value=0.9), BreakdownTerm(name="GPU", value=0.1))
+    idle = replace(option(1.0, 10.0, 8.0), step_parts=parts)
+    cpu = replace(
+        option(1.0, 10.5, 0.0), cluster=Cluster(machine="c", machine_count=9, chip_count=0)
+    )
+    assert ranked([idle, cpu])[0] is cpu
+
+
+def test_state_in_host_memory_comes_after_more_chips_at_a_similar_cost() -> None:
+    lean = replace(option(1.0, 10.0, 1.0), arrangement=ParallelLayout(offload="optimizer"))
+    wide = replace(option(1.0, 10.5, 2.0), arrangement=ParallelLayout(dp=2))
+    assert ranked([lean, wide])[0] is wide
+
+
+def test_without_a_deadline_a_run_of_months_comes_after_a_larger_cluster() -> None:
+    slow, fast = option(100.0, 10.0, 1.0), option(5.0, 10.5, 8.0)
+    assert ranked([slow, fast])[0] is slow
+    assert ranked([slow, fast], RankingRules(patience_s=10.0))[0] is fast

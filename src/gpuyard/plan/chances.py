@@ -50,7 +50,7 @@ def _cost(bill: Bill, time: PredictionInterval) -> PredictionInterval:
     per_s = bill.usd_per_hour / HOUR_S
     return PredictionInterval(
         value=bill.usd,
-        low=per_s * max(time.low, bill.term_s) if bill.term_s else per_s * time.low,
+        low=min(bill.usd, per_s * max(time.low, bill.term_s)),
         high=max(bill.usd, per_s * time.high),
     )
 

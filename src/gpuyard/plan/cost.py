@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.prices import Price
 from gpuyard.errors import choices_text
-from gpuyard.plan.interruptions import RateBound, Resilience, run_time
+from gpuyard.plan.interruptions import Resilience, run_times
 from gpuyard.plan.option import Bill
+from gpuyard.plan.price_table import PriceTable, Same, price_table
 from gpuyard.units import DAY_S, HOUR_S, YEAR_S
 from gpuyard.workload.eligibility import chip_of, is_available
 from gpuyard.workload.where import ConsumptionName, Where
@@ -71,9 +73,8 @@ class _RunTimes:
     interruptions_count: float
 
 
-INTERRUPTED: tuple[ConsumptionName, ...] = ("on-demand", "spot")
-RATE_BOUNDS: tuple[RateBound, ...] = ("low", "counted", "high")
 Quoter = Callable[[_Offer], Iterator[_Quote]]
+_Quoted = tuple[_Offer, ConsumptionName, _Quote]
 
 
 def _on_demand(offer: _Offer) -> Iterator[_Quote]:
@@ -164,44 +165,94 @@ def bills(
     """
     # A commitment is no sensible bill for one hour of a service: it is a note, unless the file
     # asks for reservations or nothing else is offered.
-    times = {
-        option: _run_times(machine, machine_count, useful_s, resilience, option, catalog)
-        for option in INTERRUPTED  # others are interrupted like on-demand machines
-    }
+    offered = list(
+        _offered(
+            Same(machine), Same(catalog.prices), where.region, where.consumption, host_vcpu_count
+        )
+    )
+    if useful_s is None and not where.consumption:
+        offered = [item for item in offered if not item[2].term_s] or offered
+    times: dict[bool, _RunTimes] = {}  # all but spot are interrupted like on-demand machines
     results: list[Bill] = []
-    for price in _prices(machine, where, catalog):
-        host = _host(machine, price, host_vcpu_count, catalog)
+    for offer, option, quote in offered:
+        spot = option == "spot"
+        if spot not in times:
+            run_option: ConsumptionName = "spot" if spot else "on-demand"
+            times[spot] = _run_times(
+                machine, machine_count, useful_s, resilience, run_option, catalog
+            )
+        run = times[spot]
+        if machine_count > quote.machine_count:
+            continue
+        if useful_s is not None and run.expected_s > quote.life_s:
+            continue
+        notes = [*_notes(offer, quote, licence_usd_per_hour)]
+        if useful_s is None and not quote.term_s:
+            notes += _commitments(offer, machine_count, licence_usd_per_hour)
+        usd_per_hour = machine_count * (quote.usd_per_hour + licence_usd_per_hour)
+        term_s = 0.0 if useful_s is None else quote.term_s
+        billed_s = max(run.expected_s, term_s)
+        results.append(
+            Bill(
+                consumption=option,
+                region=offer.price.region,
+                price=offer.price.name,
+                usd_per_hour=usd_per_hour,
+                billed_s=billed_s,
+                usd=usd_per_hour * billed_s / HOUR_S,
+                note="; ".join(notes),
+                expected_s=run.expected_s,
+                host_price=offer.host.name if offer.host else "",
+                term_s=quote.term_s,
+                low_s=run.low_s,
+                high_s=run.high_s,
+                interruptions_count=run.interruptions_count,
+            )
+        )
+    order = list(QUOTERS)
+    return tuple(
+        sorted(results, key=lambda bill: (bill.usd, bill.expected_s, order.index(bill.consumption)))
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _offered(
+    machine: Same[Machine],
+    prices: Same[tuple[Price, ...]],
+    region: str | None,
+    consumption: tuple[ConsumptionName, ...],
+    host_vcpu_count: int | None,
+) -> tuple[_Quoted, ...]:
+    """The cheapest region per consumption option and term; of equal ones the best stocked."""
+    table = price_table(prices)
+    best: dict[tuple[str, float, str], tuple[tuple[float, int, str], _Quoted]] = {}
+    for item in _quotes(machine.value, table, region, consumption, host_vcpu_count):
+        offer, option, quote = item
+        kind = quote.note.partition(";")[0]  # reservations of different kinds stay separate
+        name = offer.price.region
+        rank = (quote.usd_per_hour, -table.machines_per_region[name], name)
+        key = (option, quote.term_s, kind)
+        if key not in best or rank < best[key][0]:
+            best[key] = (rank, item)
+    return tuple(item for _, item in best.values())
+
+
+def _quotes(
+    machine: Machine,
+    table: PriceTable,
+    region: str | None,
+    consumption: tuple[ConsumptionName, ...],
+    host_vcpu_count: int | None,
+) -> Iterator[_Quoted]:
+    """Every quote in the regions and for the consumption options that the file allows."""
+    for price in table.prices(machine, region):
+        host = _host(machine, price, host_vcpu_count, table)
         if price.covers == "accelerators" and host is None:
             continue
-        for option in where.consumption or QUOTERS:
-            offer = _Offer(
-                machine=machine, price=price, host=host, requested=bool(where.consumption)
-            )
-            run = times["spot" if option == "spot" else "on-demand"]
-            expected_s = run.expected_s
+        offer = _Offer(machine=machine, price=price, host=host, requested=bool(consumption))
+        for option in consumption or tuple(QUOTERS):
             for quote in QUOTERS[option](offer):
-                if machine_count <= quote.machine_count and (
-                    useful_s is None or expected_s <= quote.life_s
-                ):
-                    billed_s = expected_s if useful_s is None else max(expected_s, quote.term_s)
-                    usd_per_hour = machine_count * (quote.usd_per_hour + licence_usd_per_hour)
-                    notes = [*_notes(offer, quote, licence_usd_per_hour)]
-                    if useful_s is None and not quote.term_s:
-                        notes += _commitments(offer, machine_count, licence_usd_per_hour)
-                    bill = _bill(offer, option, usd_per_hour, billed_s, "; ".join(notes))
-                    results.append(
-                        replace(
-                            bill,
-                            term_s=quote.term_s,
-                            expected_s=expected_s,
-                            low_s=run.low_s,
-                            high_s=run.high_s,
-                            interruptions_count=run.interruptions_count,
-                        )
-                    )
-    if useful_s is None and not where.consumption:
-        results = [bill for bill in results if not bill.term_s] or results
-    return _cheapest_regions(results)
+                yield offer, option, quote
 
 
 def _run_times(
@@ -216,52 +267,12 @@ def _run_times(
     if useful_s is None:
         hour = SERVICE_PERIOD_S
         return _RunTimes(expected_s=hour, low_s=hour, high_s=hour, interruptions_count=0.0)
-    low, counted, high = (
-        run_time(useful_s, machine, machine_count, option, resilience, catalog, bound)
-        for bound in RATE_BOUNDS
-    )
+    runs = run_times(useful_s, machine, machine_count, option, resilience, catalog)
     return _RunTimes(
-        expected_s=float(counted.expected_s),
-        low_s=float(low.expected_s),
-        high_s=float(high.expected_s),
-        interruptions_count=float(counted.interruptions_count),
-    )
-
-
-def _cheapest_regions(results: list[Bill]) -> tuple[Bill, ...]:
-    """The cheapest region per consumption option and term, cheapest first."""
-    order = sorted(
-        results,
-        key=lambda bill: (
-            bill.usd,
-            bill.expected_s,
-            list(QUOTERS).index(bill.consumption),
-            bill.region,
-        ),
-    )
-    first: dict[tuple[str, float, str], Bill] = {}
-    for bill in order:
-        quote = bill.note.partition(";")[0]  # reservations of different kinds stay separate
-        first.setdefault((bill.consumption, bill.term_s, quote), bill)
-    return tuple(first.values())
-
-
-def _bill(
-    offer: _Offer,
-    consumption: ConsumptionName,
-    usd_per_hour: float,
-    billed_s: float,
-    note: str,
-) -> Bill:
-    return Bill(
-        consumption=consumption,
-        region=offer.price.region,
-        price=offer.price.name,
-        usd_per_hour=usd_per_hour,
-        billed_s=billed_s,
-        usd=usd_per_hour * billed_s / HOUR_S,
-        note=note,
-        host_price=offer.host.name if offer.host else "",
+        expected_s=runs["counted"].expected_s,
+        low_s=runs["low"].expected_s,
+        high_s=runs["high"].expected_s,
+        interruptions_count=runs["counted"].interruptions_count,
     )
 
 
@@ -290,18 +301,9 @@ def _commitments(offer: _Offer, machine_count: int, licence_usd_per_hour: float)
             yield f"${total:,.2f}/h with a commitment of {term}"
 
 
-def _prices(machine: Machine, where: Where, catalog: Catalog) -> list[Price]:
-    return [
-        price
-        for price in catalog.prices
-        if price.provider == machine.provider
-        and price.machine == machine.name
-        and price.covers != "host"
-        and (where.region is None or price.region == where.region)
-    ]
-
-
-def _host(machine: Machine, price: Price, vcpu_count: int | None, catalog: Catalog) -> Price | None:
+def _host(
+    machine: Machine, price: Price, vcpu_count: int | None, table: PriceTable
+) -> Price | None:
     """The cheapest host of the region with enough vCPUs, for accelerators priced separately."""
     if price.covers != "accelerators":
         return None
@@ -309,10 +311,8 @@ def _host(machine: Machine, price: Price, vcpu_count: int | None, catalog: Catal
     family = machine.series.partition("+")[0].casefold()  # N1+T4: hosts are named n1-…
     hosts = [
         row
-        for row in catalog.prices
-        if row.covers == "host"
-        and (row.provider, row.region) == (price.provider, price.region)
-        and row.machine.startswith(f"{family}-")
+        for row in table.hosts.get((price.provider, price.region), ())
+        if row.machine.startswith(f"{family}-")
         and row.on_demand_usd_per_hour is not None
         and _vcpus(row.machine) >= vcpus
     ]
@@ -341,8 +341,7 @@ def no_price_reason(machine: Machine, where: Where, catalog: Catalog) -> str | N
     priced = [row for row in rows if any(_columns(row))]
     if not priced:
         return next((row.note for row in rows if row.note), f"no public price of {machine.name}")
-    in_region = _prices(machine, where, catalog)
-    if not in_region:
+    if not price_table(Same(catalog.prices)).prices(machine, where.region):
         regions = choices_text(sorted({row.region for row in priced}))
         return f"the catalog has no price for {machine.name} in {where.region}, only in {regions}"
     if not bills(machine, 1, None, Resilience(), where, catalog):

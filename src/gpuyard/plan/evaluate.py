@@ -120,9 +120,9 @@ def _step(case: TrainingCase, layout: Layout) -> StepTime:
     return step_time(case.arch, layout, case.chip, case.soft, case.constants, case.network)
 
 
-def detail(case: TrainingCase, layouts: LayoutTable, index: int) -> tuple[StepTime, Memory]:
-    """Return the step time and memory of one layout, term by term."""
-    layout = layout_of(layouts.take(np.array([index])), float(case.chip.scaleup_chips))
+def detail(case: TrainingCase, layouts: LayoutTable) -> tuple[StepTime, Memory]:
+    """Return the step times and memory of a few layouts, term by term."""
+    layout = layout_of(layouts, float(case.chip.scaleup_chips))
     return _step(case, layout), memory(case.arch, layout, case.chip, case.soft)
 
 

@@ -25,7 +25,7 @@ from gpuyard.plan.limits import (
 from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option, Plan
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.ranking import SearchOutcome, conclude_plan
-from gpuyard.plan.spot_advice import by_preference
+from gpuyard.plan.spot_advice import PREEMPTIBLE, by_preference
 from gpuyard.plan.storage import storage_need, storage_picks
 from gpuyard.workload.eligibility import chip_of
 from gpuyard.workload.sections import Graphics
@@ -178,9 +178,9 @@ def _check(case: GraphicsCase, sizing: GraphicsSizing, machine_count: int) -> Li
 
 
 def _is_acceptable(bill: Bill, case: GraphicsCase) -> bool:
-    """A workstation must not be preempted under its user, unless the file asks for spot."""
-    preemptible = bill.consumption == "spot" and case.graphics.use == "virtual-workstation"
-    return not preemptible or "spot" in case.workload.where.consumption
+    """A workstation or a live stream must not be preempted, unless the file asks for spot."""
+    preemptible = bill.consumption in PREEMPTIBLE and case.graphics.use != "rendering"
+    return not preemptible or bill.consumption in case.workload.where.consumption
 
 
 def _resilience(sizing: GraphicsSizing) -> Resilience:

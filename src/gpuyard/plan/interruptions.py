@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from gpuyard.catalog.interruptions import Interruption
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
@@ -35,6 +37,14 @@ class InterruptionRisk:
     mean_time_between_s: float  # infinite without a record
     restart_s: float
     records: tuple[str, ...]  # rows under interruptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedRun:
+    """Time to finish a run, and the interruptions in it."""
+
+    expected_s: float
+    interruptions_count: float
 
 
 def interruption_risk(
@@ -94,6 +104,35 @@ def run_time(
         resilience.interval_s,
     )
     return replace(run, expected_s=run.expected_s + resilience.start_s)
+
+
+def run_times(
+    useful_s: float,
+    machine: Machine,
+    machine_count: int,
+    consumption: ConsumptionName,
+    resilience: Resilience,
+    catalog: Catalog,
+) -> dict[RateBound, ExpectedRun]:
+    """Return the expected run at the counted interruption rate and at the ends of its interval."""
+    bounds: tuple[RateBound, ...] = ("low", "counted", "high")
+    risks = [
+        interruption_risk(machine, machine_count, consumption, catalog, resilience.together, bound)
+        for bound in bounds
+    ]
+    runs = goodput(
+        useful_s,
+        np.array([risk.mean_time_between_s for risk in risks]),
+        resilience.write_s,
+        np.array([risk.restart_s for risk in risks]),
+        resilience.interval_s,
+    )
+    times = np.asarray(runs.expected_s) + resilience.start_s
+    counts = np.asarray(runs.interruptions_count)
+    return {
+        bound: ExpectedRun(expected_s=float(times[at]), interruptions_count=float(counts[at]))
+        for at, bound in enumerate(bounds)
+    }
 
 
 def _failures(machine: Machine, catalog: Catalog) -> tuple[Interruption | None, float]:

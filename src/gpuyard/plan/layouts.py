@@ -31,7 +31,6 @@ class Space:
     sharding: tuple[int, ...] = (0, 1, 2, 3)  # indices into SHARDING
     recompute: tuple[int, ...] = (0, 1, 2)  # indices into RECOMPUTE
     offload: tuple[int, ...] = (0,)  # indices into OFFLOAD; tried when nothing else fits
-    one_pass: bool = False  # no gradient accumulation, as in compiled programs on TPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +81,10 @@ def parallel_layouts(
     dp = n // (tp * pp * cp)
     even = (dp * tp * pp * cp == n) & (batch % np.maximum(dp, 1) == 0)
     n, tp, pp, cp, dp = n[even], tp[even], pp[even], cp[even], dp[even]
-    columns = _cross((n, tp, pp, cp, dp), _micro_batches(batch, space))
+    sizes = tuple(size for size in space.micro_batch if size <= batch)
+    columns = _cross((n, tp, pp, cp, dp), sizes)
     n, tp, pp, cp, dp, micro = columns
-    per_rank = batch // dp
-    micro = np.where(micro == 0, per_rank, micro)
-    valid = per_rank % micro == 0
+    valid = batch // dp % micro == 0
     columns = _cross(
         tuple(column[valid] for column in (n, tp, pp, cp, dp, micro)), space.virtual_stages
     )
@@ -122,11 +120,6 @@ def _degrees(
     n, t, p, c = (axis.ravel().astype(np.int64) for axis in grid)
     divides = n % (t * p * c) == 0
     return n[divides], t[divides], p[divides], c[divides]
-
-
-def _micro_batches(batch: int, space: Space) -> tuple[int, ...]:
-    """Micro-batches to try; 0 means all samples of a rank at once."""
-    return (0,) if space.one_pass else tuple(size for size in space.micro_batch if size <= batch)
 
 
 def _cross(columns: tuple[Ints, ...], values: tuple[int, ...]) -> tuple[Ints, ...]:

@@ -14,7 +14,7 @@ from gpuyard.plan.interruptions import Resilience, run_time
 from gpuyard.plan.option import Bill, RejectedFamily
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, Dimension, parse, show
 from gpuyard.workload.requirements import Requirements
-from gpuyard.workload.where import Where
+from gpuyard.workload.where import ConsumptionName, Where
 from gpuyard.workload.workload import Workload
 
 MAX_MACHINES = 100_000  # more than any existing cluster
@@ -147,7 +147,10 @@ def check_limits(
     reason = (
         no_price_reason(machine, workload.where, catalog) or "no consumption option fits the run"
     )
-    unpriced = _unpriced(machine, machine_count, useful_s, resilience, catalog, reason)
+    consumption: ConsumptionName = (
+        "spot" if workload.where.consumption == ("spot",) else "on-demand"
+    )
+    unpriced = _unpriced(machine, machine_count, useful_s, resilience, catalog, consumption, reason)
     money = limits.budget_usd is not None or limits.hourly_budget_usd_per_hour is not None
     if money and machine.provider != "onprem":
         miss = LimitViolation(
@@ -170,16 +173,17 @@ def _unpriced(
     useful_s: float | None,
     resilience: Resilience,
     catalog: Catalog,
+    consumption: ConsumptionName,
     reason: str,
 ) -> Bill:
     """A bill of zero, so that time limits apply without a price."""
     expected_s = SERVICE_PERIOD_S
     if useful_s is not None:
         expected_s = float(
-            run_time(useful_s, machine, machine_count, "on-demand", resilience, catalog).expected_s
+            run_time(useful_s, machine, machine_count, consumption, resilience, catalog).expected_s
         )
     return Bill(
-        consumption="on-demand",
+        consumption=consumption,
         region="",
         price="",
         usd_per_hour=0.0,

@@ -141,7 +141,9 @@ class Option:
     ] = False
     reasons: tuple[str, ...] = ()
     software: Annotated[str, Doc("training software that runs this layout; empty: none")] = ""
-    measured: Annotated[bool, Doc("false: no published run of this chip and software")] = True
+    measured: Annotated[
+        bool, Doc("false: no published run of this chip, or of this chip and engine for a service")
+    ] = True
     predictions: Annotated[tuple[Prediction, ...], Doc("figures with their 90 % interval")] = field(
         default=(), metadata=BY_NAME
     )

@@ -5,12 +5,47 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuyard.plan.option import Option
+from gpuyard.units import DAY_S
+from gpuyard.workload.workload import Workload
 
 RISK_STEPS = 5  # options that meet a limit only nominally are ranked in steps of 20 % of chance
-EQUAL_COST = math.log(1.1)  # of the cheapest: within it the smaller cluster leads
+EQUAL_RATIO = 0.1  # of the cheapest: within it the smaller cluster leads
+FEWER_CHIPS_RATIO = 0.25  # of the cheapest: of as many machines, those with fewer chips lead
+# What saving machines that work together is worth: an engineer's hour. Mean annual wage of US
+# software developers in 2024, $144,570 (Bureau of Labor Statistics), over 2,080 hours.
+ENGINEER_HOUR_USD = 70.0
+# A chip or engine without a published run leads only where a measured one costs twice as much.
+UNMEASURED_FACTOR = 2.0
+# Time that a run may take before a larger cluster at a similar cost leads, without a deadline:
+# assumptions, a month of pre-training and a week of anything else.
+PATIENCE_S = {"pretraining": 30.0 * DAY_S}
+DEFAULT_PATIENCE_S = 7.0 * DAY_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingRules:
+    """What the ranking needs to know of a workload."""
+
+    owned: bool = False  # machines on premises cost nothing more
+    together: bool = False  # machines work together: fewer are simpler
+    patience_s: float = math.inf
+
+
+DEFAULT_RULES = RankingRules()
+
+
+def ranking_rules(workload: Workload) -> RankingRules:
+    """Return the rules for a workload."""
+    training = workload.task in ("pretraining", "finetuning")
+    patience_s = PATIENCE_S.get(workload.task, DEFAULT_PATIENCE_S)
+    return RankingRules(
+        owned=workload.where.provider == "onprem",
+        together=training or (workload.hpc is not None and workload.hpc.mpi),
+        patience_s=math.inf if workload.requirements.deadline_s is not None else patience_s,
+    )
 
 
 def pareto_front(options: Sequence[Option]) -> tuple[Option, ...]:
@@ -23,40 +58,70 @@ def pareto_front(options: Sequence[Option]) -> tuple[Option, ...]:
     )
 
 
-def ranked(options: Iterable[Option], owned: bool = False) -> tuple[Option, ...]:
+def ranked(options: Iterable[Option], rules: RankingRules = DEFAULT_RULES) -> tuple[Option, ...]:
     """Sort options as an expert would choose.
 
     First come options that meet every limit with the confidence of the file, then those that meet
-    it only nominally, the likelier first. Within them the cheapest leads, but of options within
-    10 % of its cost the fewest machines and chips; a chip without a published run counts as dear
-    as its error bar allows. Options without a price come last, by the fewest chips, or by time
-    on machines that are owned.
+    it only nominally, the likelier first. Within them the cheapest leads, but of options at a
+    similar cost those whose accelerators are used, that keep their state on them, that end in
+    time, and have the fewest machines and chips. Options without a price come last, by the fewest
+    chips, or by time on machines that are owned.
     """
     rest = list(options)
     known = [_ranking_usd(option) for option in rest if option.usd and option.meets_limits]
     known = known or [_ranking_usd(option) for option in rest if option.usd]
     least = min(known, default=1.0)
-    return tuple(sorted(rest, key=lambda option: _order(option, least, owned)))
+    return tuple(sorted(rest, key=lambda option: _order(option, least, rules)))
 
 
-def _order(option: Option, least_usd: float, owned: bool) -> tuple[object, ...]:
+def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[object, ...]:
     """The machine's name makes the order deterministic."""
     time_s, usd, chip_count = _triple(option)
     machines = option.cluster.machine_count
     risk = 0 if option.meets_limits else 1 + round(RISK_STEPS * (1.0 - option.chance))
     advised = option.bill is None or option.bill.advised
+    late = option.service is None and time_s > rules.patience_s
     if math.isfinite(usd):
-        step = math.floor(math.log(max(_ranking_usd(option), 1e-9) / least_usd) / EQUAL_COST + 1e-9)
-        size: tuple[float, ...] = (step, machines, chip_count, usd, time_s)
-    elif owned and option.service is None:
+        size: tuple[float, ...] = (
+            _cost_step(option, least_usd, ENGINEER_HOUR_USD if rules.together else 0.0),
+            has_idle_chips(option),
+            option.arrangement is not None and option.arrangement.offload != "none",
+            time_s if late else 0.0,
+            machines,
+            _cost_step(option, least_usd, ratio=FEWER_CHIPS_RATIO),
+            chip_count,
+            usd,
+            time_s,
+        )
+    elif rules.owned and option.service is None:
         size = (math.inf, time_s, chip_count)
     else:
         size = (math.inf, not option.measured, chip_count, machines, time_s)
     return risk, not advised, size, option.cluster.machine, machines
 
 
+def _cost_step(
+    option: Option, least_usd: float, hour_usd: float = 0.0, ratio: float = EQUAL_RATIO
+) -> int:
+    """0 for a cost similar to the least, then one more per 10 %.
+
+    Adding the same base to both costs makes a step as wide as 10 % and an engineer's hour.
+    """
+    base = hour_usd / ratio
+    dearer = (max(_ranking_usd(option), 1e-9) + base) / (least_usd + base)
+    return math.floor(math.log(dearer) / math.log1p(ratio) + 1e-9)
+
+
+def has_idle_chips(option: Option) -> bool:
+    """Return True if accelerators wait for the CPU most of the time."""
+    total = sum(part.value for part in option.step_parts)
+    cpu = sum(part.value for part in option.step_parts if part.name.startswith("CPU"))
+    return option.cluster.chip is not None and cpu > 0.5 * total
+
+
 def _ranking_usd(option: Option) -> float:
-    return (option.usd or 0.0) * (1.0 if option.measured else 1.0 + option.error_ratio)
+    factor = 1.0 if option.measured else max(UNMEASURED_FACTOR, 1.0 + option.error_ratio)
+    return (option.usd or 0.0) * factor
 
 
 def _triple(option: Option) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible
 from gpuyard.plan.limits import LimitViolation, infeasible, rejected
 from gpuyard.plan.option import Option, Plan, RejectedFamily
-from gpuyard.plan.pareto import pareto_front, ranked
+from gpuyard.plan.pareto import pareto_front, ranked, ranking_rules
 from gpuyard.plan.service import FrontierPoint
 from gpuyard.units import MONEY, show
 from gpuyard.workload.workload import Workload
@@ -35,7 +35,7 @@ def conclude_plan(
     """Return the ranked plan, or Infeasible with the binding constraint of the nearest miss."""
     if not outcome.options:
         return infeasible(outcome.violations, outcome.otherwise)
-    best = ranked(pareto_front(outcome.options), workload.where.provider == "onprem")
+    best = ranked(pareto_front(outcome.options), ranking_rules(workload))
     families = {catalog.machine(option.cluster.machine).series for option in best}
     missed = rejected(outcome.violations, families)
     reported = families | {item.family for item in missed}

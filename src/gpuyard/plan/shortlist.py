@@ -12,7 +12,7 @@ from gpuyard.perf.constants import TrainingConstants
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, LayoutTable
 from gpuyard.plan.limits import LimitViolation
 from gpuyard.plan.option import Option, ParallelLayout
-from gpuyard.plan.pareto import pareto_front, ranked
+from gpuyard.plan.pareto import DEFAULT_RULES, RankingRules, pareto_front, ranked
 
 SHORTLIST = 12
 # The network of N machines of a type with the given switch; None where it adds nothing to the
@@ -24,7 +24,7 @@ def retime_shortlist(
     options: Sequence[Option],
     retime: Callable[[Option], Option | LimitViolation | None],
     count: int = SHORTLIST,
-    owned: bool = False,
+    rules: RankingRules = DEFAULT_RULES,
 ) -> tuple[list[Option], list[LimitViolation]]:
     """Time the first `count` options again; return all options, and those that now miss a limit.
 
@@ -35,7 +35,7 @@ def retime_shortlist(
     misses: list[LimitViolation] = []
     while todo := [
         option
-        for option in ranked(pareto_front(list(current.values())), owned)[:count]
+        for option in ranked(pareto_front(list(current.values())), rules)[:count]
         if _key(option) not in done
     ]:
         for option in todo:

@@ -14,7 +14,10 @@ from dataclasses import replace
 
 from gpuyard.plan.option import Bill
 from gpuyard.units import DAY_S, HOUR_S
-from gpuyard.workload.where import Where
+from gpuyard.workload.where import ConsumptionName, Where
+
+# Preempted at any time, or terminated after seven days.
+PREEMPTIBLE: tuple[ConsumptionName, ...] = ("spot", "flex-start")
 
 
 def by_preference(

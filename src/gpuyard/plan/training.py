@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import get_args
 
@@ -27,6 +27,7 @@ from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, LayoutTable
 from gpuyard.plan.limits import LimitViolation, check_limits, max_machines
 from gpuyard.plan.option import BreakdownTerm, Cluster, Option, ParallelLayout, Plan, RejectedFamily
+from gpuyard.plan.pareto import ranking_rules
 from gpuyard.plan.platforms import suitability
 from gpuyard.plan.ranking import SearchOutcome, conclude_plan
 from gpuyard.plan.shortlist import SHORTLIST, Networks, retime_shortlist, single_layout
@@ -43,6 +44,7 @@ FIT_RATIO = 0.92
 CHECKPOINT_BYTES = 2.0  # per parameter of published weights, in bf16
 LEAST_GAIN = 0.05  # of a narrower dtype, to be mentioned
 MAX_CHIPS = 16_384  # the largest cluster of the published runs that the model was fitted on
+_Terms = tuple[tuple[BreakdownTerm, ...], tuple[BreakdownTerm, ...]]  # of step time and memory
 NOTHING_LEFT = Infeasible(
     binding="where",
     what="no machine type is left to train on",
@@ -63,7 +65,7 @@ def plan_training(
     misses: list[LimitViolation] = []
     excluded: list[RejectedFamily] = []
     searches: dict[tuple[str, str], TrainingSearch] = {}
-    owned = workload.where.provider == "onprem"
+    rules = ranking_rules(workload)
     searched = 0
     for row in catalog.machines:
         for search in training_searches(
@@ -78,7 +80,7 @@ def plan_training(
     notes = list(demand.notes)
     if networks is not None:
         options, late = retime_shortlist(
-            options, lambda option: _retimed(option, searches, networks, catalog), owned=owned
+            options, lambda option: _retimed(option, searches, networks, catalog), rules=rules
         )
         misses += late
         notes.append(
@@ -94,7 +96,8 @@ def plan_training(
         profile=", ".join(sorted({search.profile.name for search in searches.values()})),
         excluded=excluded,
     )
-    return conclude_plan(workload, catalog, outcome)
+    plan = conclude_plan(workload, catalog, outcome)
+    return _with_gains(plan, searches) if isinstance(plan, Plan) else plan
 
 
 def _machine_options(
@@ -104,22 +107,43 @@ def _machine_options(
     counts = tuple(_counts(search.workload, search.row))
     chips = tuple(_chips(search.row, count) for count in counts)
     evaluation = evaluate(search.case(), search.layouts(chips), FIT_RATIO)
-    narrow = faster(search)
-    quick = evaluate(narrow.case(), narrow.layouts(chips), FIT_RATIO) if narrow else None
-    results = [_option(search, count, evaluation, catalog) for count in counts]
-    return [
-        _with_gain(result, narrow, quick) if isinstance(result, Option) else result
-        for result in results
-        if result is not None
-    ], evaluation.tried_count
+    terms = _terms(search, evaluation, chips)
+    results = [_option(search, count, evaluation, catalog, terms) for count in counts]
+    return [result for result in results if result is not None], evaluation.tried_count
 
 
-def _with_gain(
-    option: Option, narrow: TrainingSearch | None, quick: LayoutEvaluation | None
-) -> Option:
+def _terms(
+    search: TrainingSearch, evaluation: LayoutEvaluation, chips: Iterable[int]
+) -> dict[int, _Terms]:
+    """The terms of step time and memory of the fastest layout per number of chips."""
+    best = {count: at for count in chips if (at := evaluation.fastest(count)) is not None}
+    if not best:
+        return {}
+    layouts = evaluation.layouts.take(np.array(list(best.values())))
+    step, memory = detail(search.case(), layouts)
+    size = len(best)
+    return {
+        count: (_parts(step, at, size), _parts(memory, at, size)) for at, count in enumerate(best)
+    }
+
+
+def _with_gains(plan: Plan, searches: dict[tuple[str, str], TrainingSearch]) -> Plan:
+    """The plan with what a narrower dtype would gain the first options."""
+    options = [
+        _with_gain(option, faster(searches[option.cluster.machine, option.software]))
+        for option in plan.options[:SHORTLIST]
+    ]
+    return replace(plan, options=(*options, *plan.options[SHORTLIST:]))
+
+
+def _with_gain(option: Option, narrow: TrainingSearch | None) -> Option:
     """Add what a narrower dtype would gain, which is for the owner of the recipe to decide."""
-    best = quick.fastest(round(option.cluster.chip_count)) if quick is not None else None
-    if narrow is None or quick is None or best is None:
+    if narrow is None:
+        return option
+    chips = round(option.cluster.chip_count)
+    quick = evaluate(narrow.case(), narrow.layouts((chips,)), FIT_RATIO)
+    best = quick.fastest(chips)
+    if best is None:
         return option
     gain = option.step_s / float(quick.step_s[best]) - 1.0
     if gain < LEAST_GAIN:
@@ -150,7 +174,9 @@ def _retimed(
         return None
     search = replace(search, network=model)
     layouts = single_layout(option.arrangement, _chips(search.row, count))
-    return _option(search, count, evaluate(search.case(), layouts, FIT_RATIO), catalog)
+    evaluation = evaluate(search.case(), layouts, FIT_RATIO)
+    terms = _terms(search, evaluation, (_chips(search.row, count),))
+    return _option(search, count, evaluation, catalog, terms)
 
 
 def option_case(
@@ -191,7 +217,11 @@ def _chips(row: Machine, machine_count: int) -> int:
 
 
 def _option(
-    search: TrainingSearch, machine_count: int, evaluation: LayoutEvaluation, catalog: Catalog
+    search: TrainingSearch,
+    machine_count: int,
+    evaluation: LayoutEvaluation,
+    catalog: Catalog,
+    terms: Mapping[int, _Terms],
 ) -> Option | LimitViolation | None:
     """The fastest layout of a cluster; None if no layout divides the batch."""
     demand = search.demand
@@ -201,6 +231,7 @@ def _option(
     if best is None and search.silicon.host_bytes_per_s and chips in evaluation.smallest_bytes:
         evaluation = evaluate(search.case(), search.layouts((chips,), offload=True), FIT_RATIO)
         best = evaluation.fastest(chips)
+        terms = _terms(search, evaluation, (chips,))
     if best is None:
         return _too_big(search, machine_count, evaluation)
     step_s = float(evaluation.step_s[best])
@@ -211,7 +242,7 @@ def _option(
     check = check_limits(row, machine_count, useful_s, resilience, search.workload, catalog, priced)
     if check.miss:
         return check.miss
-    step_time, memory = detail(search.case(), evaluation.layouts, best)
+    step_parts, memory_parts = terms[chips]
     tokens_per_s = demand.global_batch_count * demand.sequence_tokens / step_s
     need = storage_need(search.workload, run_s=check.expected_s, tokens_per_s=tokens_per_s)
     peak = peak_flop_per_s(search.chip, search.precision) or 1.0
@@ -221,9 +252,9 @@ def _option(
         ),
         precision=search.precision,
         step_s=step_s,
-        step_parts=_parts(step_time),
+        step_parts=step_parts,
         memory_bytes=float(evaluation.memory_bytes[best]),
-        memory_parts=_parts(memory),
+        memory_parts=memory_parts,
         memory_capacity_bytes=search.chip.memory_bytes,
         ideal_s=useful_s,
         expected_s=check.expected_s,
@@ -240,7 +271,7 @@ def _option(
         storage=storage_picks(need, row, catalog, search.workload.task),
         reasons=_reasons(search, catalog),
         software=search.software.label,
-        measured=search.silicon.calibrated and search.is_profiled,
+        measured=search.silicon.calibrated,
     )
     return with_chances(option, search.workload.requirements)
 
@@ -289,11 +320,12 @@ def _parallel_layout(layouts: LayoutTable, index: int) -> ParallelLayout:
     )
 
 
-def _parts(value: StepTime | Memory) -> tuple[BreakdownTerm, ...]:
+def _parts(value: StepTime | Memory, at: int, count: int) -> tuple[BreakdownTerm, ...]:
+    """The terms of one of `count` layouts."""
     return tuple(
         BreakdownTerm(
             name=field.name.removesuffix("_s").removesuffix("_bytes").replace("_", " "),
-            value=float(np.ravel(getattr(value, field.name))[0]),
+            value=float(np.broadcast_to(getattr(value, field.name), (count,))[at]),
         )
         for field in fields(value)
     )

@@ -39,9 +39,7 @@ from gpuyard.workload.workload import Workload
 NVL72_CHIPS = 72
 PROFILES = {"gpu": "megatron-bridge-26.06", "tpu": "maxtext-tpu-2025"}  # the newest of each kind
 GPU_SPACE = Space(sharding=(1, 2, 3))  # the newest profiles always shard the optimizer state
-TPU_SPACE = Space(
-    tp=(1, 2, 4, 8), pp=(1,), cp=(1,), virtual_stages=(1,), sharding=(2,), one_pass=True
-)
+TPU_SPACE = Space(tp=(1, 2, 4, 8), pp=(1,), cp=(1,), virtual_stages=(1,), sharding=(2,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

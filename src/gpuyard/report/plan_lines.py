@@ -70,7 +70,7 @@ def _cost(option: Option) -> str:
 
 def _run_cells(number: int, option: Option) -> list[str]:
     predicted = option.prediction("time_s")
-    time = show(option.expected_s, DURATION, 2)
+    time = NOT_KNOWN  # a service
     if predicted is not None:
         time = f"{show(predicted.low, DURATION, 2)}–{show(predicted.high, DURATION, 2)}"
     stops = f"{option.bill.interruptions_count:.0f}" if option.bill is not None else NOT_KNOWN

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.pareto import has_idle_chips
 from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
@@ -37,7 +38,7 @@ def price_words(option: Option) -> str:
     bill = option.bill
     if bill is None:
         return "no public price"
-    if option.service is not None:
+    if option.prediction("time_s") is None:  # a service
         return show(bill.usd_per_hour, PRICE_PER_HOUR)
     return show(bill.usd, MONEY)
 
@@ -104,7 +105,9 @@ def _why_before(first: Option, second: Option) -> str:
         if not second.bill.advised:
             return f"{other} is preemptible, which this work does not suit"
         ratio = second.bill.usd / first.bill.usd if first.bill.usd > 0.0 else math.inf
-        if first.measured and not second.measured and ratio < 1.0 + second.error_ratio:
+        if has_idle_chips(second) and not has_idle_chips(first):
+            return f"{other} leaves its accelerators idle most of the time"
+        if first.measured and not second.measured and ratio <= SIMILAR:
             return f"{other} rests on no published run of its chip and software"
         if ratio > SIMILAR:
             return f"{other} costs {ratio - 1.0:.0%} more"

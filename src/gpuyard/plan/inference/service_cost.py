@@ -14,11 +14,9 @@ from gpuyard.plan.inference.serverless import instance_for, serverless_bill
 from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.limits import LimitViolation
 from gpuyard.plan.option import Bill
+from gpuyard.plan.spot_advice import PREEMPTIBLE
 from gpuyard.workload.where import ConsumptionName
 from gpuyard.workload.workload import Workload
-
-# Preempted at any time, or terminated after seven days.
-PREEMPTIBLE: tuple[ConsumptionName, ...] = ("spot", "flex-start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
