@@ -103,7 +103,16 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
         parser, "--program TEXT", 'program to run, such as "train.py --config x"', default=""
     )
     add_option(
-        parser, "--framework", "default: torch, on TPUs jax", choices=typing.get_args(Framework)
+        parser,
+        "--framework",
+        "default: the plan's training software; with --program torch, on TPUs jax",
+        choices=typing.get_args(Framework),
+    )
+    add_option(
+        parser,
+        "--framework-args TEXT",
+        'appended to the framework\'s command line, such as "optimizer.lr=1e-4"',
+        default="",
     )
     add_option(parser, "--bucket NAME", "checkpoint bucket; default: create one", default="")
     add_option(parser, "--ray", "kubernetes: RayJob and RayService")
@@ -134,6 +143,7 @@ def _settings(arguments: argparse.Namespace) -> DeploymentSettings:
         image=arguments.image,
         program=arguments.program,
         framework=arguments.framework,
+        framework_args=arguments.framework_args,
         bucket=arguments.bucket,
         ttl_s=arguments.ttl,
         rendered_s=float(int(time.time())),

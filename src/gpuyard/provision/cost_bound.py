@@ -9,7 +9,7 @@ from typing import Annotated
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.field_types import Doc, FormerName
 from gpuyard.provision.deployment_settings import ResolvedSettings
-from gpuyard.provision.launch.server import machines_per_replica, replicas_per_machine, service_of
+from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine, service_of
 from gpuyard.units import HOUR_S
 
 

@@ -15,7 +15,8 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.units import HOUR_S, WEEK_S
 from gpuyard.workload.where import region_of
 
-Framework = Literal["torch", "jax", "torch-xla", "command"]
+# The first three train the plan by themselves; the others launch a program of the user.
+Framework = Literal["megatron-bridge", "axolotl", "maxtext", "torch", "jax", "torch-xla", "command"]
 FLEX_START_MAX_S = WEEK_S
 SERVICE_TTL_S = WEEK_S
 # TTL over expected time: one more interruption than expected does not stop the job.
@@ -35,7 +36,11 @@ class DeploymentSettings:
     owner: Annotated[str, Doc("whom to ask before deleting it")] = "nobody"
     image: Annotated[str, Doc("container image; default: of the framework or engine")] = ""
     program: Annotated[str, Doc("what the framework runs, e.g. train.py --config x")] = ""
-    framework: Annotated[Framework | None, Doc("default: torch on GPUs, jax on TPUs")] = None
+    framework: Annotated[
+        Framework | None,
+        Doc("default: the plan's training software; with a program torch, on TPUs jax"),
+    ] = None
+    framework_args: Annotated[str, Doc("appended to the command line of the framework")] = ""
     bucket: Annotated[str, Doc("Cloud Storage bucket for checkpoints; default: PROJECT-NAME")] = ""
     ttl_s: Annotated[
         float | None, Doc("the provider terminates everything after this; default: 1.25 × expected")

@@ -55,8 +55,12 @@ def _setting_problems(settings: DeploymentSettings) -> Iterator[Problem]:
         value = str(getattr(settings, field))
         if value and not grammar.fullmatch(value):
             yield Problem(where=flag, what=f"{value!r} is not valid", fix=f"write {what}")
-    if "\x00" in settings.program:
-        yield Problem(where="--program", what="holds a null character", fix="remove it")
+    for flag, text in (
+        ("--program", settings.program),
+        ("--framework-args", settings.framework_args),
+    ):
+        if "\x00" in text:
+            yield Problem(where=flag, what="holds a null character", fix="remove it")
 
 
 def _workload_problems(blueprint: Blueprint) -> Iterator[Problem]:

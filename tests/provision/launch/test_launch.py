@@ -15,12 +15,8 @@ from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_se
 from gpuyard.provision.launch.facts import read_launch_facts
 from gpuyard.provision.launch.job import FabricEnvironment, fabric_environment, job_launch
 from gpuyard.provision.launch.launch import EnvVar, Launch
-from gpuyard.provision.launch.server import (
-    calls_srun,
-    machines_per_replica,
-    replicas_per_machine,
-    server_launch,
-)
+from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine
+from gpuyard.provision.launch.server import calls_srun, server_launch
 from gpuyard.provision.sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()

@@ -31,7 +31,8 @@ class StartCommand:
     notes: tuple[str, ...] = ()
 
 
-def _torch(request: LaunchRequest) -> StartCommand:
+def torchrun(request: LaunchRequest) -> StartCommand:
+    """Return torchrun with one process per GPU, on one machine or several."""
     # One launcher per machine, one process per GPU. Ranks follow NODE_RANK, so that machines close
     # to each other have adjacent ranks.
     arguments = ["torchrun", f"--nproc-per-node={max(1, request.chips_per_machine)}"]
@@ -79,7 +80,7 @@ def _jax(request: LaunchRequest) -> StartCommand:
 def _torch_xla(request: LaunchRequest) -> StartCommand:
     # PJRT runtime. On TPU the program spawns one process per chip; on GPUs torchrun does.
     if not request.is_tpu:
-        start = _torch(request)
+        start = torchrun(request)
         device = EnvVar(name="PJRT_DEVICE", value="CUDA")
         return replace(start, variables=(device, *start.variables))
     note = (
@@ -97,8 +98,9 @@ def _command(request: LaunchRequest) -> StartCommand:
     return StartCommand(program=request.program)
 
 
+# Launchers of the user's own program; TRAINERS write the program themselves.
 FRAMEWORKS: dict[Framework, Callable[[LaunchRequest], StartCommand]] = {
-    "torch": _torch,
+    "torch": torchrun,
     "jax": _jax,
     "torch-xla": _torch_xla,
     "command": _command,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import Framework, ResolvedSettings
 from gpuyard.provision.invariants.facts import read_facts
 from gpuyard.provision.launch.facts import RunsOn, fabric_runtime, read_launch_facts
-from gpuyard.provision.launch.frameworks import FRAMEWORKS, LaunchRequest
+from gpuyard.provision.launch.frameworks import FRAMEWORKS, LaunchRequest, StartCommand
 from gpuyard.provision.launch.launch import BucketMount, EnvVar, Launch
+from gpuyard.provision.launch.trainers import trainer_of, trainer_start
 
 CHECKPOINTS = "/mnt/checkpoints"
 DATA = "/mnt/data"
+DATA_FOLDER = "data"  # of the bucket, for a dataset that is uploaded
 TRAINING = ("pretraining", "finetuning")
 # The driver libraries that a container gets: most images default to those for compute only
 # (docs.nvidia.com/datacenter/cloud-native/container-toolkit: docker-specialized, 2026-11).
@@ -41,9 +43,10 @@ class FabricEnvironment:
 
 
 def framework_of(blueprint: Blueprint, settings: ResolvedSettings) -> Framework:
-    """Return the requested framework; by default JAX on TPU, PyTorch on GPUs, else a command."""
-    if settings.requested.framework is not None:
-        return settings.requested.framework
+    """Return the launcher of a program: JAX on TPU, PyTorch on GPUs, a command otherwise."""
+    requested = settings.requested.framework
+    if requested is not None and requested in FRAMEWORKS:
+        return requested
     if blueprint.workload.task not in TRAINING:
         return "command"
     return "jax" if blueprint.is_tpu else "torch"
@@ -66,13 +69,24 @@ def image_of(
     return row.image, ()
 
 
+def is_local_data(blueprint: Blueprint) -> bool:
+    """Return whether the dataset is a folder here and the machines are in a cloud."""
+    data = blueprint.workload.data
+    location = (data.location if data else None) or ""
+    is_cloud = blueprint.machine.provider == "google"
+    return bool(location) and "://" not in location and is_cloud
+
+
 def mounts_of(blueprint: Blueprint, settings: ResolvedSettings) -> tuple[BucketMount, ...]:
-    """Return the bucket mounts: checkpoints, and the dataset if it is in a bucket."""
+    """Return the bucket mounts: checkpoints, and the dataset if it is or will be in a bucket."""
     checkpoints = BucketMount(name="checkpoints", bucket=settings.bucket, path=CHECKPOINTS)
     location = (blueprint.workload.data.location if blueprint.workload.data else None) or ""
-    if not location.startswith("gs://"):
+    if is_local_data(blueprint):
+        bucket, folder = settings.bucket, DATA_FOLDER
+    elif location.startswith("gs://"):
+        bucket, _, folder = location.removeprefix("gs://").partition("/")
+    else:
         return (checkpoints,)
-    bucket, _, folder = location.removeprefix("gs://").partition("/")
     data = BucketMount(
         name="data", bucket=bucket, folder=folder.strip("/"), path=DATA, is_read_only=True
     )
@@ -103,23 +117,10 @@ def _variables(lines: Iterable[str]) -> tuple[EnvVar, ...]:
 
 def job_launch(blueprint: Blueprint, settings: ResolvedSettings, runs_on: RunsOn) -> Launch:
     """Return how a job starts; only multi-node jobs set up the fabric."""
-    framework = framework_of(blueprint, settings)
     fabric = FabricEnvironment()
     if blueprint.shape == "multi-node" and not blueprint.is_tpu:
         fabric = fabric_environment(blueprint, runs_on)
-    chips = int(blueprint.machine.chip_count)
-    notes: list[str] = []
-    program = settings.requested.program
-    if not program:
-        program = "./run.sh" if framework == "command" else "train.py"
-        notes.append(f"{program} is a placeholder: set your program with --program.")
-    request = LaunchRequest(
-        program=program,
-        machine_count=blueprint.machine_count,
-        chips_per_machine=chips,
-        is_tpu=blueprint.is_tpu,
-    )
-    start = FRAMEWORKS[framework](request)
+    framework, start, own = _start(blueprint, settings)
     image, image_notes = image_of(_image_name(framework, blueprint), blueprint, settings)
     return Launch(
         framework=framework,
@@ -128,7 +129,8 @@ def job_launch(blueprint: Blueprint, settings: ResolvedSettings, runs_on: RunsOn
         variables=(
             *fabric.variables,
             *start.variables,
-            *_plan_variables(blueprint),
+            *_folders(blueprint),
+            *(_layout_variables(blueprint) if own else ()),
             *_graphics_variables(blueprint),
         ),
         env_scripts=fabric.scripts,
@@ -136,9 +138,35 @@ def job_launch(blueprint: Blueprint, settings: ResolvedSettings, runs_on: RunsOn
         library_path=fabric.library_path,
         mounts=mounts_of(blueprint, settings),
         machine_count=blueprint.machine_count,
-        chips_per_machine=chips,
-        notes=(*notes, *image_notes, *start.notes, *_graphics_notes(blueprint)),
+        chips_per_machine=int(blueprint.machine.chip_count),
+        notes=(*image_notes, *start.notes, *_graphics_notes(blueprint)),
     )
+
+
+def _start(
+    blueprint: Blueprint, settings: ResolvedSettings
+) -> tuple[Framework, StartCommand, bool]:
+    """Return framework and start command, and whether the program is the user's own."""
+    notes: tuple[str, ...] = ()
+    trainer = trainer_of(blueprint, settings)
+    if trainer is not None:
+        start = trainer_start(trainer, blueprint, settings)
+        if isinstance(start, StartCommand):
+            return trainer, start, False
+        notes = (f"{start[0].upper()}{start[1:]}.",)
+    framework = framework_of(blueprint, settings)
+    program = settings.requested.program
+    if not program:
+        program = "./run.sh" if framework == "command" else "train.py"
+        notes = (*notes, f"{program} is a placeholder: set your program with --program.")
+    request = LaunchRequest(
+        program=program,
+        machine_count=blueprint.machine_count,
+        chips_per_machine=int(blueprint.machine.chip_count),
+        is_tpu=blueprint.is_tpu,
+    )
+    start = FRAMEWORKS[framework](request)
+    return framework, replace(start, notes=(*notes, *start.notes)), True
 
 
 def _image_name(framework: Framework, blueprint: Blueprint) -> str:
@@ -164,12 +192,16 @@ def _graphics_notes(blueprint: Blueprint) -> Iterator[str]:
         yield GRAPHICS_LIBRARIES_NOTE
 
 
-def _plan_variables(blueprint: Blueprint) -> Iterator[EnvVar]:
-    """The plan's paths and parallelism layout, for the program to read."""
+def _folders(blueprint: Blueprint) -> Iterator[EnvVar]:
     yield EnvVar(name="CHECKPOINT_DIR", value=f"{CHECKPOINTS}/{blueprint.name}")
     if blueprint.workload.data and blueprint.workload.data.location:
         location = blueprint.workload.data.location
-        yield EnvVar(name="DATA_DIR", value=DATA if location.startswith("gs://") else location)
+        is_mounted = location.startswith("gs://") or is_local_data(blueprint)
+        yield EnvVar(name="DATA_DIR", value=DATA if is_mounted else location)
+
+
+def _layout_variables(blueprint: Blueprint) -> Iterator[EnvVar]:
+    """The plan's parallelism layout, for a program of the user to read."""
     layout = blueprint.option.arrangement
     if layout is None:
         return

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.field_types import Doc
-from gpuyard.plan.service import Service
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.facts import RunsOn
 from gpuyard.provision.launch.job import (
@@ -18,6 +17,7 @@ from gpuyard.provision.launch.job import (
     job_launch,
 )
 from gpuyard.provision.launch.launch import EnvVar, Launch
+from gpuyard.provision.launch.replicas import machines_per_replica, service_of
 from gpuyard.provision.launch.triton import (
     is_triton,
     triton_lines,
@@ -72,24 +72,6 @@ SERVERS = {
     "onnxruntime": TRITON,
     "triton-fil": TRITON,
 }
-
-
-def service_of(blueprint: Blueprint) -> Service:
-    """Return the service of an inference blueprint."""
-    assert blueprint.option.service is not None
-    return blueprint.option.service
-
-
-def machines_per_replica(blueprint: Blueprint) -> int:
-    """Return the machines of one replica, at least one."""
-    chips = blueprint.machine.chip_count or 1.0
-    return max(1, round(service_of(blueprint).chips_per_replica / chips))
-
-
-def replicas_per_machine(blueprint: Blueprint) -> int:
-    """Return the replicas that share one machine, at least one."""
-    chips = service_of(blueprint).chips_per_replica
-    return max(1, int(blueprint.machine.chip_count // chips)) if chips else 1
 
 
 def launch_of(blueprint: Blueprint, settings: ResolvedSettings, runs_on: RunsOn) -> Launch:

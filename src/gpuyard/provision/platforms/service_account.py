@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.trainers import trainer_of
+from gpuyard.provision.launch.training_run import GATED, hub_name
 from gpuyard.provision.platform import DeployStep
 from gpuyard.provision.shell_text import ShellText, shell
 
 
-def is_gated(blueprint: Blueprint) -> bool:
-    """Return whether the weights of a service can be downloaded with a token only."""
-    service = blueprint.option.service
-    return service is not None and service.engine.gated
+def is_gated(blueprint: Blueprint, settings: ResolvedSettings) -> bool:
+    """Return whether what a server or trainer downloads needs a token."""
+    service, model = blueprint.option.service, blueprint.workload.model
+    if service is not None:
+        return service.engine.gated
+    if model is None or trainer_of(blueprint, settings) is None:
+        return False
+    return hub_name(model).startswith(GATED)
 
 
 def account_member(settings: ResolvedSettings) -> ShellText:

@@ -13,7 +13,8 @@ from gpuyard.plan.inference.serverless import Instance, instance_for
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.job import job_launch
 from gpuyard.provision.launch.launch import BucketMount, EnvVar, Launch
-from gpuyard.provision.launch.server import machines_per_replica, server_launch, service_of
+from gpuyard.provision.launch.replicas import machines_per_replica, service_of
+from gpuyard.provision.launch.server import server_launch
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
@@ -23,9 +24,9 @@ from gpuyard.provision.platform import (
 )
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.cloud_run.instances import container, task_parts
-from gpuyard.provision.platforms.model_upload import steps_with_upload
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
 from gpuyard.provision.platforms.service_account import bucket_grant, secret_grant
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 from gpuyard.provision.shell_text import shell
 from gpuyard.units import DAY_S, HOUR_S
 from gpuyard.workload.where import Where
@@ -151,7 +152,7 @@ class CloudRun:
             platform=self.name,
             files=request_files((*requests, run)),
             steps=(
-                *request_steps(requests),
+                *steps_with_uploads(blueprint, settings, requests),
                 dataclasses.replace(request_steps((run,))[0], undo=undo),
             ),
             notes=(
@@ -224,7 +225,7 @@ def _service_steps(
     blueprint: Blueprint, settings: ResolvedSettings, requests: Sequence[Request]
 ) -> tuple[DeployStep, ...]:
     # Cloud Run checks at the deployment that its identity can read the secret and the bucket.
-    *before, deploy = steps_with_upload(blueprint, settings, requests)
+    *before, deploy = steps_with_uploads(blueprint, settings, requests)
     grants: tuple[DeployStep, ...] = (bucket_grant(settings),)
     if settings.requested.secret:
         grants = (secret_grant(settings), *grants)

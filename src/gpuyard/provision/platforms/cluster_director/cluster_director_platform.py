@@ -11,12 +11,13 @@ from gpuyard.provision.launch.server import launch_of
 from gpuyard.provision.platform import Artefacts, Unsuitable, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.cluster_director.cluster import PARTITION, cluster_body, cluster_id
-from gpuyard.provision.platforms.requests import Request, request_files, request_steps
+from gpuyard.provision.platforms.requests import Request, request_files
 from gpuyard.provision.platforms.slurm.slurm_platform import (
     batch_file,
     google_slurm_obstacle,
     login_steps,
 )
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 
 TOOLKIT = ("cluster-toolkit", "a blueprint accepts any machine type of Compute Engine")
 
@@ -54,7 +55,11 @@ class ClusterDirector:
         return Artefacts(
             platform=self.name,
             files=(*request_files(requests), batch.file),
-            steps=(*request_steps(requests), *login_steps(settings, batch.file.name), *batch.steps),
+            steps=(
+                *steps_with_uploads(blueprint, settings, requests),
+                *login_steps(settings, batch.file.name),
+                *batch.steps,
+            ),
             notes=(*_notes(blueprint, settings), *batch.notes),
             without_ttl="the cluster",
         )

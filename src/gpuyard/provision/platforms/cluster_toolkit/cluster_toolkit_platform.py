@@ -17,12 +17,13 @@ from gpuyard.provision.platforms.cluster_toolkit.cluster import (
 )
 from gpuyard.provision.platforms.compute_engine.instance_properties import multi_node_fabric
 from gpuyard.provision.platforms.manifests.text import manifest
-from gpuyard.provision.platforms.requests import request_files, request_steps
+from gpuyard.provision.platforms.requests import request_files
 from gpuyard.provision.platforms.slurm.slurm_platform import (
     batch_file,
     google_slurm_obstacle,
     login_steps,
 )
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 
 BLUEPRINT, DEPLOYMENT = "50-blueprint.yaml", "40-deployment.yaml"
 
@@ -55,7 +56,11 @@ class ClusterToolkit:
                 manifest(BLUEPRINT, (tree,)),
                 batch.file,
             ),
-            steps=(*request_steps(buckets), *_steps(settings, batch.file.name), *batch.steps),
+            steps=(
+                *steps_with_uploads(blueprint, settings, buckets),
+                *_steps(settings, batch.file.name),
+                *batch.steps,
+            ),
             notes=(*_notes(blueprint, settings), *batch.notes),
             without_ttl="the cluster",
         )

@@ -9,7 +9,8 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import launch_of, machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
+from gpuyard.provision.launch.server import launch_of
 from gpuyard.provision.platform import Artefacts, DeployStep, Unsuitable, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.compute_engine.groups import (
@@ -31,10 +32,10 @@ from gpuyard.provision.platforms.compute_engine.workstation_steps import (
     workstation_script,
     workstation_steps,
 )
-from gpuyard.provision.platforms.model_upload import steps_with_upload
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
 from gpuyard.provision.platforms.service_account import is_gated, project_grant, secret_grant
 from gpuyard.provision.platforms.tpu.tpu_platform import CLOUD_TPU
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 from gpuyard.provision.platforms.vpc import network_requests, vpcs_of
 from gpuyard.provision.restarts import restart_limit
 from gpuyard.provision.shell_text import shell
@@ -79,7 +80,7 @@ class ComputeEngine:
             files=request_files(requests),
             steps=(
                 *_access_steps(blueprint, settings),
-                *steps_with_upload(blueprint, settings, requests),
+                *steps_with_uploads(blueprint, settings, requests),
                 _status_step(blueprint, settings),
             ),
             unbounded=_without_end(blueprint, settings),
@@ -162,7 +163,7 @@ def _access_steps(blueprint: Blueprint, settings: ResolvedSettings) -> Iterator[
     if blueprint.shape == "service":
         role = "roles/monitoring.metricWriter"
         yield project_grant(settings, "write their GPU utilisation", role)
-        if is_gated(blueprint):
+        if is_gated(blueprint, settings):
             yield secret_grant(settings)
     else:
         role = "roles/compute.instanceAdmin.v1"

@@ -10,7 +10,7 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.invariants.facts import MachineFabric, read_facts
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import replicas_per_machine, service_of
+from gpuyard.provision.launch.replicas import replicas_per_machine, service_of
 from gpuyard.provision.platforms.compute_engine.instance_properties import MAX_RUN_S
 from gpuyard.provision.platforms.compute_engine.startup import FRONT_PORT
 from gpuyard.provision.platforms.compute_engine.supervision import recreates_machines

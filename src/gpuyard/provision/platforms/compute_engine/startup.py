@@ -12,7 +12,8 @@ from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.invariants.facts import MachineFabric
 from gpuyard.provision.launch.job import CAPABILITIES
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import program_on_port, replicas_per_machine
+from gpuyard.provision.launch.replicas import replicas_per_machine
+from gpuyard.provision.launch.server import program_on_port
 from gpuyard.provision.platforms.compute_engine.supervision import release_lines, supervisor_lines
 from gpuyard.provision.platforms.host import (
     FABRIC_PATHS,

@@ -11,7 +11,9 @@ from gpuyard.errors import Infeasible
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import calls_srun, launch_of, machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
+from gpuyard.provision.launch.server import calls_srun, launch_of
+from gpuyard.provision.launch.tpu_slices import slices_of
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
@@ -39,9 +41,8 @@ from gpuyard.provision.platforms.manifests.nodes import PodNodes, nodes_of
 from gpuyard.provision.platforms.manifests.queues import queue_objects
 from gpuyard.provision.platforms.manifests.services import replica_bounds, service_objects
 from gpuyard.provision.platforms.manifests.text import manifest
-from gpuyard.provision.platforms.model_upload import steps_with_upload
 from gpuyard.provision.platforms.requests import Request, request_files
-from gpuyard.provision.platforms.tpu_slices import slices_of
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 from gpuyard.provision.platforms.vpc import network_requests, vpcs_of
 from gpuyard.provision.shell_text import shell
 
@@ -80,7 +81,7 @@ class Gke:
         manifests = tuple(_manifests(blueprint, settings, launch, nodes))
         creates_queue = bool(_queue(blueprint, settings)) and not settings.requested.queue
         steps = (
-            *steps_with_upload(blueprint, settings, requests),
+            *steps_with_uploads(blueprint, settings, requests),
             *_access_steps(settings, launch),
             *controller_steps(blueprint, queue=creates_queue),
             *plugin_steps(blueprint, settings, nodes),

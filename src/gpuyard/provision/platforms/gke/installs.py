@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import ResolvedSettings
-from gpuyard.provision.launch.server import machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
 from gpuyard.provision.platform import DeployStep
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.service_account import is_gated
@@ -64,7 +64,7 @@ def controller_steps(blueprint: Blueprint, *, queue: bool) -> Iterator[DeploySte
 
 def token_steps(blueprint: Blueprint, settings: ResolvedSettings) -> Iterator[DeployStep]:
     """Yield the step that stores the access token, if the weights need one."""
-    if is_gated(blueprint):
+    if is_gated(blueprint, settings):
         name = shell("{r.secret} --namespace={r.namespace}", r=settings.requested)
         # By standard input: arguments are visible in the list of processes.
         token = 'printf %s "${HF_TOKEN:?set it to a token that may read the model}"'

@@ -6,13 +6,13 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.invariants.facts import MachineFabric
-from gpuyard.provision.launch.server import machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
+from gpuyard.provision.launch.tpu_slices import Slices
 from gpuyard.provision.platforms.google_machine_types import COMPACT_FLEX, boot_disk, machine_type
 from gpuyard.provision.platforms.manifests.expiry import has_end
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.manifests.services import replica_bounds
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.platforms.tpu_slices import Slices
 from gpuyard.provision.platforms.vpc import Vpc, subnets_of
 
 POOL = "work"

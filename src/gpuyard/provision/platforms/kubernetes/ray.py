@@ -10,7 +10,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import machines_per_replica, service_of
+from gpuyard.provision.launch.replicas import machines_per_replica, service_of
 from gpuyard.provision.platforms.manifests.expiry import expiry_objects
 from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes

@@ -11,13 +11,8 @@ from gpuyard.errors import EXIT_INFEASIBLE
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch, export_lines
-from gpuyard.provision.launch.server import (
-    launch_of,
-    machines_per_replica,
-    program_on_port,
-    replicas_per_machine,
-    service_of,
-)
+from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine, service_of
+from gpuyard.provision.launch.server import launch_of, program_on_port
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,

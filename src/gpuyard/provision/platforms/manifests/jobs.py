@@ -6,11 +6,11 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.errors import Infeasible
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.tpu_slices import slices_of
 from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.manifests.pods import metadata, pod_template, storage_objects
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.platforms.tpu_slices import slices_of
 from gpuyard.provision.restarts import restart_limit
 from gpuyard.units import HOUR_S
 

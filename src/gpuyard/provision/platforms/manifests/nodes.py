@@ -11,10 +11,10 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import Infeasible
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.invariants.facts import MachineFabric, read_facts
-from gpuyard.provision.launch.server import machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
+from gpuyard.provision.launch.tpu_slices import slices_of
 from gpuyard.provision.platforms.google_machine_types import attaches_gpus
 from gpuyard.provision.platforms.manifests.text import Object
-from gpuyard.provision.platforms.tpu_slices import slices_of
 
 GPU = "nvidia.com/gpu"
 TPU = "google.com/tpu"

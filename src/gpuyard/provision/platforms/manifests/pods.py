@@ -102,7 +102,7 @@ def _container(
     variables = {item.name: item.value for item in (*launch.variables, *fabric.variables)}
     env: list[Plain] = [{"name": name, "value": value} for name, value in variables.items()]
     reference: Object = {"name": settings.requested.secret, "key": "token"}
-    if not is_gated(blueprint):
+    if not is_gated(blueprint, settings):
         reference["optional"] = True
     env += [*environment, {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]
     resources: Object = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import SERVERS, machines_per_replica, service_of
+from gpuyard.provision.launch.replicas import machines_per_replica, service_of
+from gpuyard.provision.launch.server import SERVERS
 from gpuyard.provision.platforms.manifests.expiry import expiry_objects
 from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
 from gpuyard.provision.platforms.manifests.nodes import CPU, PodNodes

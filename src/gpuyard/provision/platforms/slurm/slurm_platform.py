@@ -11,7 +11,8 @@ from gpuyard.fabric.render.server.nccl import nccl_environment
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import EnvVar, Launch
-from gpuyard.provision.launch.server import calls_srun, launch_of, service_of
+from gpuyard.provision.launch.replicas import service_of
+from gpuyard.provision.launch.server import calls_srun, launch_of
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,

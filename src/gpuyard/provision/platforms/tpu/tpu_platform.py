@@ -11,11 +11,12 @@ from gpuyard.errors import Infeasible
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.job import job_launch
 from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.tpu_slices import Slices, slices_of
 from gpuyard.provision.platform import Artefacts, DeployStep, Unsuitable, unsuitable
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.host import FOLDER, mount_lines, token_line
-from gpuyard.provision.platforms.requests import Request, request_files, request_steps
-from gpuyard.provision.platforms.tpu_slices import Slices, slices_of
+from gpuyard.provision.platforms.requests import Request, request_files
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 from gpuyard.provision.platforms.vpc import Vpc, network_requests, vpcs_of
 from gpuyard.provision.shell_text import shell
 from gpuyard.units import DAY_S
@@ -75,7 +76,7 @@ class CloudTpu:
         return Artefacts(
             platform=self.name,
             files=request_files(requests),
-            steps=(*request_steps(requests), status),
+            steps=(*steps_with_uploads(blueprint, settings, requests), status),
             notes=(TTL_NOTE, *launch.notes),
         )
 

@@ -8,9 +8,9 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import service_of
+from gpuyard.provision.launch.replicas import service_of
+from gpuyard.provision.launch.tpu_slices import Slices
 from gpuyard.provision.platforms.requests import Request
-from gpuyard.provision.platforms.tpu_slices import Slices
 from gpuyard.provision.platforms.vertex_ai.machine_spec import machine_spec
 
 DEPLOY = "aiplatform.projects.locations.endpoints.deployModel"

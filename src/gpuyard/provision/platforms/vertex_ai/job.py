@@ -10,10 +10,10 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.job import fabric_environment
 from gpuyard.provision.launch.launch import Launch
+from gpuyard.provision.launch.tpu_slices import Slices
 from gpuyard.provision.platforms.google_machine_types import boot_disk
 from gpuyard.provision.platforms.host import fragment
 from gpuyard.provision.platforms.requests import Request
-from gpuyard.provision.platforms.tpu_slices import Slices
 from gpuyard.provision.platforms.vertex_ai.machine_spec import machine_spec
 from gpuyard.provision.shell_text import shell
 from gpuyard.units import DAY_S

@@ -6,8 +6,8 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.invariants.consumption import RESERVATION_KEY
+from gpuyard.provision.launch.tpu_slices import Slices
 from gpuyard.provision.platforms.google_machine_types import machine_type
-from gpuyard.provision.platforms.tpu_slices import Slices
 
 # Vertex AI: schedule training jobs with flex-start (stored copy of unknown age, read 2026-11).
 FLEX_CHIPS = ("l4", "a100-40gb", "a100-80gb", "h100-sxm", "h200-sxm", "b200")

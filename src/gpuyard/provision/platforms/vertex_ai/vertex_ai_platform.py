@@ -9,7 +9,9 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.errors import Infeasible
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.job import job_launch
-from gpuyard.provision.launch.server import machines_per_replica, server_launch
+from gpuyard.provision.launch.replicas import machines_per_replica
+from gpuyard.provision.launch.server import server_launch
+from gpuyard.provision.launch.tpu_slices import Slices, slices_of
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
@@ -19,7 +21,7 @@ from gpuyard.provision.platform import (
 )
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.requests import Request, request_files, request_steps
-from gpuyard.provision.platforms.tpu_slices import Slices, slices_of
+from gpuyard.provision.platforms.uploads import steps_with_uploads
 from gpuyard.provision.platforms.vertex_ai.endpoint import DEPLOY, deployed_id, endpoint_requests
 from gpuyard.provision.platforms.vertex_ai.job import job_request
 from gpuyard.provision.platforms.vertex_ai.machine_spec import FLEX_CHIPS
@@ -62,7 +64,7 @@ class VertexAi:
         return Artefacts(
             platform=self.name,
             files=request_files((*buckets, job)),
-            steps=(*request_steps(buckets), *_job_steps(settings, job)),
+            steps=(*steps_with_uploads(blueprint, settings, buckets), *_job_steps(settings, job)),
             notes=(*_job_notes(blueprint), *launch.notes),
         )
 

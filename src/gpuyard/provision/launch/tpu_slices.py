@@ -9,7 +9,7 @@ from typing import Annotated
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import Infeasible
-from gpuyard.provision.launch.server import machines_per_replica
+from gpuyard.provision.launch.replicas import machines_per_replica
 
 # Topologies with two axes (https://docs.cloud.google.com/tpu/docs/v6e and /v5e, 2026-04)
 FLAT = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
