@@ -56,7 +56,7 @@ def maxtext_arguments(run: TrainingRun) -> Iterator[str]:
     """Yield the plan as MaxText's arguments.
 
     A mesh axis is the product of its part in a slice (ici) and its part between slices (dcn).
-    Expert parallelism is an axis of its own, taken from the data-parallel ranks.
+    Expert parallelism is a separate axis, taken from the data-parallel ranks.
     """
     layout = run.layout
     axis = "data" if layout.sharding in ("none", "optimizer") else "fsdp"
