@@ -9,6 +9,9 @@ MLFLOW := .venv-mlflow
 XLA := .venv-xla
 JOBS ?= 3
 
+# Tests start Python hundreds of times; without cached bytecode every start compiles the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo check test mlflow xla lint bench docs sbom audit clean
 
 help:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def test_journal_drops_torn_last_line_on_open(tmp_path: Path) -> None:
         again.close()
         assert [json.loads(line)["event"] for line in path.read_text().splitlines()][-1] == "made"
         assert Journal.read(path, KEY)[-1].event == "made"
+
+
+def test_journal_entry_is_on_disk_before_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(tmp_path / "apply.jsonl", KEY)
+    synced: list[bytes] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").read_bytes())
+    )
+    journal.append(JournalEntry(event="intent", step="10-x.json"))
+    journal.close()
+    assert synced[0] == journal.path.read_bytes()
 
 
 def test_journal_is_locked_by_one_process(tmp_path: Path) -> None:
