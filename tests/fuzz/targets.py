@@ -139,7 +139,7 @@ def _read_chakra(path: Path) -> object:
 
 
 def _read_hf_config(path: Path) -> object:
-    from gpuyard.catalog.huggingface import read_config
+    from gpuyard.catalog.huggingface.read import read_config
 
     return read_config(path)
 

@@ -19,7 +19,7 @@ def plan_service(workload: Workload, catalog: Catalog, folder: Path) -> Plan | I
     """Plan the services that meet the targets, cheapest first."""
     model = workload.model
     assert model is not None, "the checks of an inference workload ask for it"
-    if model.kind != "decoder" or model.transformer is None:
+    if model.kind not in ("decoder", "encoder-decoder") or model.transformer is None:
         return plan_single_pass(workload, catalog)
     load, trace = read_load(workload, folder)
     stretch = busiest(trace, STRETCH) if trace is not None else None

@@ -14,20 +14,27 @@ def architecture(
     shape: Transformer, sequence_tokens: int, adapters: bool, frozen_bytes: float = 0.0
 ) -> Architecture:
     """Return the shape as model inputs; `adapters` (LoRA) freezes weights of `frozen_bytes`."""
-    moe, mla = shape.moe, shape.mla
+    moe, mla, linear = shape.moe, shape.mla, shape.linear
     head = mla.value_dim if mla else shape.head_width
     shared = moe.shared_experts * (moe.shared_ffn or moe.expert_ffn) if moe else 0
     window = shape.sliding_window_tokens
     every = shape.full_attention_every
-    full = 1.0 if window is None else 1.0 / every if every else 0.0
+    full = 1.0 / every if window and every else shape.full_layers / max(shape.softmax_layers, 1)
+    attention, ffn_layers = shape.softmax_layers, shape.mlp_layers
+    if shape.encoder:  # planned as a decoder of its size: cross-attention is one more attention
+        attention += shape.layers + shape.encoder.layers
+        ffn_layers += shape.encoder.layers
+    # A layer is a mixer and an FFN; where blocks are one of both, two blocks are a layer.
+    layers = max(1, round(0.5 * (attention + shape.linear_layers + ffn_layers)))
+    dense = layers - shape.expert_layers
     numbers: dict[str, float] = {
-        "layers": shape.layers,
+        "layers": layers,
         "hidden": shape.hidden,
         "heads": shape.heads,
         "kv_heads": shape.heads if mla else shape.key_value_heads,
         "head_dim": head,
         "qk_head_dim": mla.nope_dim + mla.rope_dim if mla else head,
-        "ffn_hidden": shape.ffn,
+        "ffn_hidden": shape.ffn * (ffn_layers - shape.expert_layers) / max(dense, 1),
         "gated": shape.gated,
         "vocab": shape.vocab,
         "tied_embedding": shape.tied_embeddings,
@@ -45,6 +52,13 @@ def architecture(
         "kv_rank": mla.kv_rank if mla else 0,
         "trains_weights": not adapters,
         "frozen_bytes": frozen_bytes,
+        "attention_ratio": attention / layers,
+        "linear_ratio": shape.linear_layers / layers,
+        "linear_in": linear.parameters(shape.hidden) / shape.hidden - linear.value_dim
+        if linear
+        else 0,
+        "linear_out": linear.value_dim if linear else 0,
+        "linear_state": linear.value_dim * linear.state_dim if linear else 0,
     }
     return Architecture(
         **{name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}

@@ -24,7 +24,7 @@ def _zero() -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """A decoder-only transformer, dense or MoE."""
+    """A transformer, dense or MoE; the mean layer where layers differ."""
 
     layers: Array
     hidden: Array
@@ -52,6 +52,11 @@ class Architecture:
     kv_rank: Array  # KV latent width of MLA; 0: no MLA
     trains_weights: Array  # 1: full training; 0: adapters only (LoRA)
     frozen_bytes: Array = field(default_factory=_zero)  # per frozen weight; 0: as GEMM operands
+    attention_ratio: Array = field(default_factory=_one)  # softmax attention per layer
+    linear_ratio: Array = field(default_factory=_zero)  # linear attention per layer
+    linear_in: Array = field(default_factory=_zero)  # width of its input projections
+    linear_out: Array = field(default_factory=_zero)  # width of its output projection
+    linear_state: Array = field(default_factory=_zero)  # elements of its state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,11 +35,19 @@ def attention_gemms(arch: Architecture, layout: Layout) -> tuple[Gemm, ...]:
     t, tp, one = micro_tokens(arch, layout), layout.tp, np.ones(())
     kv_local = np.maximum(arch.kv_heads / tp, 1.0)  # KV heads are replicated where tp exceeds them
     width = (arch.heads * arch.qk_head_dim) / tp + kv_local * (arch.qk_head_dim + arch.head_dim)
-    mla = (arch.kv_rank > 0) * one
-    out = Gemm(m=t, n=arch.hidden * one, k=arch.heads * arch.head_dim / tp, count=one)
-    qkv = Gemm(m=t, n=width, k=arch.hidden * one, count=1.0 - mla)
+    share = arch.attention_ratio * one
+    mla = (arch.kv_rank > 0) * share
+    out = Gemm(m=t, n=arch.hidden * one, k=arch.heads * arch.head_dim / tp, count=share)
+    qkv = Gemm(m=t, n=width, k=arch.hidden * one, count=share - mla)
+    linear: tuple[Gemm, ...] = ()
+    if np.any(arch.linear_ratio > 0):
+        count = arch.linear_ratio * one
+        linear = (
+            Gemm(m=t, n=arch.linear_in / tp, k=arch.hidden * one, count=count),
+            Gemm(m=t, n=arch.hidden * one, k=arch.linear_out / tp, count=count),
+        )
     if not np.any(mla):
-        return qkv, out
+        return (qkv, out, *linear)
     down = np.maximum(arch.q_rank + arch.kv_rank + ROPE_DIM, 1.0)  # to latents, RoPE key
     query = arch.heads * arch.qk_head_dim / tp  # from the query latent
     up = (arch.qk_head_dim - ROPE_DIM + arch.head_dim) * arch.heads / tp  # keys and values
@@ -49,6 +57,7 @@ def attention_gemms(arch: Architecture, layout: Layout) -> tuple[Gemm, ...]:
         Gemm(m=t, n=down, k=arch.hidden * one, count=mla),
         Gemm(m=t, n=query, k=_query_width(arch), count=mla),
         Gemm(m=t, n=up, k=np.maximum(arch.kv_rank, 1.0), count=mla),
+        *linear,
     )
 
 
@@ -97,11 +106,16 @@ def lm_head_gemm(arch: Architecture, layout: Layout) -> Gemm:
 
 
 def attention_pairs(arch: Architecture) -> Array:
-    """Return the causal query-key pairs per token and head, averaged over layers."""
+    """Return the causal query-key pairs per token and head, averaged over layers.
+
+    Linear attention updates and reads its state per token: as the pairs of equal FLOPs.
+    """
     s = arch.attention_tokens
     w = np.minimum(arch.window_tokens + 128.0, s)  # kernels process blocks of 128 keys
     windowed = w - 0.5 * w * w / s  # pairs inside a causal band of width w
-    return arch.full_attention_ratio * 0.5 * s + (1.0 - arch.full_attention_ratio) * windowed
+    pairs = arch.full_attention_ratio * 0.5 * s + (1.0 - arch.full_attention_ratio) * windowed
+    states = 2.0 * arch.linear_state / (arch.heads * (arch.qk_head_dim + arch.head_dim))
+    return arch.attention_ratio * pairs + arch.linear_ratio * states
 
 
 def layer_parameters(arch: Architecture) -> tuple[Array, Array, Array, Array]:
@@ -117,7 +131,9 @@ def layer_parameters(arch: Architecture) -> tuple[Array, Array, Array, Array]:
         + arch.kv_rank * arch.heads * (arch.qk_head_dim - ROPE_DIM + arch.head_dim)  # key, value up
         + arch.heads * arch.head_dim * arch.hidden  # output
     )
-    attention = np.where(arch.kv_rank > 0, mla, plain)
+    linear = arch.hidden * (arch.linear_in + arch.linear_out)
+    softmax = np.where(arch.kv_rank > 0, mla, plain)
+    attention = arch.attention_ratio * softmax + arch.linear_ratio * linear
     return (
         attention,
         g * arch.hidden * arch.ffn_hidden,

@@ -35,7 +35,7 @@ from gpuyard.perf.recipes import choose_settings
 from gpuyard.perf.run_columns import filled
 from gpuyard.perf.software import expert_numbers, software_numbers
 
-DEFAULTS = {"expert_tensor_parallel": 1.0}  # fields that a row may omit are 0 except these
+DEFAULTS = {"attention_ratio": 1.0, "expert_tensor_parallel": 1.0}  # of omitted fields; else 0
 V = TypeVar("V", Architecture, Layout, Software)
 
 

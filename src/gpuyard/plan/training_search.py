@@ -21,6 +21,7 @@ from gpuyard.perf.chip_kernels import (
 from gpuyard.perf.collectives import NetworkModel
 from gpuyard.perf.error_bars import run_kind, training_error_ratio
 from gpuyard.perf.from_catalog import architecture, nic_bytes_per_s
+from gpuyard.perf.inference.shape import unmeasured
 from gpuyard.perf.operators import model_flop_per_token
 from gpuyard.perf.profiles import SoftwareProfile, find_profile
 from gpuyard.perf.recipes import MoeSettings, choose_settings
@@ -126,8 +127,11 @@ class TrainingSearch:
     def error_ratio(self) -> float:
         """Error within which 90 % of predictions for such a run are."""
         moe = self.demand.shape.moe is not None
-        kind = run_kind(self.silicon, self.profile, moe, unseen=not self.is_profiled)
-        return training_error_ratio(kind)
+        model = self.demand.model
+        if unmeasured(model):
+            return training_error_ratio("uncalibrated")
+        unseen = not self.is_profiled or model.transformer is None or bool(model.transformer.linear)
+        return training_error_ratio(run_kind(self.silicon, self.profile, moe, unseen=unseen))
 
 
 def training_searches(

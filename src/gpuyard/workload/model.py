@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.models import Model, Transformer
 from gpuyard.errors import InputError, Problem, closest_match
+from gpuyard.units import COUNT, show
 
 CUSTOM = "custom"
 ModelReader = Callable[[str], Model]  # from a path relative to the workload file
@@ -49,15 +51,25 @@ def _is_path(written: str) -> bool:
 
 
 def _unknown(written: str, catalog: Catalog) -> Problem:
-    names = {name: row.name for row in catalog.models for name in (row.name, *row.aliases)}
-    meant = names.get(
-        closest_match(written, names) or closest_match(written.rpartition("/")[2], names) or ""
-    )
-    suggestion = f'use "{meant}"' if meant else "see `gpuyard catalog models`"
+    """Suggest a row for a typo; a name with other numbers is another model, and is called so."""
+    names = {name: row for row in catalog.models for name in (row.name, *row.aliases)}
+    short = written.rpartition("/")[2]
+    meant = names.get(closest_match(written, names) or closest_match(short, names) or "")
+    own = "give its config.json as ./config.json"
+    if meant is None:
+        suggestion = f"{own}; rows are in `gpuyard catalog models`"
+    elif any(_numbers(short) == _numbers(name) for name in (meant.name, *meant.aliases)):
+        suggestion = f'use "{meant.name}", or {own}'
+    else:
+        size = show(meant.parameters_count, COUNT)
+        suggestion = f"{own} (the nearest row, {meant.name} of {size}, is another model)"
     fix = f"{suggestion}, or describe it under model: (layers, hidden, heads, ffn, vocab)"
-    if "/" in written:
-        fix += ", or give its config.json as ./config.json"
     return Problem(where="model", what=f'no model named "{written}"', fix=fix)
+
+
+def _numbers(name: str) -> list[str]:
+    """Versions and sizes in a name: 3.5, 397, 17 of qwen3.5-397b-a17b."""
+    return re.findall(r"\d+(?:\.\d+)?", name)
 
 
 def _model_of_shape(shape: Transformer) -> Model:
@@ -65,7 +77,7 @@ def _model_of_shape(shape: Transformer) -> Model:
     return Model(
         name=CUSTOM,
         label="custom",
-        kind="decoder",
+        kind="encoder-decoder" if shape.encoder else "decoder",
         parameters_count=float(shape.parameters()),
         active_parameters_count=None if active is None else float(active),
         source=("workload",),

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from gpuyard.catalog.huggingface import read_config
+from gpuyard.catalog.huggingface.read import read_config
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.models import Model
 from gpuyard.document.decode import decode

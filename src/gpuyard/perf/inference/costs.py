@@ -10,7 +10,7 @@ from gpuyard.perf.inference.columns import COLUMNS, Row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision, WeightFormat
 from gpuyard.perf.inference.serving_engine import ServingEngine
-from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, DecoderShape
+from gpuyard.perf.inference.shape import DecoderShape
 
 # Of 2 bytes over the hidden state: two norms, two residuals, casts, RoPE and KV-cache writes.
 LAYER_PASSES = 14.0
@@ -143,19 +143,20 @@ class _Costs:
         attention, mlp = self.precision.projections, self.precision.weights
         if mlp == "mxfp4":
             mlp = "bf16"  # only routed experts are in mxfp4 (gpt-oss model card)
-        linear, plain = s.linear_layers, s.layers - s.linear_layers
+        linear, plain = s.linear_layers, s.softmax_layers
         if s.kv_rank:
             queries = s.heads / tp * (s.nope_dim + s.rope_dim)
-            weights = (
+            wide = (
                 (s.hidden * s.q_rank + s.q_rank * queries if s.q_rank else s.hidden * queries)
                 + s.hidden * (s.kv_rank + s.rope_dim)  # on every rank
                 + s.kv_rank * s.heads / tp * (s.nope_dim + s.head_dim)  # absorbed into q and out
             )
         else:
-            wide = (s.heads + 2.0 * max(s.kv_heads, tp)) * s.head_dim / tp
-            weights = (plain * s.hidden * wide + linear * 5.0 * s.hidden**2 / tp) / s.layers
+            heads = (1.0 + s.attention_gate) * s.heads + 2.0 * max(s.kv_heads, tp)
+            wide = s.hidden * heads * s.head_dim / tp
+        weights = (plain * wide + linear * s.hidden * s.linear_in / tp) / s.layers
         inner = s.heads * s.head_dim / tp
-        out = (plain * inner + linear * 2.0 * s.hidden / tp) / s.layers
+        out = (plain * inner + linear * s.linear_out / tp) / s.layers
         width = self._ffn_width()
         gate = s.matrices - 1.0
         return (
@@ -230,7 +231,7 @@ class _Costs:
             element_s = self._element_s(self.engine.beams * heads / kv_heads, kv_bytes)
             cached = 2.0 * kv_heads * s.head_dim * element_s
         # Read and written.
-        state = 2.0 * 2.0 * LINEAR_STATE_WIDTH * s.hidden / tp / (memory * self._constant("kv"))
+        state = 2.0 * 2.0 * s.linear_state / tp / (memory * self._constant("kv"))
         # Elementwise: the hidden state is replicated on all ranks, the FFN's inner state is split.
         inner = 3.0 * self._ffn_width() + 2.0 * heads * s.head_dim
         touched = s.layers * 2.0 * (LAYER_PASSES * s.hidden + inner)
@@ -267,7 +268,7 @@ class _Costs:
     def _ffn_width(self) -> float:
         """Return the mean inner width per layer of dense FFNs and shared experts on a rank."""
         s = self.shape
-        width = (s.layers - s.expert_layers) * s.ffn + s.expert_layers * s.shared_ffn
+        width = (s.mlp_layers - s.expert_layers) * s.ffn + s.expert_layers * s.shared_ffn
         return width / s.layers / self.layout.tp
 
     def links(self) -> dict[str, float]:

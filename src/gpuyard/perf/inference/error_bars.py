@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -62,12 +62,21 @@ def _widest(chip: ServingChip) -> float:
 
 
 def interval(
-    metric: Metric, chip: ServingChip, engine: ServingEngine, disaggregated: bool = False
+    metric: Metric,
+    chip: ServingChip,
+    engine: ServingEngine,
+    disaggregated: bool = False,
+    unmeasured: str = "",
 ) -> Interval:
     """Return the error bar of a prediction, from errors with groups of runs held out of the fit.
 
+    unmeasured: why no published run resembles the model; then twice as wide.
+
     No disaggregated run states end-to-end latency: it has the error bar of throughput.
     """
+    if unmeasured:
+        measured = interval(metric, chip, engine, disaggregated)
+        return replace(measured, ratio=NEAREST_WIDEN * measured.ratio, note=unmeasured)
     aggregated, table = _aggregated(metric, chip, engine), _table()
     if not disaggregated:
         return aggregated

@@ -10,9 +10,10 @@ from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
 from gpuyard.perf.inference.serving_engine import ServingEngine
-from gpuyard.perf.inference.shape import LINEAR_STATE_WIDTH, DecoderShape
+from gpuyard.perf.inference.shape import DecoderShape
 
 LOGIT_SEQUENCES = 2048  # maximum rows of the sampler's buffers
+STATE_TOKENS = 1e6  # without a KV cache: tokens that are counted as much as a sequence's state
 TUNED_RATIO = 0.95  # of memory without weights that trtllm-bench assumes
 
 
@@ -64,6 +65,7 @@ def weight_bytes(shape: DecoderShape, precision: Precision, layout: ReplicaLayou
         + shape.mlp_parameters * plain / (tp * pp)
         + shape.expert_parameters * form / (tp * pp * layout.attention_dp)
         + 2.0 * table / (tp * (1.0 if pp == 1 else 2.0))
+        + 2.0 * shape.other_parameters / tp
     )
 
 
@@ -121,11 +123,14 @@ def _cached_bytes(
         layer = (shape.kv_rank + shape.rope_dim) * kv
     else:
         layer = 2.0 * max(shape.kv_heads / layout.tp, 1.0) * shape.head_dim * kv
+    layer *= shape.stored_kv_ratio
     token, near = shape.full_layers * layer, shape.window_layers * layer
-    state = shape.linear_layers * 2.0 * LINEAR_STATE_WIDTH * shape.hidden / layout.tp
+    state = shape.linear_layers * 2.0 * shape.linear_state / layout.tp
+    if not token and not near:  # states alone: tokens cost nothing, and blocks need a size
+        return state / STATE_TOKENS / layout.pp, state / layout.pp
     if windows and shape.full_layers:
         return token / layout.pp, (near * shape.window_tokens + state) / layout.pp
-    return (token + near) / layout.pp, state / layout.pp if shape.full_layers else 0.0
+    return (token + near) / layout.pp, state / layout.pp
 
 
 def limits(

@@ -48,7 +48,15 @@ def shape_of_row(row: Row) -> DecoderShape:
     if "Gemma" in row["model"]:
         shape = replace(shape, gated=True)
     if "every 4th layer" in words:
-        shape = replace(shape, linear_layers=layers - layers // 4)
+        # Gated delta layers of Qwen3-Next (config.json: 16 key and 32 value heads of 128, hidden
+        # 2,048): queries and keys as wide as the hidden state, values and gate twice as wide.
+        shape = replace(
+            shape,
+            linear_layers=layers - layers // 4,
+            linear_in=5.0 * hidden,
+            linear_out=2.0 * hidden,
+            linear_state=256.0 * hidden,
+        )
     if window := WINDOW.search(words):
         shape = replace(shape, window_layers=layers / 2.0, window_tokens=float(window.group(1)))
     if "Llama-4" in row["model"]:  # three layers of four attend within chunks (its config.json)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuyard.catalog.models import Transformer
+from gpuyard.catalog.models import Model, Transformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,13 @@ class DecoderShape:
     window_layers: float = 0.0
     window_tokens: float = 0.0
     linear_layers: float = 0.0  # linear attention: a state, no KV cache
+    linear_in: float = 0.0  # width of their input projections: queries, keys, values, gates
+    linear_out: float = 0.0  # width of their output projection
+    linear_state: float = 0.0  # state elements of such a layer
+    attention_layers: float | None = None  # with a KV cache; None: all that are not linear
+    ffn_layers: float | None = None  # with an FFN or experts; None: all
+    stored_kv_ratio: float = 1.0  # KV-cache layers that store keys and values
+    attention_gate: bool = False  # an output gate as wide as the queries
     experts: float = 0.0
     experts_per_token: float = 0.0
     expert_ffn: float = 0.0
@@ -33,12 +40,31 @@ class DecoderShape:
     rope_dim: float = 0.0
     nope_dim: float = 0.0
     sparse_tokens: float = 0.0  # tokens selected by sparse attention; 0: dense attention
+    other_parameters: float = 0.0  # outside the decoder, such as a vision encoder
+    unmeasured: str = ""  # why no published run resembles it; empty: some do
     head_norms: bool = False  # norms of queries and keys
     joint_norms: bool = False  # over all heads: an all-reduce per norm
 
     @property
     def full_layers(self) -> float:
-        return self.layers - self.window_layers - self.linear_layers
+        return self.softmax_layers - self.window_layers
+
+    @property
+    def softmax_layers(self) -> float:
+        """Layers with a KV cache."""
+        if self.attention_layers is None:
+            return self.layers - self.linear_layers
+        return self.attention_layers
+
+    @property
+    def mlp_layers(self) -> float:
+        """Layers with an FFN or experts."""
+        return self.layers if self.ffn_layers is None else self.ffn_layers
+
+    @property
+    def linear_parameters(self) -> float:
+        """Weights of a layer with linear attention."""
+        return self.hidden * (self.linear_in + self.linear_out)
 
     @property
     def matrices(self) -> float:
@@ -48,7 +74,7 @@ class DecoderShape:
     def attention_parameters(self) -> float:
         if self.kv_rank:
             queries = self.heads * (self.nope_dim + self.rope_dim)
-            return self.layers * (
+            return self.linear_layers * self.linear_parameters + self.softmax_layers * (
                 (
                     self.hidden * self.q_rank + self.q_rank * queries
                     if self.q_rank
@@ -61,10 +87,12 @@ class DecoderShape:
                 * (self.nope_dim + self.head_dim)  # up to keys and values
                 + self.heads * self.head_dim * self.hidden  # output
             )
-        plain = self.hidden * self.head_dim * 2.0 * (self.heads + self.kv_heads)
-        return (
-            self.layers - self.linear_layers
-        ) * plain + self.linear_layers * LINEAR_MATRICES * self.hidden**2
+        plain = (
+            self.hidden
+            * self.head_dim
+            * ((2.0 + self.attention_gate) * self.heads + 2.0 * self.kv_heads)
+        )
+        return self.softmax_layers * plain + self.linear_layers * self.linear_parameters
 
     @property
     def mlp_parameters(self) -> float:
@@ -72,7 +100,10 @@ class DecoderShape:
         return (
             self.matrices
             * self.hidden
-            * ((self.layers - self.expert_layers) * self.ffn + self.expert_layers * self.shared_ffn)
+            * (
+                (self.mlp_layers - self.expert_layers) * self.ffn
+                + self.expert_layers * self.shared_ffn
+            )
         )
 
     @property
@@ -96,30 +127,48 @@ class DecoderShape:
         )
 
 
-# Gated delta layers of Qwen3-Next (config.json: 16 key and 32 value heads of 128, hidden 2,048):
-# queries and keys of half the hidden size, values and gate of twice the hidden size, output.
-LINEAR_MATRICES = 7.0
-LINEAR_STATE_WIDTH = 256.0  # state elements per hidden unit: 2 × hidden values × key dimension 128
-
-
 def shape_of(model: Transformer) -> DecoderShape:
-    """Return the catalog's shape as the cost model needs it."""
-    moe, mla = model.moe, model.mla
+    """Return the catalog's shape as the cost model needs it.
+
+    A layer is a mixer and an FFN: where blocks are one of both (Nemotron-H) or a mixer alone
+    (Mamba), two blocks are a layer. An encoder-decoder is a decoder of its size: its encoder
+    reads each input once, which is less work than here, and never decodes.
+    """
+    moe, mla, linear, encoder = model.moe, model.mla, model.linear, model.encoder
+    softmax, ffn_layers = float(model.softmax_layers), float(model.mlp_layers)
+    linear_layers = float(model.linear_layers)
+    if encoder:  # cross-attention is one more layer of attention
+        softmax, ffn_layers = 2.0 * softmax + encoder.layers, ffn_layers + encoder.layers
+    mixers = softmax + linear_layers
+    layers = max(0.5 * (mixers + ffn_layers), 1.0)
     window = model.sliding_window_tokens
-    every = model.full_attention_every
-    full = float(model.layers) if window is None else float(model.layers // every) if every else 0.0
+    width: float = mla.value_dim if mla else model.head_width
+    if model.full_head_dim and not mla:  # mean over the layers with a KV cache
+        full = model.full_layers / max(model.softmax_layers, 1)
+        width = full * model.full_head_dim + (1.0 - full) * width
     return DecoderShape(
-        layers=model.layers,
+        layers=layers,
         hidden=model.hidden,
         heads=model.heads,
         kv_heads=model.key_value_heads,
-        head_dim=mla.value_dim if mla else model.head_width,
+        head_dim=width,
         ffn=model.ffn,
         vocab=model.vocab,
         gated=model.gated,
         tied=model.tied_embeddings,
-        window_layers=model.layers - full,
+        window_layers=model.softmax_layers - float(model.full_layers) if window else 0.0,
         window_tokens=window or 0,
+        linear_layers=linear_layers,
+        linear_in=linear.parameters(model.hidden) / model.hidden - linear.value_dim
+        if linear
+        else 0.0,
+        linear_out=linear.value_dim if linear else 0.0,
+        linear_state=linear.value_dim * linear.state_dim if linear else 0.0,
+        attention_layers=softmax,
+        ffn_layers=ffn_layers,
+        stored_kv_ratio=1.0 - model.shared_kv_layers / max(model.softmax_layers, 1),
+        attention_gate=model.attention_gate,
+        sparse_tokens=model.sparse.top_k_tokens if model.sparse else 0.0,
         experts=moe.experts if moe else 0,
         experts_per_token=moe.top_k if moe else 0,
         expert_ffn=moe.expert_ffn if moe else 0,
@@ -132,3 +181,27 @@ def shape_of(model: Transformer) -> DecoderShape:
         rope_dim=mla.rope_dim if mla else 0,
         nope_dim=mla.nope_dim if mla else 0,
     )
+
+
+def decoder_of(model: Model) -> DecoderShape:
+    """Return a model's decoder, with its other weights and how far it is from published runs."""
+    assert model.transformer is not None, "callers check"
+    return replace(
+        shape_of(model.transformer),
+        other_parameters=model.other_parameters_count,
+        unmeasured=unmeasured(model),
+    )
+
+
+def unmeasured(model: Model) -> str:
+    """Return why no published run resembles the model; empty: some do."""
+    shape = model.transformer
+    if model.shape_is_estimated:
+        return "the architecture was read by generic keys"
+    if shape is None:
+        return ""
+    if shape.encoder:
+        return "planned as a decoder of its size: no published run of an encoder-decoder"
+    if shape.linear and (not shape.linear.key_dim or not shape.softmax_layers):
+        return "no published run of state-space layers"
+    return ""

@@ -155,6 +155,7 @@ def replicas_of(
                 room=kv_cache,
                 limits=caps,
                 row=row,
+                unmeasured=shape.unmeasured,
             )
         )
     return fitting, too_big

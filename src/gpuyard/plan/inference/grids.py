@@ -11,7 +11,7 @@ from gpuyard.catalog.models import Model
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.precision import Precision
 from gpuyard.perf.inference.serving_engine import ServingEngine
-from gpuyard.perf.inference.shape import shape_of
+from gpuyard.perf.inference.shape import decoder_of
 from gpuyard.plan.engine_commands import servers_for
 from gpuyard.plan.inference.candidates import ChipGrid, grid_of, replicas_of
 from gpuyard.plan.inference.cpu_serving import calibration, engine_named, serving_on
@@ -37,7 +37,7 @@ def chip_grid(
     shape = model.transformer
     assert serving is not None, "excluded before"
     assert shape is not None, "checked by the caller"
-    decoder = shape_of(shape)
+    decoder = decoder_of(model)
     placed = [
         layout
         for layout in layouts(shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference.error_bars import Metric, interval
+from gpuyard.perf.inference.error_bars import Metric
 from gpuyard.plan.inference.disaggregated import PrefillDecodePair, machines_for_pair, prefill_s
 from gpuyard.plan.inference.load import ServingLoad, Targets
 from gpuyard.plan.inference.replica import PrefillReplicas, Replica, ReplicaLatencies, ServingModel
@@ -78,7 +78,7 @@ def confident_targets(
     def nominal(metric: Metric, limit_s: float | None) -> float | None:
         if limit_s is None:
             return None
-        known = interval(metric, replica.chip, replica.engine, disaggregated)
+        known = replica.interval(metric, disaggregated)
         return limit_s / error_factor(known.ratio, confidence)
 
     return Targets(

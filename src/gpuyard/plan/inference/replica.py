@@ -8,6 +8,7 @@ from typing import Protocol
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.columns import Row
+from gpuyard.perf.inference.error_bars import Interval, Metric, interval
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits
 from gpuyard.perf.inference.precision import Precision
@@ -27,11 +28,16 @@ class Replica:
     room: KvCacheCapacity
     limits: StepLimits
     row: Row
+    unmeasured: str = ""  # why no published run resembles the model; empty: some do
 
     @property
     def ranks(self) -> int:
         """Schedulers per replica: each attention data-parallel rank has its own sequences."""
         return self.layout.attention_dp
+
+    def interval(self, metric: Metric, disaggregated: bool = False) -> Interval:
+        """Return the error bar of a metric."""
+        return interval(metric, self.chip, self.engine, disaggregated, self.unmeasured)
 
     def max_sequences(self, tokens: float) -> float:
         """Concurrent sequences of that length per rank."""

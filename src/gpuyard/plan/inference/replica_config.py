@@ -12,7 +12,7 @@ from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import kv_cache_capacity, limits, with_graphs
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
-from gpuyard.perf.inference.shape import shape_of
+from gpuyard.perf.inference.shape import decoder_of
 from gpuyard.plan.engine_commands import servers_for
 from gpuyard.plan.inference.candidates import TooBig, with_headroom
 from gpuyard.plan.inference.cpu_serving import calibration, engine_named, processor_of, serving_on
@@ -110,7 +110,7 @@ def configure_replica(
     assert model.transformer is not None, "checked by the caller"
     engine = engine_named(servers[config.engine or next(iter(servers))].models)
     precision = _precision(config, model)
-    shape = shape_of(model.transformer)
+    shape = decoder_of(model)
     layout = ReplicaLayout(
         tp=config.tp, pp=config.pp, ep=config.ep, attention_dp=config.attention_dp
     )
@@ -150,6 +150,7 @@ def configure_replica(
         room=kv_cache,
         limits=caps,
         row=row,
+        unmeasured=shape.unmeasured,
     )
 
 

@@ -10,7 +10,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.errors import Infeasible
-from gpuyard.perf.inference.shape import DecoderShape, shape_of
+from gpuyard.perf.inference.shape import DecoderShape, decoder_of
 from gpuyard.plan.eligible import exclusion_of
 from gpuyard.plan.engine_commands import read_servers, servers_for
 from gpuyard.plan.inference.candidates import ChipGrid
@@ -75,7 +75,7 @@ class _Search:
     @property
     def shape(self) -> DecoderShape:
         assert self.model.transformer is not None, "checked by the caller"
-        return shape_of(self.model.transformer)
+        return decoder_of(self.model)
 
 
 def plan_inference(

@@ -11,7 +11,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.perf.inference.columns import PARTS
-from gpuyard.perf.inference.error_bars import Metric, interval
+from gpuyard.perf.inference.error_bars import Metric
 from gpuyard.perf.inference.quantiles import LatencyQuantiles
 from gpuyard.plan.chances import limit_chances, with_chances
 from gpuyard.plan.cost import SERVICE_PERIOD_S, energy_joules
@@ -84,7 +84,7 @@ class ServiceCandidate:
     def error_ratio(self, metric: Metric) -> float:
         """Return the error bar of a metric, wider with disaggregation."""
         disaggregated = self.simulated.prefill is not None
-        return interval(metric, self.replica.chip, self.replica.engine, disaggregated).ratio
+        return self.replica.interval(metric, disaggregated).ratio
 
     @property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -361,7 +361,7 @@ def _reasons(candidate: ServiceCandidate, catalog: Catalog) -> tuple[str, ...]:
 def _error_bar_reasons(replica: Replica) -> Iterator[str]:
     metrics: dict[str, list[str]] = {}
     for metric, name in METRICS:
-        metrics.setdefault(interval(metric, replica.chip, replica.engine).note, []).append(name)
+        metrics.setdefault(replica.interval(metric).note, []).append(name)
     for note, names in metrics.items():
         if note:
             yield f"wide error bars of {', '.join(names)}: {note}"

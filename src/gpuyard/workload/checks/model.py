@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.models import Transformer
 from gpuyard.errors import Problem
 from gpuyard.workload.model import CUSTOM
 from gpuyard.workload.workload import Workload
@@ -28,6 +29,7 @@ def check_shape(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
             what=f"{shape.kv_heads} does not divide the {shape.heads} heads",
             fix="use a divisor of heads, or remove kv_heads",
         )
+    yield from _layers(shape)
     if shape.moe is None:
         return
     if shape.moe.top_k > shape.moe.experts:
@@ -41,4 +43,29 @@ def check_shape(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
             where="model.moe.dense_layers",
             what=f"{shape.moe.dense_layers} is more than the {shape.layers} layers",
             fix=f"use {shape.layers} or fewer",
+        )
+
+
+def _layers(shape: Transformer) -> Iterator[Problem]:
+    """Report layers of one kind that are more than all layers, and a model of no layers."""
+    counts = {
+        "linear.layers": shape.linear_layers,
+        "attention_layers": shape.attention_layers or 0,
+        "full_attention_layers": shape.full_attention_layers or 0,
+        "ffn_layers": shape.ffn_layers or 0,
+        "shared_kv_layers": shape.shared_kv_layers,
+        "moe.layers": (shape.moe.layers or 0) if shape.moe else 0,
+    }
+    for key, count in counts.items():
+        if count > shape.layers:
+            yield Problem(
+                where=f"model.{key}",
+                what=f"{count} is more than the {shape.layers} layers",
+                fix=f"use {shape.layers} or fewer",
+            )
+    if shape.ffn == 0 and shape.mlp_layers > shape.expert_layers:
+        yield Problem(
+            where="model.ffn",
+            what="layers without experts need an FFN",
+            fix="write its width, or ffn_layers: 0 for layers without one",
         )

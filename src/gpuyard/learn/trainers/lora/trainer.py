@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gpuyard.catalog.huggingface import read_config
+from gpuyard.catalog.huggingface.read import read_config
 from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
