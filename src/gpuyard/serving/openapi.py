@@ -5,7 +5,7 @@ It describes the protocol and not the served models: their inputs are in `/v2/mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.http import Json
@@ -46,152 +46,100 @@ class Operation:
     stream: bool = False  # the response may be a stream of server-sent events
 
 
+def _get(path: str, id: str, summary: str, response: str, *errors: int) -> Operation:  # noqa: A002
+    return Operation(
+        path=path, method="get", id=id, summary=summary, response=response, errors=errors
+    )
+
+
+def _post(path: str, id: str, summary: str, body: str, response: str) -> Operation:  # noqa: A002
+    errors = (401, 404, 413, 415)
+    return Operation(
+        path=path,
+        method="post",
+        id=id,
+        summary=summary,
+        body=body,
+        response=response,
+        errors=errors,
+    )
+
+
 _MODEL, _VERSION = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
-_INFER_ERRORS = (401, 404, 413, 415, 422, 500)
-_MANAGE: tuple[str, ...] = ("management",)
+_REPOSITORY = "/v2/repository/models/{name}"
+_MODEL_FAILS = (401, 404, 413, 415, 422, 500)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        path="/",
-        method="get",
-        id="service",
-        summary="Name, version and links",
-        response="Service",
-        errors=(401,),
-    ),
-    Operation(
-        path="/openapi.json",
-        method="get",
-        id="openapi",
-        summary="This document",
-        response="Document",
-        errors=(401,),
-    ),
-    Operation(
-        path="/metrics",
-        method="get",
-        id="metrics",
-        summary="Metrics of all workers for Prometheus",
-        response="Text",
-        errors=(401,),
+    _get("/", "service", "Name, version and links", "Service", 401),
+    _get("/openapi.json", "openapi", "This document", "Document", 401),
+    replace(
+        _get("/metrics", "metrics", "Metrics of all workers for Prometheus", "Text", 401),
         kind="text/plain",
     ),
-    Operation(
-        path="/v2",
-        method="get",
-        id="server",
-        summary="Name, version and extensions",
-        response="Server",
-        errors=(401,),
-    ),
-    Operation(
-        path="/v2/health/live",
-        method="get",
-        id="live",
-        summary="Whether the server runs",
-        response="Live",
+    _get("/v2", "server", "Name, version and extensions", "Server", 401),
+    replace(_get("/v2/health/live", "live", "Whether the server runs", "Live"), security=()),
+    replace(
+        _get("/v2/health/ready", "ready", "Whether a model is served; 503 if none is", "Ready"),
         security=(),
     ),
-    Operation(
-        path="/v2/health/ready",
-        method="get",
-        id="ready",
-        summary="Whether a model is served; 503 if none is",
-        response="Ready",
-        security=(),
+    _get(_MODEL, "model", "Inputs, outputs and classes of a model", "Model", 401, 404),
+    _get(f"{_MODEL}/ready", "modelReady", "Whether a model is served", "ModelReady", 401, 404),
+    replace(
+        _post(
+            f"{_MODEL}/infer",
+            "infer",
+            "Inference with the active version or its canary",
+            "InferenceRequest",
+            "InferenceResponse",
+        ),
+        errors=_MODEL_FAILS,
     ),
-    Operation(
-        path=_MODEL,
-        method="get",
-        id="model",
-        summary="Inputs, outputs and classes of a model",
-        response="Model",
-        errors=(401, 404),
+    _get(_VERSION, "version", "Inputs, outputs and classes of a version", "Model", 401, 404),
+    _get(
+        f"{_VERSION}/ready", "versionReady", "Whether a version is served", "ModelReady", 401, 404
     ),
-    Operation(
-        path=f"{_MODEL}/ready",
-        method="get",
-        id="modelReady",
-        summary="Whether a model is served",
-        response="ModelReady",
-        errors=(401, 404),
+    replace(
+        _post(
+            f"{_VERSION}/infer",
+            "inferVersion",
+            "Inference with one version",
+            "InferenceRequest",
+            "InferenceResponse",
+        ),
+        errors=_MODEL_FAILS,
     ),
-    Operation(
-        path=f"{_MODEL}/infer",
-        method="post",
-        id="infer",
-        summary="Inference with the active version or its canary",
-        body="InferenceRequest",
-        response="InferenceResponse",
-        errors=_INFER_ERRORS,
-    ),
-    Operation(
-        path=_VERSION,
-        method="get",
-        id="version",
-        summary="Inputs, outputs and classes of a version",
-        response="Model",
-        errors=(401, 404),
-    ),
-    Operation(
-        path=f"{_VERSION}/ready",
-        method="get",
-        id="versionReady",
-        summary="Whether a version is served",
-        response="ModelReady",
-        errors=(401, 404),
-    ),
-    Operation(
-        path=f"{_VERSION}/infer",
-        method="post",
-        id="inferVersion",
-        summary="Inference with one version",
-        body="InferenceRequest",
-        response="InferenceResponse",
-        errors=_INFER_ERRORS,
-    ),
-    Operation(
-        path="/v2/repository/index",
-        method="post",
-        id="index",
-        summary="The versions that are served",
-        response="Index",
+    replace(
+        _post("/v2/repository/index", "index", "The versions that are served", "", "Index"),
         errors=(401, 413, 415),
     ),
-    Operation(
-        path="/v2/repository/models/{name}/load",
-        method="post",
-        id="load",
-        summary="Load a version or alias of a model",
-        body="LoadRequest",
-        response="Loaded",
-        errors=(401, 404, 413, 415),
-        security=_MANAGE,
+    replace(
+        _post(
+            f"{_REPOSITORY}/load",
+            "load",
+            "Load a version or alias of a model",
+            "LoadRequest",
+            "Loaded",
+        ),
+        security=("management",),
     ),
-    Operation(
-        path="/v2/repository/models/{name}/unload",
-        method="post",
-        id="unload",
-        summary="Unload a model",
-        body="Nothing",
-        response="Unloaded",
-        errors=(401, 404, 413, 415),
-        security=_MANAGE,
+    replace(
+        _post(f"{_REPOSITORY}/unload", "unload", "Unload a model", "Nothing", "Unloaded"),
+        security=("management",),
     ),
-    Operation(
-        path="/v1/models",
-        method="get",
-        id="languageModels",
-        summary="Language models, as OpenAI lists them",
-        response="LanguageModels",
-        errors=(401,),
+    _get(
+        "/v1/models",
+        "languageModels",
+        "Language models, as OpenAI lists them",
+        "LanguageModels",
+        401,
     ),
-    Operation(
-        path="/v1/completions",
-        method="post",
-        id="complete",
-        summary="Completion of a prompt by a language model",
-        body="CompletionRequest",
-        response="Completion",
+    replace(
+        _post(
+            "/v1/completions",
+            "complete",
+            "Completion of a prompt by a language model",
+            "CompletionRequest",
+            "Completion",
+        ),
         errors=(401, 404, 413, 415, 500),
         stream=True,
     ),
