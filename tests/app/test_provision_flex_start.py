@@ -9,8 +9,8 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import load_catalog
 from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.provision.platform import Unsuitable
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
 from gpuyard.units import DAY_S
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 SETTINGS = DeploymentSettings(project="my-project", rendered_s=1_800_000_000.0)

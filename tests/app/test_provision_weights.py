@@ -8,7 +8,7 @@ from gpuyard.app.provision import provision
 from gpuyard.catalog.load import load_catalog
 from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.provision.platform import Unsuitable
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 

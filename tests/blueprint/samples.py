@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuyard.blueprint.blueprint import Blueprint, Shape
 from gpuyard.catalog.load import load_catalog
 from gpuyard.plan.option import Plan
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
 from gpuyard.workload.where import ConsumptionName
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 

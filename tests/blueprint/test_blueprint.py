@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpuyard.blueprint.blueprint import Shape
-from gpuyard.provision.sample_blueprints import SHAPES
 from gpuyard.workload.sections import Graphics
+from sample_blueprints import SHAPES
 
 from .samples import blueprint_of
 

@@ -17,7 +17,7 @@ from gpuyard.errors import InputError
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.machine_demands import demand_for
-from gpuyard.provision.sample_blueprints import SHAPES
+from sample_blueprints import SHAPES
 
 from .samples import CATALOG, blueprint_of
 

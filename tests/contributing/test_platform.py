@@ -13,7 +13,7 @@ from gpuyard.catalog.load import load_catalog
 from gpuyard.provision import platforms
 from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.provision.platform import Unsuitable
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 # What a contributor writes in src/gpuyard/provision/platforms/toy/toy_platform.py.
 TOY = """

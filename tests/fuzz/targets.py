@@ -226,10 +226,9 @@ def _read_training_csv(path: Path) -> object:
 
 
 def _read_serving_csv(path: Path) -> object:
-    from gpuyard.perf.inference.published_serving import read_cases
-    from gpuyard.simulate.serving.benchmark_csv import read_table
+    from gpuyard.app.accuracy_serving import read_serving_runs
 
-    return read_cases(read_table(path), CATALOG)
+    return read_serving_runs(path, CATALOG)
 
 
 def _read_collectives_csv(path: Path) -> object:

@@ -13,7 +13,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import load_catalog
 from gpuyard.provision.cost_bound import cost_bound_of, max_machines
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
-from gpuyard.provision.sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
+from sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 DAY_S = 86_400

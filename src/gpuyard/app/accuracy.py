@@ -155,7 +155,7 @@ def read_rows(path: Path, needed: set[str], what: str, columns: str) -> list[dic
     """Read the rows of a CSV file that has at least the needed columns."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, restval="")  # short rows end in blank cells
             if not needed <= set(reader.fieldnames or ()):
                 raise InputError.one(
                     str(path), f"not a table of {what}", f"give a CSV with at least {columns}"

@@ -11,6 +11,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
 from gpuyard.perf.inference.calibration import read_calibration
+from gpuyard.perf.inference.case import ServingBenchmarks
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.perf.run_columns import shape_cells
 from gpuyard.perf.score import OnProgress, ignore_progress
@@ -30,8 +31,7 @@ def score_inference(
 ) -> ServingScore:
     """Score the serving model on a CSV file; with `held`, by fits that held out each group."""
     calibration = read_calibration()
-    rows = [_shaped(row, catalog) for row in read_rows(path, NEEDED, "inference runs", COLUMNS)]
-    cases = read_cases(rows, catalog, trust)
+    cases = read_serving_runs(path, catalog, trust)
     if held is None:
         return scored(cases, predictions(cases.cases, calibration))
     if len(cases.cases) < LEAST_ROWS:
@@ -41,6 +41,12 @@ def score_inference(
             f"give {LEAST_ROWS} or more, of several models, chips and engines",
         )
     return scored(cases, hold_out(cases.cases, calibration, held, on_progress))
+
+
+def read_serving_runs(path: Path, catalog: Catalog, trust: str = "AB") -> ServingBenchmarks:
+    """Read a CSV file of serving runs."""
+    rows = read_rows(path, NEEDED, "inference runs", COLUMNS)
+    return read_cases([_shaped(row, catalog) for row in rows], catalog, trust)
 
 
 def _shaped(row: dict[str, str], catalog: Catalog) -> dict[str, str]:

@@ -18,8 +18,8 @@ from gpuyard.app.provision import Provisioned, provision, write_deployment
 from gpuyard.blueprint.blueprint import Blueprint, Shape
 from gpuyard.catalog.load import load_catalog
 from gpuyard.provision.deployment_settings import DeploymentSettings
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
 from gpuyard.workload.where import ConsumptionName
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 DRIVER = Path(__file__).parent / "killed.py"
 

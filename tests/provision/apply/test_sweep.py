@@ -15,8 +15,8 @@ from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
 from gpuyard.provision.platform import Artefacts
 from gpuyard.provision.platforms import PLATFORMS
-from gpuyard.provision.sample_blueprints import sample_blueprint, samples
 from gpuyard.provision.validate.google import google_methods
+from sample_blueprints import sample_blueprint, samples
 
 from ..fake.cloud import Cloud
 from ..fake.server import Faults, serve

@@ -17,7 +17,7 @@ from gpuyard.provision.launch.job import FabricEnvironment, fabric_environment, 
 from gpuyard.provision.launch.launch import EnvVar, Launch
 from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine
 from gpuyard.provision.launch.server import calls_srun, server_launch
-from gpuyard.provision.sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
+from sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 

@@ -13,7 +13,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import Infeasible
 from gpuyard.provision.launch.tpu_slices import slices_of
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 

@@ -33,9 +33,9 @@ from gpuyard.provision.launch.training_run import (
 )
 from gpuyard.provision.platforms.service_account import is_gated
 from gpuyard.provision.platforms.uploads import steps_with_uploads
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
 from gpuyard.units import HOUR_S
 from gpuyard.workload.sections import Data
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 MEGATRON, AXOLOTL = "Megatron Bridge", "Hugging Face PEFT and TRL"  # labels of the plan's software

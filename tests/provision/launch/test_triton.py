@@ -17,7 +17,7 @@ from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_se
 from gpuyard.provision.launch.launch import Launch
 from gpuyard.provision.launch.server import program_on_port, server_launch
 from gpuyard.provision.launch.triton import upload_steps
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 CATALOG = load_catalog()
 

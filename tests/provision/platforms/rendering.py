@@ -13,8 +13,8 @@ from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
 from gpuyard.provision.lint import LintResult, lint
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint
 from gpuyard.workload.where import ConsumptionName
+from sample_blueprints import BlueprintSample, sample_blueprint
 
 SETTINGS = DeploymentSettings(project="my-project", owner="somebody", rendered_s=1_800_000_000.0)
 

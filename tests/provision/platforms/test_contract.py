@@ -13,10 +13,10 @@ import yaml
 from gpuyard.catalog.load import load_catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.matrix import SETTINGS, cells, render_cell, representatives
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
-from gpuyard.provision.sample_blueprints import BlueprintSample, sample_blueprint, samples
+from provision_matrix import SETTINGS, cells, render_cell, representatives
+from sample_blueprints import BlueprintSample, sample_blueprint, samples
 
 from .rendering import render
 

@@ -16,10 +16,10 @@ from gpuyard.fabric.machine_demands import demand_for
 from gpuyard.plan.service import EngineCommand
 from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.provision.lint import lint
-from gpuyard.provision.matrix import representatives
 from gpuyard.provision.platform import Artefacts, Unsuitable
 from gpuyard.provision.platforms import platform_named
-from gpuyard.provision.sample_blueprints import sample_blueprint, samples
+from provision_matrix import representatives
+from sample_blueprints import sample_blueprint, samples
 
 from .rendering import blueprint_of, render
 
