@@ -90,7 +90,7 @@ def test_services_are_planned_with_engine_commands(
     assert best["service"]["engine"]["command"][0] in out
 
 
-def test_disaggregated_option_is_explained_but_not_provisioned(
+def test_disaggregated_option_is_explained_and_provisioned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, page = tmp_path / "w.yaml", tmp_path / "plan.html"
@@ -129,8 +129,11 @@ def test_disaggregated_option_is_explained_but_not_provisioned(
         "--option",
         str(number),
     ]
-    assert main(words) == 2
-    assert "disaggregated" in capsys.readouterr().err
+    assert main(words) == 0
+    assert pool["router"] in (tmp_path / "deploy" / "50-service.yaml").read_text(encoding="utf-8")
+    words[words.index("kubernetes")] = "compute-engine"
+    assert main(words) == 3
+    assert "use gke" in capsys.readouterr().out
 
 
 def test_simulated_network_agrees_with_closed_form_when_non_blocking(

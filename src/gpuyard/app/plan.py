@@ -43,9 +43,15 @@ def plan_workload(
     return plan
 
 
-def first_deployable_option(plan: Plan) -> int | None:
-    """Number of the first option that `provision` can deploy: one without separate pools."""
+# Where prefill and decode pools are deployed with their router.
+POOL_PLATFORMS = ("gke", "kubernetes")
+
+
+def first_deployable_option(plan: Plan, platform: str | None) -> int | None:
+    """Number of the first option that a platform can deploy; None: any platform."""
     numbers = enumerate(plan.options, start=1)
+    if platform is None or platform in POOL_PLATFORMS:
+        return 1 if plan.options else None
     return next(
         (
             number

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from gpuyard.app.plan import first_deployable_option
+from gpuyard.app.plan import POOL_PLATFORMS, first_deployable_option
 from gpuyard.app.workspace import Workspace, catalog_with_blueprint
 from gpuyard.blueprint.blueprint import Blueprint, Evidence
 from gpuyard.blueprint.diff import Change, diff_blueprints
@@ -167,7 +167,6 @@ def blueprint_of_option(
     evidence: tuple[Evidence, ...] = (),
 ) -> Blueprint:
     """Freeze option `number` of a plan as a blueprint."""
-    _refuse_disaggregated(plan, number)
     return make_blueprint(
         workspace.workload,
         plan,
@@ -179,33 +178,20 @@ def blueprint_of_option(
     )
 
 
-def default_option(plan: Plan) -> tuple[int, str]:
-    """Return the option to deploy by default, and why it is not the first."""
-    number = first_deployable_option(plan) or 1
+def default_option(plan: Plan, platform: str) -> tuple[int, str]:
+    """Return the option to deploy by default on a platform, and why it is not the first."""
+    number = first_deployable_option(plan, platform) or 1
     if number == 1:
         return number, ""
     return number, (
-        f"this is option {number}: the plan's first option uses disaggregated prefill, whose "
-        "prefill and decode pools and router provision does not deploy; start them with the "
-        "commands from `gpuyard plan FILE --explain 1`"
+        f"this is option {number}: the plan's first option uses disaggregated prefill, whose pools "
+        f"are deployed on {choices_text(POOL_PLATFORMS)}"
     )
 
 
 def read_blueprint(path: Path) -> Blueprint:
     """Read a saved blueprint."""
     return blueprint_from_json(_text(path), str(path))
-
-
-def _refuse_disaggregated(plan: Plan, number: int) -> None:
-    """Raise InputError for a disaggregated service, which is not rendered yet."""
-    service = plan.options[number - 1].service if 1 <= number <= len(plan.options) else None
-    if service is None or service.prefill is None:
-        return
-    other = first_deployable_option(plan)
-    by_hand = f"start it with the commands from `gpuyard plan FILE --explain {number}`"
-    fix = f"use --option {other}, the first without it, or {by_hand}" if other else by_hand
-    what = f"option {number} uses disaggregated prefill, which provision cannot deploy yet"
-    raise InputError.one("--option", what, fix)
 
 
 def _text(path: Path) -> str:

@@ -46,7 +46,7 @@ def _plan(context: UpContext) -> StageOutcome:
     if isinstance(plan, Infeasible):
         return _stopped("plan", plan)
     context.values.save("plan.json", plan)
-    number, best = _chosen(plan)
+    number, best = _chosen(context, plan)
     endless = (
         context.workload.task in ("inference", "graphics") and best.expected_s == HOUR_S
     )  # plans of services cover one hour
@@ -56,13 +56,13 @@ def _plan(context: UpContext) -> StageOutcome:
     cluster = f"{best.cluster.machine_count} × {best.cluster.machine}"
     what = f"{cluster}{time_text}{cost}; {len(plan.options)} options"
     if number != 1:
-        what += "; option 1 uses disaggregated prefill, which provision cannot deploy yet"
+        what += "; option 1 uses disaggregated prefill, which this platform cannot deploy"
     return StageOutcome(name="plan", state="done", what=what, files=("plan.json",))
 
 
-def _chosen(plan: Plan) -> tuple[int, Option]:
+def _chosen(context: UpContext, plan: Plan) -> tuple[int, Option]:
     """The number of the option that later stages use, and the option."""
-    number = first_deployable_option(plan) or 1
+    number = first_deployable_option(plan, context.workload.where.platform) or 1
     return number, plan.options[number - 1]
 
 
@@ -74,7 +74,7 @@ def _saved_plan(context: UpContext) -> Plan:
 
 def _fabric(context: UpContext) -> StageOutcome:
     catalog = context.workspace.catalog
-    _, option = _chosen(_saved_plan(context))
+    _, option = _chosen(context, _saved_plan(context))
     machine = catalog.machine(option.cluster.machine)
     if option.cluster.machine_count < 2:
         return _skipped("fabric", "one machine needs no fabric")
@@ -115,7 +115,7 @@ def _simulate(context: UpContext) -> StageOutcome:
     if task not in ("pretraining", "finetuning"):
         served = "no training step; the plan has simulated the service"
         return _skipped("simulate", served if task == "inference" else "no training step")
-    _, option = _chosen(_saved_plan(context))
+    _, option = _chosen(context, _saved_plan(context))
     fabric = context.values.load("fabric.json", Fabric)
     try:
         step = simulate_training_step(context.workspace, option, fabric)
@@ -142,11 +142,7 @@ def _heat(context: UpContext, fabric: Fabric | None, step: StepRun) -> tuple[str
 
 def _provision(context: UpContext) -> StageOutcome:
     plan = _saved_plan(context)
-    number, option = _chosen(plan)
-    if option.service and option.service.prefill:
-        commands = "`gpuyard plan --explain 1`"
-        why = f"start the prefill and decode pools with the commands from {commands}"
-        return _skipped("provision", f"disaggregated serving: {why}")
+    number, option = _chosen(context, plan)
     named = context.workload.where.platform
     names = [named] if named else [row.platform for row in option.platforms if row.suits]
     blueprint = blueprint_of_option(

@@ -205,7 +205,9 @@ def _blueprint(arguments: argparse.Namespace) -> tuple[Blueprint | Infeasible, C
     plan = plan_workload(workspace, profile=arguments.profile)
     if isinstance(plan, Infeasible):
         return plan, workspace.catalog, ""
-    number, note = (arguments.option, "") if arguments.option else default_option(plan)
+    number, note = arguments.option, ""
+    if not number:
+        number, note = default_option(plan, arguments.on)
     blueprint = blueprint_of_option(
         workspace,
         plan,

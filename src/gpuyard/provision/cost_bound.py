@@ -34,6 +34,8 @@ def max_machines(blueprint: Blueprint) -> int:
     """Return the maximum number of machines of the deployment at once."""
     if blueprint.shape != "service":
         return blueprint.machine_count
+    if service_of(blueprint).prefill is not None:  # pools of a fixed size
+        return blueprint.machine_count
     scaling = service_of(blueprint).autoscaling
     replicas = max(1, scaling.max_replicas, scaling.min_replicas)
     return math.ceil(replicas / replicas_per_machine(blueprint)) * machines_per_replica(blueprint)

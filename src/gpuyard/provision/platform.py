@@ -91,6 +91,16 @@ def workstations_unsupported(platform: str, why: str, blueprint: Blueprint) -> U
     return unsuitable(platform, why, blueprint, nearest)
 
 
+def pools_unsupported(platform: str, blueprint: Blueprint) -> Unsuitable | None:
+    """Return why prefill and decode pools are unsuitable here, or None if there are none."""
+    service = blueprint.option.service
+    if service is None or service.prefill is None:
+        return None
+    name = "gke" if blueprint.machine.provider == "google" else "kubernetes"
+    why = "nothing here runs prefill and decode pools with a router between them"
+    return unsuitable(platform, why, blueprint, (name, "it runs both pools and their router"))
+
+
 def nearest_platform(blueprint: Blueprint, excluded: str) -> tuple[str, str]:
     """Return the plan's best other platform and its reason; empty strings if there is none."""
     for verdict in blueprint.option.platforms:

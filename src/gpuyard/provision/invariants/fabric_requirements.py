@@ -42,10 +42,20 @@ def devices_of(annotation: ValueView) -> tuple[str, ...] | None:
         return None
 
 
-def _has_networks(pod: PodTemplate) -> bool:
-    # By interfaces on all data networks, by claims on all RDMA NICs, or by the host network.
+def _claims_its_share(pod: PodTemplate) -> bool:
+    """A pod with some of the machine's GPUs needs as many of its RDMA NICs."""
     assert pod.fabric is not None
-    if pod.is_on_host_network or pod.rdma_claim_count >= pod.fabric.data_nic_count:
+    share = 1.0
+    if pod.machine is not None and pod.machine.chip_count:
+        share = min(1.0, pod.gpu_count / pod.machine.chip_count) or 1.0
+    needed = max(1, int(share * pod.fabric.data_nic_count))
+    return bool(pod.claims) and pod.rdma_claim_count >= needed
+
+
+def _has_networks(pod: PodTemplate) -> bool:
+    # By interfaces on all data networks, by claims on the RDMA NICs, or by the host network.
+    assert pod.fabric is not None
+    if pod.is_on_host_network or _claims_its_share(pod):
         return True
     if pod.fabric.needs_claims:
         return False
@@ -120,7 +130,8 @@ def _has_aperture_devices(pod: PodTemplate) -> bool:
 
 
 def _has_all_gpus(pod: PodTemplate) -> bool:
-    return pod.machine is None or pod.gpu_count == pod.machine.chip_count
+    is_whole = pod.machine is None or pod.gpu_count == pod.machine.chip_count
+    return is_whole or _claims_its_share(pod)
 
 
 _NETWORKS = FabricRequirement(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from gpuyard.blueprint.blueprint import Blueprint
@@ -120,6 +120,22 @@ def server_launch(blueprint: Blueprint, settings: ResolvedSettings, runs_on: Run
         port=server.port,
         health=server.health,
         notes=notes,
+    )
+
+
+def with_fabric(launch: Launch, blueprint: Blueprint, runs_on: RunsOn) -> Launch:
+    """Return the launch with the fabric's environment, if it has none yet."""
+    if launch.env_scripts:
+        return launch
+    fabric = fabric_environment(blueprint, runs_on)
+    known = {item.name for item in launch.variables}
+    added = tuple(item for item in fabric.variables if item.name not in known)
+    return replace(
+        launch,
+        variables=(*added, *launch.variables),
+        env_scripts=fabric.scripts,
+        variables_after_scripts=fabric.variables_after_scripts,
+        library_path=fabric.library_path,
     )
 
 

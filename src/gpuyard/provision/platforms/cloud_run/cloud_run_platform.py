@@ -19,6 +19,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    pools_unsupported,
     unsuitable,
     workstations_unsupported,
 )
@@ -78,7 +79,7 @@ class CloudRun:
             self.name, "instances serve requests and have no display", blueprint
         )
         if workstations is not None or blueprint.shape != "multi-node":
-            return workstations
+            return workstations or pools_unsupported(self.name, blueprint)
         why = "instances have one GPU each and no network between them"
         if blueprint.is_independent:
             count = blueprint.machine_count

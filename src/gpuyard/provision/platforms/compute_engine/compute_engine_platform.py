@@ -11,7 +11,13 @@ from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import Launch
 from gpuyard.provision.launch.replicas import machines_per_replica
 from gpuyard.provision.launch.server import launch_of
-from gpuyard.provision.platform import Artefacts, DeployStep, Unsuitable, unsuitable
+from gpuyard.provision.platform import (
+    Artefacts,
+    DeployStep,
+    Unsuitable,
+    pools_unsupported,
+    unsuitable,
+)
 from gpuyard.provision.platforms.bucket import bucket_requests
 from gpuyard.provision.platforms.compute_engine.groups import (
     balancer_requests,
@@ -117,6 +123,9 @@ class ComputeEngine:
             return unsuitable(self.name, reason, blueprint, ("", "")) if reason else None
         if blueprint.shape != "service":
             return None
+        pools = pools_unsupported(self.name, blueprint)
+        if pools is not None:
+            return pools
         machines = machines_per_replica(blueprint)
         if machines > 1:
             why = f"a replica needs {machines} machines, and a group scales by single machines"

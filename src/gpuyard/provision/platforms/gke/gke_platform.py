@@ -35,6 +35,13 @@ from gpuyard.provision.platforms.gke.installs import (
     workload_member,
 )
 from gpuyard.provision.platforms.gke.pools import pool_body, slice_pool_body
+from gpuyard.provision.platforms.manifests.disaggregated import (
+    HOST_NIC_NOTE,
+    POOL_NOTE,
+    disaggregated_objects,
+    is_disaggregated,
+    pools_obstacle,
+)
 from gpuyard.provision.platforms.manifests.expiry import has_end
 from gpuyard.provision.platforms.manifests.jobs import job_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes, nodes_of
@@ -70,7 +77,7 @@ class Gke:
         obstacle = kubernetes_obstacle(self.name, blueprint, launch)
         if obstacle is not None:
             return obstacle
-        nodes = nodes_of(blueprint, settings)
+        nodes = service_nodes(blueprint, settings)
         vpcs = vpcs_of(settings, None if nodes.claims else nodes.fabric)
         requests = (
             *(bucket_requests(settings, _content(blueprint)) if launch.mounts else ()),
@@ -93,12 +100,32 @@ class Gke:
             files=(*request_files(requests), *manifests),
             steps=steps,
             unbounded=service_without_end(blueprint, settings),
-            notes=(*_notes(blueprint, settings, nodes), *launch.notes),
+            notes=(
+                *_notes(blueprint, settings, nodes),
+                *pool_notes(blueprint, nodes),
+                *launch.notes,
+            ),
         )
 
 
 def _content(blueprint: Blueprint) -> str:
     return "model" if blueprint.shape == "service" else "checkpoint"
+
+
+def service_nodes(blueprint: Blueprint, settings: ResolvedSettings) -> PodNodes:
+    """Return the nodes; replicas of pools exchange KV caches over RDMA where there is any."""
+    nodes = nodes_of(blueprint, settings, joined=is_disaggregated(blueprint))
+    if not is_disaggregated(blueprint) or nodes.fabric is None or nodes.fabric.technology == "roce":
+        return nodes
+    return nodes_of(blueprint, settings)
+
+
+def pool_notes(blueprint: Blueprint, nodes: PodNodes) -> Iterator[str]:
+    """Yield what to know about prefill and decode pools."""
+    if is_disaggregated(blueprint):
+        yield POOL_NOTE
+        if not nodes.is_onprem and nodes.fabric is None:
+            yield HOST_NIC_NOTE
 
 
 def service_without_end(blueprint: Blueprint, settings: ResolvedSettings) -> str:
@@ -113,6 +140,9 @@ def kubernetes_obstacle(name: str, blueprint: Blueprint, launch: Launch) -> Unsu
         why = "multi-node TensorRT-LLM is started by MPI"
         slurm = ("slurm", "srun starts its ranks; or serve with vLLM or SGLang")
         return unsuitable(name, why, blueprint, slurm)
+    pools = pools_obstacle(blueprint) if is_disaggregated(blueprint) else ""
+    if pools:
+        return unsuitable(name, pools, blueprint, ("", ""))
     if 0 < blueprint.machine.chip_count < 1:
         why = (
             "how a pod requests the fraction of a GPU of "
@@ -187,7 +217,9 @@ def _manifests(
         yield manifest(
             "45-queue.yaml", queue_objects(blueprint, settings, nodes, topology=topology)
         )
-    if blueprint.shape == "service":
+    if is_disaggregated(blueprint):
+        yield manifest("50-service.yaml", disaggregated_objects(blueprint, settings, nodes))
+    elif blueprint.shape == "service":
         yield manifest("50-service.yaml", service_objects(blueprint, settings, launch, nodes))
     else:
         yield manifest(

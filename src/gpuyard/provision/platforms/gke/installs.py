@@ -8,6 +8,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.replicas import machines_per_replica
 from gpuyard.provision.platform import DeployStep
+from gpuyard.provision.platforms.manifests.disaggregated import is_disaggregated, pools_of
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.service_account import is_gated
 from gpuyard.provision.shell_text import ShellText, shell
@@ -55,7 +56,8 @@ def controller_steps(blueprint: Blueprint, *, queue: bool) -> Iterator[DeploySte
             what=f"Install Kueue {KUEUE}",
             command=_apply(f"{RELEASES}/kueue/releases/download/{KUEUE}/manifests.yaml"),
         )
-    if blueprint.shape == "service" and machines_per_replica(blueprint) > 1:
+    is_service = blueprint.shape == "service"
+    if is_service and any(machines_per_replica(pool) > 1 for pool in pools_of(blueprint)):
         yield DeployStep(
             what=f"Install LeaderWorkerSet {LWS}",
             command=_apply(f"{RELEASES}/lws/releases/download/{LWS}/manifests.yaml"),
@@ -105,7 +107,7 @@ def plugin_steps(
             "--namespace nvidia-dra-driver-gpu --create-namespace "
             "--set resources.gpus.enabled=false",
         )
-    if blueprint.shape == "service":
+    if blueprint.shape == "service" and not is_disaggregated(blueprint):
         yield DeployStep(
             what="Install the Cloud Monitoring metrics adapter for the autoscaler",
             command=_apply(ADAPTER),

@@ -9,6 +9,7 @@ from gpuyard.provision.invariants.facts import MachineFabric
 from gpuyard.provision.launch.replicas import machines_per_replica
 from gpuyard.provision.launch.tpu_slices import Slices
 from gpuyard.provision.platforms.google_machine_types import COMPACT_FLEX, boot_disk, machine_type
+from gpuyard.provision.platforms.manifests.disaggregated import is_disaggregated
 from gpuyard.provision.platforms.manifests.expiry import has_end
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.manifests.services import replica_bounds
@@ -25,6 +26,8 @@ SSD_SERIES = ("A3 High", "A3 Mega", "A3 Edge", "A3 Ultra", "A4", "A2 Ultra")
 
 def max_nodes(blueprint: Blueprint) -> int:
     """Return the maximum number of nodes in the pool."""
+    if is_disaggregated(blueprint):
+        return blueprint.machine_count
     if blueprint.shape == "service":
         return replica_bounds(blueprint)[1] * machines_per_replica(blueprint)
     return blueprint.machine_count

@@ -9,9 +9,8 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.cost_bound import max_machines
 from gpuyard.provision.deployment_settings import ResolvedSettings
-from gpuyard.provision.launch.job import fabric_environment
 from gpuyard.provision.launch.launch import Launch
-from gpuyard.provision.launch.server import launch_of
+from gpuyard.provision.launch.server import launch_of, with_fabric
 from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
@@ -22,6 +21,8 @@ from gpuyard.provision.platform import (
 from gpuyard.provision.platforms.gke.gke_platform import (
     NO_DISPLAY,
     kubernetes_obstacle,
+    pool_notes,
+    service_nodes,
     service_without_end,
 )
 from gpuyard.provision.platforms.gke.installs import controller_steps, token_steps
@@ -30,6 +31,10 @@ from gpuyard.provision.platforms.kubernetes.ray import (
     RAY_LLM_IMAGE,
     ray_job_objects,
     ray_service_objects,
+)
+from gpuyard.provision.platforms.manifests.disaggregated import (
+    disaggregated_objects,
+    is_disaggregated,
 )
 from gpuyard.provision.platforms.manifests.jobs import job_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes, nodes_of
@@ -64,9 +69,16 @@ class Kubernetes:
                 blueprint,
                 (self.name, "without --ray it runs the plan's engine"),
             )
-        nodes = nodes_of(
-            blueprint, settings, joined=settings.requested.ray and max_machines(blueprint) > 1
-        )
+        if settings.requested.ray and is_disaggregated(blueprint):
+            return unsuitable(
+                self.name,
+                "Ray Serve is not set up for prefill and decode pools",
+                blueprint,
+                (self.name, "without --ray it runs both pools and their router"),
+            )
+        nodes = service_nodes(blueprint, settings)
+        if settings.requested.ray:
+            nodes = nodes_of(blueprint, settings, joined=max_machines(blueprint) > 1)
         if settings.requested.ray:
             launch = _with_ray(blueprint, launch, nodes, settings)
         file = manifest(
@@ -78,7 +90,7 @@ class Kubernetes:
             files=(file,),
             steps=tuple(_steps(blueprint, settings, file)),
             unbounded=service_without_end(blueprint, settings),
-            notes=(*_notes(nodes, settings), *launch.notes),
+            notes=(*_notes(nodes, settings), *pool_notes(blueprint, nodes), *launch.notes),
         )
 
 
@@ -90,18 +102,7 @@ def _with_ray(
         RAY_LLM_IMAGE if blueprint.shape == "service" else RAY_IMAGE
     )
     launch = replace(launch, image=image)
-    if nodes.fabric is None or launch.env_scripts:
-        return launch
-    fabric = fabric_environment(blueprint, "pod")
-    known = {item.name for item in launch.variables}
-    added = tuple(item for item in fabric.variables if item.name not in known)
-    return replace(
-        launch,
-        variables=(*added, *launch.variables),
-        env_scripts=fabric.scripts,
-        variables_after_scripts=fabric.variables_after_scripts,
-        library_path=fabric.library_path,
-    )
+    return launch if nodes.fabric is None else with_fabric(launch, blueprint, "pod")
 
 
 def _objects(
@@ -112,6 +113,8 @@ def _objects(
         if blueprint.shape == "service":
             return ray_service_objects(blueprint, settings, launch, nodes)
         return ray_job_objects(blueprint, settings, launch, nodes, queue)
+    if is_disaggregated(blueprint):
+        return disaggregated_objects(blueprint, settings, nodes)
     if blueprint.shape == "service":
         return service_objects(blueprint, settings, launch, nodes)
     return job_objects(blueprint, settings, launch, nodes, queue=queue)

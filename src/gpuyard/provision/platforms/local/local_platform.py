@@ -17,6 +17,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    pools_unsupported,
     unsuitable,
     workstations_unsupported,
 )
@@ -37,8 +38,9 @@ class Local:
         workstations = workstations_unsupported(
             self.name, "remote desktops are not set up on this machine", blueprint
         )
-        if workstations is not None:
-            return workstations
+        refused = workstations or pools_unsupported(self.name, blueprint)
+        if refused is not None:
+            return refused
         if blueprint.shape == "multi-node":
             why = f"the plan has {blueprint.machine_count} machines, and this is one"
             return unsuitable(self.name, why, blueprint)

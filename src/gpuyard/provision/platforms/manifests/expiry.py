@@ -18,6 +18,7 @@ IMAGE = "registry.k8s.io/kubectl:v1.35.0"  # the minor version of the rendered c
 LATE_S = DAY_S
 RESOURCES = {
     "Deployment": ("apps", "deployments"),
+    "StatefulSet": ("apps", "statefulsets"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", "leaderworkersets"),
     "RayService": ("ray.io", "rayservices"),
     "HorizontalPodAutoscaler": ("autoscaling", "horizontalpodautoscalers"),

@@ -38,6 +38,7 @@ class PodNodes:
     domain_machines: Annotated[
         int | None, Doc("machines per NVLink domain, if pods communicate")
     ] = None
+    priority: Annotated[str, Doc("PriorityClass of the pods; empty: the default")] = ""
 
 
 def uses_claims(fabric: MachineFabric, settings: ResolvedSettings) -> bool:

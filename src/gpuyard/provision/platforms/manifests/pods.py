@@ -61,6 +61,8 @@ def pod_template(
         ],
         "volumes": volumes,
     }
+    if nodes.priority:
+        spec["priorityClassName"] = nodes.priority
     if restart:
         spec["restartPolicy"] = restart
     if fabric.sidecars:

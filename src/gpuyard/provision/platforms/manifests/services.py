@@ -47,7 +47,9 @@ def service_objects(
     machines = machines_per_replica(blueprint)
     claims: tuple[Object, ...] = ()
     if machines > 1:
-        replicas = _leader_worker_set(blueprint, settings, launch, nodes)
+        replicas = leader_worker_set(
+            blueprint, settings, launch, nodes, planned_replicas(blueprint)
+        )
         claims = claim_objects(nodes, settings, settings.labels, machines)
     else:
         replicas = _deployment(blueprint, settings, launch, nodes)
@@ -56,15 +58,16 @@ def service_objects(
         *storage_objects(blueprint, settings, launch, nodes),
         *claims,
         replicas,
-        _address(settings, launch, has_leader=machines > 1),
-        *_metrics(settings, launch, nodes),
+        service_address(settings, launch, has_leader=machines > 1),
+        *pod_metrics(settings, launch, nodes),
         autoscaler,
-        _budget(settings),
+        disruption_budget(settings),
         *(() if nodes.is_onprem else expiry_objects(settings, (replicas, autoscaler))),
     )
 
 
-def _with_probes(template: Object, launch: Launch) -> Object:
+def with_probes(template: Object, launch: Launch) -> Object:
+    """Return a pod template whose first container has the probes of a server."""
     spec = template["spec"]
     assert isinstance(spec, dict)
     containers = spec["containers"]
@@ -88,7 +91,7 @@ def _with_probes(template: Object, launch: Launch) -> Object:
 def _deployment(
     blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
 ) -> Object:
-    template = _with_probes(pod_template(blueprint, settings, launch, nodes), launch)
+    template = with_probes(pod_template(blueprint, settings, launch, nodes), launch)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -102,11 +105,15 @@ def _deployment(
     }
 
 
-def _leader_worker_set(
-    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+def leader_worker_set(
+    blueprint: Blueprint,
+    settings: ResolvedSettings,
+    launch: Launch,
+    nodes: PodNodes,
+    replicas: int,
 ) -> Object:
-    # A replica is a group of pods: a leader that serves requests, and workers.
-    leader = _with_probes(pod_template(blueprint, settings, launch, nodes, prelude=(RANK,)), launch)
+    """Return the replicas as groups of pods: a leader that serves requests, and workers."""
+    leader = with_probes(pod_template(blueprint, settings, launch, nodes, prelude=(RANK,)), launch)
     meta = leader["metadata"]
     assert isinstance(meta, dict)
     assert isinstance(meta["labels"], dict)
@@ -117,7 +124,7 @@ def _leader_worker_set(
         "kind": "LeaderWorkerSet",
         "metadata": metadata(settings),
         "spec": {
-            "replicas": planned_replicas(blueprint),
+            "replicas": replicas,
             "startupPolicy": "LeaderCreated",
             "leaderWorkerTemplate": {
                 "size": machines_per_replica(blueprint),
@@ -129,8 +136,8 @@ def _leader_worker_set(
     }
 
 
-def _address(settings: ResolvedSettings, launch: Launch, *, has_leader: bool) -> Object:
-    # Inside the cluster only.
+def service_address(settings: ResolvedSettings, launch: Launch, *, has_leader: bool) -> Object:
+    """Return the address of a service, inside the cluster only."""
     selector: Object = {"app": settings.name, **({"role": "leader"} if has_leader else {})}
     return {
         "apiVersion": "v1",
@@ -144,7 +151,8 @@ def _address(settings: ResolvedSettings, launch: Launch, *, has_leader: bool) ->
     }
 
 
-def _metrics(settings: ResolvedSettings, launch: Launch, nodes: PodNodes) -> tuple[Object, ...]:
+def pod_metrics(settings: ResolvedSettings, launch: Launch, nodes: PodNodes) -> tuple[Object, ...]:
+    """Return what collects the metrics of an engine on GKE; nothing without such metrics."""
     if nodes.is_onprem or not SERVERS[launch.framework].metric:
         return ()
     monitor: Object = {
@@ -211,7 +219,8 @@ def _pods_rule(name: str, target: float) -> Object:
     }
 
 
-def _budget(settings: ResolvedSettings) -> Object:
+def disruption_budget(settings: ResolvedSettings) -> Object:
+    """Return the budget that lets one pod at a time be evicted."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

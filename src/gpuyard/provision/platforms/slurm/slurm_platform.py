@@ -17,6 +17,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    pools_unsupported,
     unsuitable,
     workstations_unsupported,
 )
@@ -72,6 +73,9 @@ def slurm_obstacle(
         )
     if blueprint.shape != "service":
         return None
+    pools = pools_unsupported(platform, blueprint)
+    if pools is not None:
+        return pools
     if calls_srun(launch_of(blueprint, settings, "host")):
         return None
     why = "Slurm runs batch jobs; it has no load balancer and no autoscaler"

@@ -16,6 +16,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    pools_unsupported,
     unsuitable,
     workstations_unsupported,
 )
@@ -93,8 +94,9 @@ class VertexAi:
         workstations = workstations_unsupported(
             self.name, "jobs and endpoints have no display", blueprint
         )
-        if workstations is not None:
-            return workstations
+        pools = pools_unsupported(self.name, blueprint)
+        if workstations is not None or pools is not None:
+            return workstations or pools
         if machine.provider != "google":
             return unsuitable(self.name, f"{machine.name} is on-premises", blueprint)
         if machine.platforms.vertex_ai is None:
