@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuyard.datasets.columns import Column, Columns
 from gpuyard.datasets.text.minhash import Shingles, banding_for, near_duplicates
 from gpuyard.datasets.text.steps import NearDuplicates
-from gpuyard.datasets.text.words import flatten_texts, fold_table
+from gpuyard.datasets.text.words import flatten_texts, lower_case_table
 from gpuyard.datasets.text.words_kernel import shingle_sets
 from gpuyard.errors import InputError
 
@@ -25,7 +25,7 @@ def test_shingles_match_python_reference() -> None:
     texts = [*documents()[:60], "naïve Straße ÉCOLE — “quoted” e_f 42 日本語", "", "x"]
     data, offsets = flatten_texts(texts)
     for width in (1, 3, 5):
-        _, begins = shingle_sets(data, offsets, fold_table(), True, width)
+        _, begins = shingle_sets(data, offsets, lower_case_table(), True, width)
         assert np.diff(begins).tolist() == [len(shingles(text, width)) for text in texts]
 
 

@@ -220,9 +220,9 @@ srun torchrun --nnodes 4 --nproc-per-node 8 train.py
 
 
 def _read_training_csv(path: Path) -> object:
-    from gpuyard.app.accuracy import read_table
+    from gpuyard.app.accuracy import read_training_runs
 
-    return read_table(path, CATALOG)
+    return read_training_runs(path, CATALOG)
 
 
 def _read_serving_csv(path: Path) -> object:

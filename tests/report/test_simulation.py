@@ -15,7 +15,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.report.simulation import links_table, simulation_table, summary_fields
 from gpuyard.report.simulation_map import colour_of, pair_map
 from gpuyard.report.simulation_page import simulation_page
-from gpuyard.report.simulation_trace import trace_json
+from gpuyard.report.simulation_trace import simulation_trace_json
 from gpuyard.simulate.collectives.simulate_collective import Collective, simulate_collective
 from gpuyard.simulate.run_traffic import SimulationOptions, read_traffic, simulate_traffic
 from gpuyard.simulate.sites.named_topologies import NetworkOptions, shaped_site
@@ -74,7 +74,11 @@ def test_every_pair_of_switches_has_a_cell() -> None:
 
 def test_slices_of_one_track_never_overlap() -> None:
     done = run("flow")
-    events = [event for event in json.loads(trace_json(done))["traceEvents"] if event["ph"] == "X"]
+    events = [
+        event
+        for event in json.loads(simulation_trace_json(done))["traceEvents"]
+        if event["ph"] == "X"
+    ]
     assert len(events) == done.summary.flows
     tracks: dict[int, list[tuple[float, float]]] = {}
     for event in events:
@@ -86,7 +90,7 @@ def test_slices_of_one_track_never_overlap() -> None:
 
 def test_trace_has_one_slice_per_phase() -> None:
     done = rounds()
-    names = [event["name"] for event in json.loads(trace_json(done))["traceEvents"]]
+    names = [event["name"] for event in json.loads(simulation_trace_json(done))["traceEvents"]]
     assert names == [phase.label for phase in done.phases]
 
 

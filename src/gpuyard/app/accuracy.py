@@ -104,7 +104,7 @@ def score_training(
     on_progress: OnProgress = ignore_progress,
 ) -> Accuracy:
     """Score the training model on the runs of a CSV file."""
-    runs = read_table(path, catalog, profile, trust)
+    runs = read_training_runs(path, catalog, profile, trust)
     calibration, three = read_calibration(), None
     rows = scored_rows(runs)
     predicted = np.full(len(runs.rows), np.nan)
@@ -143,7 +143,9 @@ def score_training(
     )
 
 
-def read_table(path: Path, catalog: Catalog, profile: str = "", trust: str = "AB") -> PublishedRuns:
+def read_training_runs(
+    path: Path, catalog: Catalog, profile: str = "", trust: str = "AB"
+) -> PublishedRuns:
     """Read a CSV file of training runs."""
     rows = read_rows(
         path, {"model", "chip", "n_chips"}, "training runs", "model, chip, n_chips, global_batch"
@@ -173,7 +175,7 @@ def calibrated_profile(
     path: Path, base: SoftwareProfile, name: str, catalog: Catalog
 ) -> tuple[SoftwareProfile, Accuracy]:
     """Fit a profile's scalar to the measured steps of a file; return it with its errors."""
-    runs = read_table(path, catalog, base.name, "ABC")
+    runs = read_training_runs(path, catalog, base.name, "ABC")
     rows = scored_rows(runs)
     if not len(rows):
         why = (

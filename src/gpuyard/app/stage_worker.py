@@ -132,7 +132,7 @@ def open_run(folder: Path) -> RunFolder:
     return RunFolder(path=folder, base=Path(saved.file).parent, home=home, name=saved.name)
 
 
-def data_folder(run: RunFolder, spec: DataSpec) -> Path:
+def prepared_data_folder(run: RunFolder, spec: DataSpec) -> Path:
     """Folder of the prepared data, named by its spec so that equal pipelines share it."""
     digest = hashlib.sha256(f"{run.base}{dump_json(spec)}".encode()).hexdigest()[:12]
     return run.home.data / digest
@@ -162,7 +162,7 @@ def _data(run: RunFolder) -> DataResult:
     engine = (
         RayDataEngine() if spec.name == "ray" else LocalDataEngine()
     )  # the cluster that started this stage
-    out = data_folder(run, stages.data)
+    out = prepared_data_folder(run, stages.data)
     dataset = prepare(
         stages.data,
         base=run.base,

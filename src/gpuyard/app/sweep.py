@@ -52,11 +52,6 @@ def quiet(_: int, __: int) -> None:
     """Ignore progress."""
 
 
-def worker_count() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def hosts_of(file: Path | None) -> int | None:
     """Number of hosts in a traffic file, where the file says."""
     return None if file is None or file.suffix == ".xml" else read_traffic(file).host_count

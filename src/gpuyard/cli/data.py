@@ -15,7 +15,7 @@ from gpuyard.datasets.compare import DatasetSummary, diff_data
 from gpuyard.report.data import (
     columns_table,
     differences_table,
-    progress_line,
+    pass_progress_text,
     splits_table,
     steps_table,
 )
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print_pass(progress: PassProgress) -> None:
     if sys.stderr.isatty():
         last = progress.rows_done >= progress.rows
-        sys.stderr.write(f"\r\x1b[K{'' if last else progress_line(progress)}")
+        sys.stderr.write(f"\r\x1b[K{'' if last else pass_progress_text(progress)}")
         sys.stderr.flush()
 
 

@@ -6,7 +6,7 @@ import argparse
 import typing
 
 from gpuyard.app.fabric import headroom_of_port
-from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of, whole
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of, positive_int
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.fabric.size import Sizing, Tiers, size
 from gpuyard.report.fabric import size_table
@@ -77,7 +77,7 @@ def add_headroom(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--asic NAME", "ASIC or switch of the catalog", required=True)
     add_option(parser, "--speed SPEED", "such as 400Gbps", required=True)
     add_option(parser, "--cable LENGTH", "such as 40m", required=True)
-    add_option(parser, "--mtu BYTES", "port MTU (default 9216)", type=whole, default=9216)
+    add_option(parser, "--mtu BYTES", "port MTU (default 9216)", type=positive_int, default=9216)
     parser.add_argument(
         "--small-packets",
         type=float,

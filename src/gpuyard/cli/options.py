@@ -46,7 +46,7 @@ def workspace_of(arguments: argparse.Namespace) -> Workspace:
     )
 
 
-def whole(text: str) -> int:
+def positive_int(text: str) -> int:
     """Parse a positive integer, for argparse."""
     try:
         number = int(text.replace(",", ""))
@@ -72,7 +72,7 @@ def quantity(dimension: Dimension) -> Callable[[str], float]:
 # How the value of an option is read, by its metavar; any other is text.
 READERS: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(("FILE", "PATH", "DIR", "FOLDER", "CSV", "FILE.csv"), Path),
-    "N": whole,
+    "N": positive_int,
     "SPEED": quantity(BITS_PER_S),
     "TIME": quantity(DURATION),
     "SIZE": quantity(BYTES),

@@ -7,7 +7,7 @@ import argparse
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.home import write_atomic
 from gpuyard.report.simulation import headline, links_table, simulation_table, summary_fields
-from gpuyard.report.simulation_trace import trace_json
+from gpuyard.report.simulation_trace import simulation_trace_json
 from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
 from gpuyard.simulate.summary import SimulationResult
 
@@ -29,7 +29,7 @@ def print_simulation(done: SimulationResult, arguments: argparse.Namespace) -> i
 
         write_atomic(arguments.html, simulation_page(done))
     if arguments.trace:
-        write_atomic(arguments.trace, trace_json(done))
+        write_atomic(arguments.trace, simulation_trace_json(done))
     if arguments.json:
         print_json(summary_fields(done.summary))
         return EXIT_OK

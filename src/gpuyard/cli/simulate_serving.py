@@ -9,7 +9,7 @@ from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.inference.replica_config import PrefillConfig, ReplicaConfig
-from gpuyard.report.serving import run_page, run_table
+from gpuyard.report.serving import serving_page, serving_table
 from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.units import RATE, UnitError, parse
 
@@ -94,11 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
             print_text(str(result))
         return EXIT_INFEASIBLE
     if arguments.html:
-        write_atomic(arguments.html, run_page(result))
+        write_atomic(arguments.html, serving_page(result))
     if arguments.json:
         print_json(result)
         return 0
-    print_table(run_table(result))
+    print_table(serving_table(result))
     if arguments.html:
         print_text(f"wrote {arguments.html}")
     return 0

@@ -8,11 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuyard.app.networks import open_network
-from gpuyard.app.sweep import SweepOptions, hosts_of, simulate_sweep, worker_count
-from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers, quantity, whole
+from gpuyard.app.sweep import SweepOptions, hosts_of, simulate_sweep
+from gpuyard.cli.options import (
+    add_catalog,
+    add_json,
+    add_option,
+    catalog_layers,
+    positive_int,
+    quantity,
+)
 from gpuyard.cli.simulate_options import BALANCES
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import write_atomic
+from gpuyard.measure.host import cores_count
 from gpuyard.report.simulation_sweep import sweep_csv, sweep_page, sweep_table
 from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
 from gpuyard.simulate.collectives.simulate_collective import Collective
@@ -37,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--size SIZES", "1MB,64MB,1GB", type=_list(quantity(BYTES)), default=(None,))
     add_option(parser, "--seeds SEEDS", "1-8 or 1,5,9 (default 1)", type=_seeds, default=(1,))
     add_option(parser, "--algorithm NAMES", "default auto", type=_list(str), default=("auto",))
-    add_option(parser, "--channels COUNTS", "default 1", type=_list(whole), default=(1,))
+    add_option(parser, "--channels COUNTS", "default 1", type=_list(positive_int), default=(1,))
     add_option(
         parser, "--load-balancing NAMES", ",".join(BALANCES), type=_list(_balance), default=(None,)
     )
@@ -52,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("none", "dcqcn"),
         default="none",
     )
-    add_option(parser, "--mtu BYTES", "packet payload (default 4096)", type=whole, default=4096)
+    add_option(
+        parser, "--mtu BYTES", "packet payload (default 4096)", type=positive_int, default=4096
+    )
     add_option(parser, "--workers, -j N", "processes (default: every core)")
     add_option(
         parser, "--on", "where to run (default local)", choices=("local", "ray"), default="local"
@@ -66,14 +76,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_designs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("networks to simulate")
     add_option(group, "--fabric FILE...", "saved fabric (repeatable)")
-    add_option(group, "--gpus COUNTS", "design fabrics for N GPUs", type=_list(whole), default=())
+    add_option(
+        group, "--gpus COUNTS", "design fabrics for N GPUs", type=_list(positive_int), default=()
+    )
     add_option(group, "--machine NAME", "machine of the catalog, for --gpus")
     add_option(
         group, "--switch NAMES", "leaf switches, for --gpus", type=_list(str), default=(None,)
     )
     add_option(group, "--topology SHAPES", "default fat-tree", type=_list(str), default=(None,))
     add_option(
-        group, "--hosts COUNTS", "hosts of the named topologys", type=_list(whole), default=()
+        group,
+        "--hosts COUNTS",
+        "hosts of the named topologys",
+        type=_list(positive_int),
+        default=(),
     )
     add_option(group, "--oversubscription RATIOS", "default 1", type=_list(float), default=(None,))
     add_option(group, "--link SPEED", "link speed of named topologies (default 400Gbps)")
@@ -162,7 +178,7 @@ def _options(arguments: argparse.Namespace) -> SweepOptions:
         collective=Collective(name=arguments.what, size_bytes=0.0) if file is None else None,
         file=file,
         on=arguments.on,
-        workers=arguments.workers or worker_count(),
+        workers=arguments.workers or cores_count(),
     )
 
 

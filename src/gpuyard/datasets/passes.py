@@ -17,7 +17,7 @@ from gpuyard.datasets.engines.data_engine import DataEngine
 from gpuyard.datasets.execute import execute_frame, frame_after
 from gpuyard.datasets.source.partitions import Partition
 from gpuyard.datasets.step import Aggregate
-from gpuyard.datasets.store import load_result, save_result
+from gpuyard.datasets.store import load_pass_result, save_result
 
 RowsToDrop = dict[str, tuple[np.ndarray, ...]]  # by marker: rows to drop in every partition
 
@@ -78,7 +78,7 @@ class StoredPasses:
         results = {
             number: stored
             for number, path in files.items()
-            if (stored := load_result(path)) is not None
+            if (stored := load_pass_result(path)) is not None
         }
         rows_done = sum(self.partitions[number].rows for number in results)
         begin = time.monotonic()
@@ -88,7 +88,7 @@ class StoredPasses:
             path = files[task.partition.number]
             save_result(path, result)
             if result.marks:  # only on disk from here on
-                result = load_result(path) or result
+                result = load_pass_result(path) or result
             results[task.partition.number] = result
             rows_done += task.partition.rows
             self.on_progress(

@@ -60,7 +60,7 @@ def _record(aggregate: object, key: str, arrays: dict[str, np.ndarray]) -> dict[
     }
 
 
-def load_result(path: Path) -> Result | None:
+def load_pass_result(path: Path) -> Result | None:
     """Return a saved result with its marks memory mapped; None if it is missing or broken."""
     if not path.is_file():
         return None

@@ -7,7 +7,6 @@ checkpoints/120/seal.json      the step, and the SHA-256 of every file; written 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuyard.datasets.digests import digest_of_file
 from gpuyard.errors import ExternalError, external_error_from
 from gpuyard.learn.metrics_log import MetricsLog
 
@@ -71,7 +71,7 @@ class Checkpoints:
         """Turn the files of a step into a checkpoint, and delete the oldest ones."""
         unsealed, sealed = self.unsealed(step), self.folder / str(step)
         files = sorted(path for path in unsealed.rglob("*") if path.is_file())
-        sums = {str(path.relative_to(unsealed)): _digest(path) for path in files}
+        sums = {str(path.relative_to(unsealed)): digest_of_file(path) for path in files}
         (unsealed / SEAL).write_text(
             json.dumps({"step": step, "sha256": sums}, indent=1) + "\n", encoding="utf-8"
         )
@@ -117,11 +117,6 @@ class Checkpoints:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -136,7 +131,7 @@ def _sync(path: Path) -> None:
 def _damage(folder: Path) -> str:
     try:
         sums = json.loads((folder / SEAL).read_text(encoding="utf-8"))["sha256"]
-        wrong = [name for name, digest in sums.items() if _digest(folder / name) != digest]
+        wrong = [name for name, digest in sums.items() if digest_of_file(folder / name) != digest]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         return f"{SEAL} or a file cannot be read: {error}"
     return f"checksum mismatch: {wrong[0]}" if wrong else ""

@@ -78,7 +78,7 @@ def differences_table(differences: tuple[Difference, ...]) -> Table:
     return Table(columns=headings, rows=rows, notes=() if rows else ("no difference",))
 
 
-def progress_line(progress: PassProgress) -> str:
+def pass_progress_text(progress: PassProgress) -> str:
     """Progress of a pass: rows, speed, time left."""
     left = (
         ""

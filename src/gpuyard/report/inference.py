@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from gpuyard.plan.option import Bill, Option, Plan
-from gpuyard.plan.service import FrontierPoint, LatencyStats, Service
+from gpuyard.plan.service import FrontierPoint, LatencyStats, Service, layout_text
 from gpuyard.report.page import html_table
 from gpuyard.report.svg import Axis, Bar, ScatterPoint, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
@@ -15,19 +15,11 @@ from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, YEAR_S
 JOULES_PER_KWH = 3.6e6
 
 
-def layout_of(service: Service) -> str:
+def service_layout_text(service: Service) -> str:
     """The layout in short form; prefill pool first for disaggregated serving."""
-    written = layout_words(service.tp, service.pp, service.ep, service.attention_dp)
+    written = layout_text(service.tp, service.pp, service.ep, service.attention_dp)
     pool = service.prefill
-    return (
-        f"{layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} + {written}" if pool else written
-    )
-
-
-def layout_words(tp: int, pp: int, ep: int, attention_dp: int) -> str:
-    """Parallelism degrees above one."""
-    names = (("TP", tp), ("PP", pp), ("EP", ep), ("DP", attention_dp))
-    return " ".join(f"{name}{degree}" for name, degree in names if degree > 1) or "TP1"
+    return f"{layout_text(pool.tp, 1, pool.ep, pool.attention_dp)} + {written}" if pool else written
 
 
 def service_table(plan: Plan, top: int, notes: tuple[str, ...]) -> Table:
@@ -78,7 +70,7 @@ def service_rows(
                     if service.prefill
                     else str(service.replicas)
                 ),
-                layout_of(service),
+                service_layout_text(service),
                 service.weights,
                 service.kv,
                 f"{service.batch_count:.0f}",
@@ -211,10 +203,10 @@ def _replicas(service: Service) -> list[tuple[str, str]]:
             (
                 "replicas",
                 f"{service.replicas}{spare}"
-                + (f", {layout_of(service)} each" if service.tpot else ""),
+                + (f", {service_layout_text(service)} each" if service.tpot else ""),
             )
         ]
-    reads, _, writes = layout_of(service).partition(" + ")
+    reads, _, writes = service_layout_text(service).partition(" + ")
     return [
         (
             "prefill",

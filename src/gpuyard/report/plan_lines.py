@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from gpuyard.plan.option import Option, Plan
-from gpuyard.report.inference import consumption_label, layout_of
+from gpuyard.report.inference import consumption_label, service_layout_text
 from gpuyard.report.recommendation import cluster_words, price_words, recommendation
 from gpuyard.report.table import NOT_KNOWN
 from gpuyard.units import DURATION, show
@@ -89,7 +89,7 @@ def _service_cells(number: int, option: Option) -> list[str]:
     service = option.service
     assert service is not None, "a plan of services has services only"
     pool = service.prefill
-    layout = layout_of(service) if service.tpot is not None else service.weights
+    layout = service_layout_text(service) if service.tpot is not None else service.weights
     if pool is not None:
         layout = f"{pool.replicas} + {service.replicas} P/D"
     latency = service.ttft or service.e2e

@@ -64,7 +64,7 @@ def profile_sections(profile: DatasetProfile) -> list[str]:
         sections.append(f"<h2>With the label {escape(profile.label or '')}</h2>{html_table(table)}")
     if profile.correlations:
         sections.append(
-            f'<h2>Correlations</h2><div class="heat">{heat_map(profile.correlations)}</div>'
+            f'<h2>Correlations</h2><div class="heat">{correlation_map(profile.correlations)}</div>'
         )
     cards = "".join(_card(column, profile) for column in profile.columns[:MOST_CARDS])
     more = len(profile.columns) - MOST_CARDS
@@ -170,7 +170,7 @@ def common_values(column: ColumnProfile) -> str:
     return _svg(len(shown) * BAR + 2, "".join(body), f"common values of {column.name}")
 
 
-def heat_map(table: Correlations) -> str:
+def correlation_map(table: Correlations) -> str:
     """Correlation of every two numeric columns."""
     size = len(table.names)
     body = []

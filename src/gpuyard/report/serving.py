@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from gpuyard.perf.inference.quantiles import LatencyQuantiles
 from gpuyard.plan.inference.serving_run import ServingRun
-from gpuyard.plan.service import LatencyStats
+from gpuyard.plan.service import LatencyStats, layout_text
 from gpuyard.report.curves import Line, distributions, tracks
-from gpuyard.report.inference import layout_words
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import DURATION, RATIO, TOKENS, show
 
 
-def run_table(run: ServingRun) -> Table:
+def serving_table(run: ServingRun) -> Table:
     """Latencies, one per row."""
     rows = (
         ("time to first token", run.ttft),
@@ -26,11 +25,11 @@ def run_table(run: ServingRun) -> Table:
     met = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
     if not run.targets:
         met = "the file asks for no latency"
-    layout = f"{run.replicas} × {layout_words(run.tp, run.pp, run.ep, run.attention_dp)}"
+    layout = f"{run.replicas} × {layout_text(run.tp, run.pp, run.ep, run.attention_dp)}"
     if run.prefill is not None:
         pool = run.prefill
         layout = (
-            f"{pool.replicas} × {layout_words(pool.tp, 1, pool.ep, pool.attention_dp)} read,"
+            f"{pool.replicas} × {layout_text(pool.tp, 1, pool.ep, pool.attention_dp)} read,"
             f" {layout} write,"
         )
     return Table(
@@ -71,7 +70,7 @@ def run_sections(run: ServingRun) -> list[str]:
     marks = [(f"{limit.name} target", limit.seconds) for limit in run.targets]
     sections = [
         f"<h2>Latencies under load</h2>{distributions(lines, time, marks)}",
-        html_table(run_table(run)),
+        html_table(serving_table(run)),
     ]
     clock = Axis(title="time", words=lambda value: show(value, DURATION, 3) if value else "0")
     counted = [
@@ -93,6 +92,6 @@ def run_sections(run: ServingRun) -> list[str]:
     return sections
 
 
-def run_page(run: ServingRun) -> str:
+def serving_page(run: ServingRun) -> str:
     """The run as a self-contained page."""
     return page(f"Serving: {run.workload}", run_sections(run))

@@ -14,7 +14,7 @@ MOST_FLOWS = 200_000  # the viewer's patience; the longest are kept
 Event = dict[str, object]
 
 
-def trace_json(done: SimulationResult) -> str:
+def simulation_trace_json(done: SimulationResult) -> str:
     """The trace: a process per server, a track per host, a slice per flow."""
     events = [*_phases(done), *_flows(done)]
     return json.dumps(

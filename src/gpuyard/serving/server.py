@@ -47,7 +47,7 @@ def token_of(settings: ServerSettings) -> str:
     return os.environ.get(TOKEN, "") or management_token(Path(settings.home))
 
 
-def free_port(host: str, port: int) -> int:
+def usable_port(host: str, port: int) -> int:
     """Return the port, or a free one for 0. Raise ExternalError if it is in use.
 
     Workers share the port with SO_REUSEPORT, so without this check a second server would start on
@@ -82,7 +82,7 @@ def serve(
     home = Home(path=Path(settings.home))
     # Resolved here too, so that errors are reported before any process starts.
     versions = tuple(find_version(mount, home) for mount in settings.mounts)
-    settings = replace(settings, port=free_port(settings.host, settings.port))
+    settings = replace(settings, port=usable_port(settings.host, settings.port))
     folder = Path(settings.folder)
     shutil.rmtree(folder / "board", ignore_errors=True)
     settings = replace(settings, folder=str(folder / "board"))
@@ -139,4 +139,6 @@ def _granian(settings: ServerSettings) -> None:
 def _application() -> object:
     for number in (signal.SIGTERM, signal.SIGINT):  # until it serves, a stopped worker just exits
         signal.signal(number, signal.SIG_DFL)
-    return importlib.import_module(WORKER).build()
+    from gpuyard.serving.worker import make_worker  # which imports this module
+
+    return make_worker()

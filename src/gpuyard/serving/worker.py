@@ -98,7 +98,7 @@ async def _every(seconds: float, call: Callable[[], Awaitable[None]]) -> None:
             log.exception("a periodic task failed; retrying")
 
 
-def build() -> Worker:
+def make_worker() -> Worker:
     """Return the application for the settings file named in the environment."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(process)d %(message)s", stream=sys.stderr

@@ -20,7 +20,7 @@ from gpuyard.web.view import (
     NotFoundError,
     PageRequest,
     WebPage,
-    empty,
+    empty_note,
     link,
     linked_table,
 )
@@ -34,7 +34,7 @@ def _manifest(path: Path) -> DatasetManifest | None:
         return None
 
 
-def manifest_of(home: Home, name: str) -> DatasetManifest:
+def find_manifest(home: Home, name: str) -> DatasetManifest:
     """The manifest of the data of that name."""
     manifest = _manifest(home.data / name / "manifest.json")
     if manifest is None:
@@ -64,7 +64,7 @@ def data_view(request: PageRequest) -> WebPage:
         )
         for name, item in manifests.items()
     )
-    body = empty("No data was prepared yet.", "gpuyard data run FILE")
+    body = empty_note("No data was prepared yet.", "gpuyard data run FILE")
     if rows:
         body = linked_table(
             Table(columns=columns, rows=rows), [f"/data/{name}" for name in manifests]
@@ -75,7 +75,7 @@ def data_view(request: PageRequest) -> WebPage:
 def data_set_view(request: PageRequest) -> WebPage:
     """One data set."""
     name = request.words["name"]
-    item = manifest_of(request.home, name)
+    item = find_manifest(request.home, name)
     facts = (
         f"<p>{escape(item.lineage.source)}, {escape(item.kind)}, version"
         f" <code>{escape(item.version)}</code></p>"

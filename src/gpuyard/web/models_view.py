@@ -19,7 +19,7 @@ from gpuyard.web.view import (
     NotFoundError,
     PageRequest,
     WebPage,
-    empty,
+    empty_note,
     linked_table,
     plots,
 )
@@ -34,7 +34,7 @@ def models_view(request: PageRequest) -> WebPage:
     versions = [
         version for name in registry.names() for version in reversed(registry.versions(name))
     ]
-    body = empty("No model yet: a run registers what it trains.", "gpuyard run FILE")
+    body = empty_note("No model yet: a run registers what it trains.", "gpuyard run FILE")
     if versions:
         body = linked_table(
             models_table(versions), [f"/models/{version.name}" for version in versions]
@@ -111,7 +111,7 @@ def endpoints_view(request: PageRequest) -> WebPage:
     """Services with their live metrics and recent latency."""
     rows = live_endpoints(request.home)
     if not rows:
-        body = empty("No service runs.", "gpuyard serve MODEL --detach")
+        body = empty_note("No service runs.", "gpuyard serve MODEL --detach")
         return WebPage(
             title="Endpoints",
             fragments=(Fragment(id="now", html=""), Fragment(id="all", html=body)),

@@ -17,7 +17,7 @@ from gpuyard.web.view import (
     NotFoundError,
     PageRequest,
     WebPage,
-    empty,
+    empty_note,
     link,
     linked_table,
     plots,
@@ -54,7 +54,7 @@ def plans_view(request: PageRequest) -> WebPage:
         TableColumn(heading=""),
     )
     table = Table(columns=columns, rows=tuple(rows))
-    body = empty("No plan yet.", "gpuyard up FILE")
+    body = empty_note("No plan yet.", "gpuyard up FILE")
     if names:
         body = linked_table(table, [f"/plans/{name}" for name in names])
     return WebPage(title="Plans", fragments=(Fragment(id="plans", html=body),))

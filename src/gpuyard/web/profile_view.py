@@ -15,7 +15,7 @@ from gpuyard.errors import InputError
 from gpuyard.home import Home, write_atomic
 from gpuyard.report.profile_page import profile_sections
 from gpuyard.units import BYTES, show
-from gpuyard.web.data_view import manifest_of
+from gpuyard.web.data_view import find_manifest
 from gpuyard.web.view import Fragment, PageRequest, WebPage
 
 MOST_BYTES = 2e9  # of shards; more is for the command, which shows how far it is
@@ -25,7 +25,7 @@ ONE_AT_A_TIME = threading.Lock()
 def profile_view(request: PageRequest) -> WebPage:
     """The rows that a model is trained on: distributions, ties with the label, what looks wrong."""
     name = request.words["name"]
-    manifest = manifest_of(request.home, name)
+    manifest = find_manifest(request.home, name)
     body = _why_not(request.home, name, manifest)
     if not body:
         body = "".join(profile_sections(_profile(request.home, name, manifest)))

@@ -14,7 +14,7 @@ from gpuyard.web.models_view import endpoints_view, model_view, models_view
 from gpuyard.web.plans_view import plan_view, plans_view
 from gpuyard.web.profile_view import profile_view
 from gpuyard.web.runs_view import run_view, runs_view
-from gpuyard.web.view import Fragment, Maker, PageRequest, WebPage, empty, link, linked_table
+from gpuyard.web.view import Fragment, Maker, PageRequest, WebPage, empty_note, link, linked_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def overview(request: PageRequest) -> WebPage:
         for count, address, words in cards
     )
     newest = runs[:10]
-    table = empty("No run yet. The first one:", "gpuyard up examples/quickstart/workload.yaml")
+    table = empty_note("No run yet. The first one:", "gpuyard up examples/quickstart/workload.yaml")
     if newest:
         table = linked_table(runs_table(newest), [f"/runs/{run.id}" for run in newest])
     return WebPage(

@@ -23,7 +23,7 @@ from gpuyard.web.view import (
     NotFoundError,
     PageRequest,
     WebPage,
-    empty,
+    empty_note,
     linked_table,
     plots,
 )
@@ -34,7 +34,7 @@ LAST_LINES = 40
 def runs_view(request: PageRequest) -> WebPage:
     """Every run, the newest first."""
     runs = Ledger(home=request.home).runs()
-    body = empty("No run yet.", "gpuyard run FILE")
+    body = empty_note("No run yet.", "gpuyard run FILE")
     if runs:
         body = linked_table(runs_table(runs), [f"/runs/{run.id}" for run in runs])
     return WebPage(title="Runs", fragments=(Fragment(id="runs", html=body),))

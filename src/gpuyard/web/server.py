@@ -32,7 +32,7 @@ from gpuyard.serving.spec import AccessSpec
 from gpuyard.web.actions import act
 from gpuyard.web.plans_view import fabric_document
 from gpuyard.web.routes import found_route
-from gpuyard.web.view import Fragment, NotFoundError, PageRequest, WebPage, whole
+from gpuyard.web.view import Fragment, NotFoundError, PageRequest, WebPage, page_html
 
 ASSETS = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
 LOOK_S = 1.0  # between two looks at what a live page shows
@@ -280,7 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
                 policy=SANDBOX,
             )
             return
-        self._send(whole(self._view(path), path))
+        self._send(page_html(self._view(path), path))
 
     def _say(self, status: HTTPStatus, words: str) -> None:
         page = WebPage(
@@ -288,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
             fragments=(Fragment(id="said", html=f"<pre>{escape(words)}</pre>"),),
             is_live=False,
         )
-        self._send(whole(page, ""), status=status)
+        self._send(page_html(page, ""), status=status)
 
     def _send(
         self,

@@ -78,12 +78,12 @@ def plots(html: str) -> str:
     return html.replace("<svg ", '<div class="scroll plot"><svg ').replace("</svg>", "</svg></div>")
 
 
-def empty(words: str, command: str) -> str:
+def empty_note(words: str, command: str) -> str:
     """What a page says when there is nothing yet, and the command that changes it."""
     return f'<p class="empty">{escape(words)}<br><code>{escape(command)}</code></p>'
 
 
-def whole(view: WebPage, path: str) -> str:
+def page_html(view: WebPage, path: str) -> str:
     """The whole page: navigation, fragments, and the script that keeps them fresh."""
     links = "".join(
         f'<a href="{address}"{_current(address, path)}>{escape(words)}</a>'

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets.text.words import Hashes, flatten_texts, fold_table
+from gpuyard.datasets.text.words import Hashes, flatten_texts, lower_case_table
 
 Weights = npt.NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def count_terms(texts: Sequence[str | None], words: int = 1) -> TermCounts:
     from gpuyard.datasets.text.features_kernel import distinct_terms  # imports Numba
 
     data, offsets = flatten_texts(texts)
-    hashes, starts, ends = distinct_terms(data, offsets, fold_table(), words)
+    hashes, starts, ends = distinct_terms(data, offsets, lower_case_table(), words)
     _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
     raw = data.tobytes()
     total: dict[str, int] = {}
@@ -63,7 +63,7 @@ def count_terms(texts: Sequence[str | None], words: int = 1) -> TermCounts:
 
 def _normalised(piece: str) -> str:
     """Return the words of a piece of text as a term: lower case, one space between words."""
-    table = fold_table()
+    table = lower_case_table()
     letters = [table[ord(letter)] if ord(letter) < len(table) else ord(letter) for letter in piece]
     return " ".join("".join(chr(code) if code else " " for code in letters).split())
 
@@ -79,7 +79,7 @@ def term_hashes(terms: Sequence[str], words: int) -> tuple[Hashes, npt.NDArray[n
     from gpuyard.datasets.text.words_kernel import hash_text, ngram_hashes  # imports Numba
 
     data, offsets = flatten_texts(terms)
-    table = fold_table()
+    table = lower_case_table()
     hashes = np.empty(len(terms), dtype=np.uint64)
     size = int(np.max(np.diff(offsets), initial=0)) + 1
     pieces, runs = np.empty(size, np.uint64), np.empty(size, np.uint64)
@@ -105,7 +105,7 @@ def tfidf_features(
 
     data, offsets = flatten_texts(texts)
     out = np.zeros((len(texts), len(weights)))
-    add_weights(data, offsets, fold_table(), words, hashes, order, weights, out)
+    add_weights(data, offsets, lower_case_table(), words, hashes, order, weights, out)
     return out
 
 
@@ -117,5 +117,5 @@ def hash_features(
 
     data, offsets = flatten_texts(texts)
     out = np.zeros((len(texts), buckets))
-    add_signs(data, offsets, fold_table(), words, by_word, out)
+    add_signs(data, offsets, lower_case_table(), words, by_word, out)
     return out

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets.text.words import Bytes, Hashes, Offsets, flatten_texts, fold_table
+from gpuyard.datasets.text.words import Bytes, Hashes, Offsets, flatten_texts, lower_case_table
 from gpuyard.errors import InputError, Problem
 
 NO_DUPLICATE = -1
@@ -98,7 +98,9 @@ def near_duplicates(
     keys, sizes = band_keys(data, offsets, shape, banding, seed)
     candidates = candidate_texts([keys], [sizes])
     data, offsets = flatten_texts([texts[index] for index in candidates])
-    sets, begins = shingle_sets(data, offsets, fold_table(), shape.unit == "word", shape.width)
+    sets, begins = shingle_sets(
+        data, offsets, lower_case_table(), shape.unit == "word", shape.width
+    )
     matches = match_candidates(keys[candidates], sets, begins, threshold_ratio)
     of = np.full(len(texts), NO_DUPLICATE, dtype=np.int64)
     similarity = np.zeros(len(texts))
@@ -120,7 +122,9 @@ def band_keys(
         1, 2**32, size=banding.bands * banding.rows, dtype=np.uint32
     )
     by_word = shingles.unit == "word"
-    return minhash_bands(data, offsets, fold_table(), by_word, shingles.width, seeds, banding.rows)
+    return minhash_bands(
+        data, offsets, lower_case_table(), by_word, shingles.width, seeds, banding.rows
+    )
 
 
 def candidate_texts(keys: Sequence[Hashes], sizes: Sequence[Offsets]) -> Offsets:

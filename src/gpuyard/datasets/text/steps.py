@@ -37,7 +37,7 @@ from gpuyard.datasets.text.minhash import (
     candidate_texts,
     match_candidates,
 )
-from gpuyard.datasets.text.words import flatten_texts, fold_table
+from gpuyard.datasets.text.words import flatten_texts, lower_case_table
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError, Problem
 
@@ -103,7 +103,9 @@ class NearDuplicates(StatelessStep):
         data, offsets = flatten_texts(frame[self.column].to_list())
         shingles = Shingles(unit=self.unit, width=self.width)
         keys, _ = band_keys(data, offsets, shingles, self._banding(), self.seed)
-        sets, begins = shingle_sets(data, offsets, fold_table(), self.unit == "word", self.width)
+        sets, begins = shingle_sets(
+            data, offsets, lower_case_table(), self.unit == "word", self.width
+        )
         return keys, begins, sets
 
     def rows_to_drop(

@@ -22,7 +22,7 @@ CODE_POINTS = 0x20000  # in the fold table; the letters above are CJK, which has
 
 
 @functools.cache
-def fold_table() -> Folds:
+def lower_case_table() -> Folds:
     """Return the lower case of every code point, or 0 where it is not part of a word."""
     table = np.zeros(CODE_POINTS, dtype=np.uint32)
     for code in range(CODE_POINTS):

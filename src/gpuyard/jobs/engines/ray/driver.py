@@ -143,7 +143,7 @@ class RayDriverTask:
     def note(self, index: int, failures: int) -> None:
         """Writes down that an attempt starts, where the folder is seen from here."""
         if self.log and index == 0:
-            whole(Path(self.job["folder"]) / "attempts", str(failures + 1))
+            write_atomic(Path(self.job["folder"]) / "attempts", str(failures + 1))
 
 
 class Attempt:
@@ -287,7 +287,7 @@ def words(code: int) -> str:
     return f"exit code {code}"
 
 
-def whole(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str) -> None:
     """Write a file atomically."""
     part = path.with_name(f".{path.name}")
     part.write_text(text, encoding="utf-8")
@@ -317,7 +317,7 @@ def main() -> int:
                 code = code or (0 if end["state"] == "done" else end["exit_code"] or 1)
                 if folder.is_dir():
                     known = {name: value for name, value in end.items() if value is not None}
-                    whole(folder / f"exit-{index}.json", json.dumps(known))
+                    write_atomic(folder / f"exit-{index}.json", json.dumps(known))
                 if end["state"] == "failed":
                     job.say("", [f"gpuyard: failed: {end['reason']}".encode()])
     return code
