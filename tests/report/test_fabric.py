@@ -15,9 +15,10 @@ from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.verify.verify import verify, verify_topology
 from gpuyard.report.fabric import checks_table, facts_table, findings_table
-from gpuyard.report.fabric_page import SCRIPT, fabric_page, marks_of, topology_page
+from gpuyard.report.fabric_page import fabric_page, marks_of, topology_page
 from gpuyard.report.fabric_scene import scene
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
+from gpuyard.report.page import asset
 from gpuyard.topology.topology import Topology
 
 CATALOG = load_catalog()
@@ -104,7 +105,7 @@ def test_page_has_devices_and_addresses_and_no_external_resources() -> None:
 
 
 def test_script_of_the_page_has_no_broken_string() -> None:
-    for line in SCRIPT.splitlines():
+    for line in asset("fabric.js").splitlines():
         assert line.count('"') % 2 == 0, line  # no JavaScript string literal spans two lines
 
 

@@ -13,102 +13,11 @@ from gpuyard.fabric.verify.finding import Verification
 from gpuyard.report.fabric import facts_table, findings_table
 from gpuyard.report.fabric_scene import scene
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
-from gpuyard.report.page import html_table, page
+from gpuyard.report.page import asset, html_table, page
 from gpuyard.topology.topology import Topology
 from gpuyard.units import BITS_PER_S, show
 
 Plain = dict[str, object]
-
-STYLE = """<style>
-body{max-width:96rem}
-.fabric{display:grid;grid-template-columns:minmax(0,1fr) 21rem;gap:1rem}
-.side{height:0;min-height:100%;overflow:auto}
-.drawing{overflow-x:auto;min-height:26rem}.drawing svg{width:auto;max-width:100%;height:auto}
-@media(max-width:60rem){.fabric{grid-template-columns:1fr}.side{height:auto;max-height:24rem}}
-.device{cursor:pointer}.wire{cursor:pointer}
-.wire:hover,.wire.on{stroke-opacity:1;stroke-width:2.5}
-.dim .wire:not(.on){stroke-opacity:.06}.device.on rect{stroke-width:3}
-.about{border:1px solid var(--line);border-radius:6px;padding:.8rem;font-size:.85rem;
-overflow-wrap:break-word}
-.about h3{margin:.1rem 0 .5rem;font-size:1rem}.about td,.about th{white-space:normal;
-padding:.15rem .4rem}
-.find{width:100%;box-sizing:border-box;padding:.35rem .5rem;margin-bottom:.6rem;font:inherit}
-tr.error td:first-child{color:#d1242f;font-weight:600}tr.warning td:first-child{color:#9a6700;
-font-weight:600}
-td{white-space:normal}.scroll td:nth-child(n+3){min-width:11rem}.about td{min-width:0}
-</style>"""
-
-SCRIPT = """<script>
-(() => {
-const data = JSON.parse(document.getElementById("fabric-data").textContent);
-const about = document.getElementById("about"), drawing = document.querySelector(".drawing");
-const wires = [...drawing.querySelectorAll(".wire")];
-const boxes = [...drawing.querySelectorAll(".device")];
-let pinned = false;
-function el(tag, text) {
-  const e = document.createElement(tag); e.textContent = text; return e;
-}
-function rows(pairs) {
-  const table = document.createElement("table");
-  for (const cells of pairs) { const tr = document.createElement("tr");
-    cells.forEach(cell => tr.append(el("td", cell ?? ""))); table.append(tr); }
-  return table;
-}
-function light(match, names) {
-  drawing.classList.add("dim");
-  wires.forEach(w => w.classList.toggle("on", match(w)));
-  boxes.forEach(b => b.classList.toggle("on", names.includes(b.dataset.name)));
-}
-function dark() {
-  drawing.classList.remove("dim");
-  [...wires, ...boxes].forEach(e => e.classList.remove("on"));
-}
-function device(name) {
-  const d = data.devices[name]; if (!d) return;
-  about.replaceChildren(el("h3", name), rows(d.facts));
-  if (d.ports) {
-    const shown = d.ports.slice(0, 200);
-    const first = shown.length < d.ports.length ? ", the first 200:" : ":";
-    about.append(el("p", d.ports.length + " ports" + first));
-    about.append(rows(shown.map(p =>
-      [p[0], "→ " + p[1] + " " + p[2], [p[3], p[4]].filter(Boolean).join(", ")])));
-  } else about.append(el("p", "Not drawn: cabled like the ones of its kind that are."));
-  light(w => w.dataset.a === name || w.dataset.b === name, [name]);
-}
-function link(w) {
-  const a = w.dataset.a, b = w.dataset.b, from = data.devices[a], to = data.devices[b];
-  const far = Object.fromEntries((to.ports || []).map(p => [p[0], p]));
-  const ports = (from.ports || []).filter(p => p[1] === b);
-  const count = ports.length + (ports.length > 1 ? " links" : " link");
-  about.replaceChildren(el("h3", a + " – " + b), el("p", count));
-  about.append(rows(ports.slice(0, 200).map(p => {
-    const near = [p[0], p[3]], other = [p[2], (far[p[2]] || [])[3]];
-    return [near.filter(Boolean).join(" "), "– " + other.filter(Boolean).join(" "), p[4]];
-  })));
-  light(x => x === w, [a, b]);
-}
-boxes.forEach(b => {
-  b.addEventListener("mouseenter", () => { if (!pinned) device(b.dataset.name); });
-  b.addEventListener("click", e => { pinned = true; device(b.dataset.name); e.stopPropagation(); });
-});
-wires.forEach(w => {
-  w.addEventListener("mouseenter", () => { if (!pinned) link(w); });
-  w.addEventListener("click", e => { pinned = true; link(w); e.stopPropagation(); });
-});
-drawing.addEventListener("mouseleave", () => { if (!pinned) dark(); });
-drawing.addEventListener("click", () => { pinned = false; dark(); });
-document.getElementById("find").addEventListener("input", e => {
-  const plain = s => s.trim().toLowerCase().replace(/(^|[^0-9])0+(?=[0-9])/g, "$1");
-  const word = plain(e.target.value); if (!word) return;
-  const names = Object.keys(data.devices);
-  const name = names.find(n => plain(n) === word) || names.find(n => plain(n).startsWith(word));
-  if (name) { pinned = true; device(name); }
-});
-document.querySelectorAll("[data-device]").forEach(e => e.addEventListener("click", () => {
-  pinned = true; device(e.dataset.device); drawing.scrollIntoView({behavior: "smooth"});
-}));
-})();
-</script>"""
 
 
 def fabric_page(
@@ -123,13 +32,13 @@ def fabric_page(
         device.name: _device(device, device.name in drawn) for device in fabric.devices
     }
     sections = [
-        STYLE,
+        asset("fabric.css"),
         _drawing(fabric_svg(fabric, marks), devices),
         *_findings(verification, names),
         f"<h2>Size</h2>{html_table(facts_table(fabric))}",
         _list("Why it is built like this", (*fabric.reasons, *fabric.limits)),
         _list("What is not known or not covered", fabric.lossless.notes),
-        SCRIPT,
+        asset("fabric.js"),
     ]
     return page(title, sections)
 
@@ -159,7 +68,15 @@ def topology_page(
     drawing = topology_svg(
         topology, f"{len(names):,} devices, {len(topology.links):,} links", marks
     )
-    return page(title, [STYLE, _drawing(drawing, devices), *_findings(verification, names), SCRIPT])
+    return page(
+        title,
+        [
+            asset("fabric.css"),
+            _drawing(drawing, devices),
+            *_findings(verification, names),
+            asset("fabric.js"),
+        ],
+    )
 
 
 def marks_of(findings: Iterable[Finding], names: set[str]) -> dict[str, Severity]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from gpuyard.datasets.profile.measures import QUANTILES, ColumnProfile, Correlations, DatasetProfile
-from gpuyard.report.page import html_table, page
+from gpuyard.report.page import asset, html_table, page
 from gpuyard.report.profile import (
     MEASURES,
     distinct,
@@ -22,24 +22,6 @@ from gpuyard.report.profile import (
 )
 from gpuyard.report.svg import PALETTE
 
-STYLE = """<style>
-body{max-width:84rem}h1{overflow-wrap:anywhere}
-.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(17rem,100%),1fr));gap:1rem}
-.card{border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem;min-width:0}
-.card h3{font-size:1rem;margin:0;overflow-wrap:anywhere}.card p{margin:.1rem 0 .4rem;
-font-size:.85rem;opacity:.75}
-.card dl{display:grid;grid-template-columns:auto 1fr;gap:.1rem .8rem;margin:.4rem 0 0;
-font-size:.85rem}
-.card dt{opacity:.7}.card dd{margin:0;text-align:right;font-variant-numeric:tabular-nums;
-overflow-wrap:anywhere}
-ul.warnings{list-style:none;padding:0;display:grid;gap:.4rem;
-grid-template-columns:repeat(auto-fill,minmax(min(24rem,100%),1fr))}
-ul.warnings li{border-left:4px solid #d55e00;padding:.2rem .7rem;background:color-mix(in srgb,
-#d55e00 9%,transparent);
-overflow-wrap:anywhere}
-ul.warnings small{display:block;opacity:.75}.heat{max-width:56rem;overflow-x:auto}.heat svg{
-min-width:34rem}
-</style>"""
 WIDTH, HEIGHT = 300, 96
 BAR, SHOWN = 15, 8
 MOST_CARDS = 400
@@ -55,7 +37,7 @@ def profile_page(profile: DatasetProfile) -> str:
 def profile_sections(profile: DatasetProfile) -> list[str]:
     """Sections of the page, as HTML."""
     sections = [
-        STYLE,
+        asset("profile.css"),
         f"<p>{escape(profile_summary(profile).removeprefix(profile.source + ': '))}</p>",
     ]
     sections += [f"<p>{escape(note)}</p>" for note in profile_notes(profile)]

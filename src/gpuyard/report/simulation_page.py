@@ -7,22 +7,13 @@ from html import escape
 import numpy as np
 
 from gpuyard.report.curves import Line, distributions, tracks
-from gpuyard.report.page import html_table, page
+from gpuyard.report.page import asset, html_table, page
 from gpuyard.report.simulation import links_table, simulation_table
 from gpuyard.report.simulation_map import heat_map, pair_map
 from gpuyard.report.svg import PALETTE, WIDTH, Axis, drawing
 from gpuyard.simulate.summary import SimulationResult
 from gpuyard.units import BYTES, DURATION, RATIO, show
 
-STYLE = """<style>
-body{max-width:84rem}figure{margin:.6rem 0}figcaption{font-size:.9rem;margin-bottom:.2rem}
-.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:0 1.2rem}
-.maps>*{min-width:0}.maps .drawing svg{min-width:0}
-.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:0 1.5rem;
-align-items:start}.two>*{min-width:0}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,38rem),1fr));gap:0 1.2rem}
-.plots figure{min-width:0;margin:.6rem 0}
-</style>"""
 HEAT = (
     "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
     " links, the fullest. Point at a wire for both."
@@ -40,7 +31,7 @@ def simulation_page(done: SimulationResult) -> str:
         if done.summary.hottest
         else ""
     )
-    sections = [STYLE, f'<div class="two">{numbers}{links}</div>']
+    sections = [asset("simulation.css"), f'<div class="two">{numbers}{links}</div>']
     sections += _section("Load of the links", heat_map(done), HEAT)
     sections += _section(
         "Load between switches", pair_map(done), "A row is a lower switch, a column an upper one."
