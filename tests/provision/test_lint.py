@@ -87,8 +87,8 @@ def test_folder_is_linted_and_unknown_files_are_skipped(
     (tmp_path / "read.me").write_text("not looked at")
     assert main(["lint", str(tmp_path)]) == 0
     assert "note: " in capsys.readouterr().out
-    assert main(["lint", str(tmp_path / "values.yaml")]) == 2
-    assert "--as" in capsys.readouterr().err
+    assert main(["lint", str(tmp_path / "values.yaml")]) == 0
+    assert "unknown kind of file: skipped" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
     assert main(["lint", str(tmp_path / "empty")]) == 2
 
@@ -116,13 +116,13 @@ def test_rendered_folder_has_no_findings(
     ["", "---\n", "# nothing yet\n", "apiVersion: v1\nkind: List\nitems: []\n"],
     ids=["blank", "mark", "remark", "list"],
 )
-def test_empty_file_raises_input_error(
+def test_empty_file_is_skipped_with_a_note(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "empty.yaml"
     path.write_text(text)
-    assert main(["lint", str(path)]) == 2
-    assert "contains no object to deploy" in capsys.readouterr().err
+    assert main(["lint", str(path)]) == 0
+    assert "contains no object to deploy" in capsys.readouterr().out
     assert main(["lint", str(tmp_path)]) == 0
     assert "note: " in capsys.readouterr().out
 

@@ -10,8 +10,11 @@ from gpuyard.errors import EXIT_OK, EXIT_WRONG_INPUT, InputError, choices_text
 from gpuyard.provision.invariants.gpudirect import FabricAccess
 from gpuyard.provision.invariants.rules import INVARIANTS
 from gpuyard.provision.lint import LintResult
+from gpuyard.report.lint_formats import junit_text, sarif_text
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_table, print_text
+
+FORMATS = ("text", "json", "sarif", "junit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n  gpuyard lint jobset.yaml networks.yaml queue.yaml\n"
         "  gpuyard lint train.sbatch\n"
         "  gpuyard lint body.json --as compute.instances.insert\n"
-        "files of one deployment belong together: rules between them look at all of them\n"
+        "  gpuyard lint deploy/ 'clusters/**/*.yaml' --format sarif\n"
+        "named files are deployed together, and so are the files of each folder; files of an "
+        "unknown kind are skipped with a note\n"
         "exit codes: 0 no error, 2 an error (with --strict also a warning)"
     )
     add_option(parser, "files FILE*", "manifests, bodies, blueprints, scripts")
@@ -28,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--as NAME", "what a JSON body is: a method or schema", dest="given", default=""
     )
     add_option(parser, "--strict", "treat warnings as errors")
+    add_option(
+        parser,
+        "--format",
+        "output format; sarif and junit are for CI",
+        choices=FORMATS,
+        default="text",
+    )
     add_option(parser, "--rules", "list the rules and stop")
     add_catalog(parser)
     add_json(parser)
@@ -43,13 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
             "gpuyard lint", "no file is given", "name the files of one deployment, or its folder"
         )
     result = lint_files(arguments.files, catalog_of(arguments), arguments.given)
-    if arguments.json:
+    if arguments.format == "sarif":
+        print_text(sarif_text(result))
+    elif arguments.format == "junit":
+        print_text(junit_text(result, strict=arguments.strict))
+    elif arguments.json or arguments.format == "json":
         print_json(
             {
                 "sound": not result.has_errors,
                 "parts": result.documents,
                 "findings": result.findings,
                 "fabrics": result.fabrics,
+                "ignored_count": result.ignored_count,
             }
         )
     else:
@@ -69,6 +86,8 @@ def _print(result: LintResult) -> None:
     ).replace(" or ", ", ")
     notes = len(result.findings) - len(result.errors) - len(result.warnings)
     counts = f"{len(result.errors)} errors, {len(result.warnings)} warnings, {notes} notes"
+    if result.ignored_count:
+        counts += f", {result.ignored_count} ignored by comments"
     print_text(f"{files} files, {len(result.documents)} documents ({kinds}): {counts}")
 
 

@@ -25,6 +25,10 @@ UNKNOWN_FIX = (
 )
 
 
+class NotDeployableError(InputError):
+    """A file that holds nothing to deploy, or of a kind that lint does not know."""
+
+
 def read_documents(
     artefact: Artefact, body_type: str = ""
 ) -> tuple[tuple[ArtefactDocument, ...], tuple[Finding, ...]]:
@@ -41,7 +45,7 @@ def read_documents(
         for document in _recognise(artefact, source, number, body_type)
     )
     if not documents:
-        raise InputError.one(
+        raise NotDeployableError.one(
             artefact.name,
             "contains no object to deploy",
             "add objects, or leave the file out (a template can render to nothing)",
@@ -60,7 +64,7 @@ def _parse(artefact: Artefact) -> tuple[tuple[Document, ...], tuple[Problem, ...
         if TEMPLATE.search(artefact.text):
             what = "is a template, not a manifest: it contains {{ }} or ${ }"
             fix = "render it first, e.g. `helm template CHART > out.yaml`"
-            raise InputError.one(artefact.name, what, fix) from None
+            raise NotDeployableError.one(artefact.name, what, fix) from None
         if artefact.text.lstrip()[:1] not in ("{", "["):
             raise
         return (read_json(artefact.text, artefact.name),), ()
@@ -72,7 +76,7 @@ def _recognise(
     body = plain_tree(source.root)
     where = str(source.root.location)
     if not isinstance(body, dict):
-        raise InputError.one(where, "not a mapping of keys", UNKNOWN_FIX)
+        raise NotDeployableError.one(where, "not a mapping of keys", UNKNOWN_FIX)
     blank = ArtefactDocument(
         file=artefact.name, number=number, kind="google", type="", body=body, source=source
     )
@@ -96,7 +100,7 @@ def _recognise(
     elif "apiVersion" not in body and (guess := guess_schema(body)):
         yield replace(blank, type=guess)
     else:
-        raise InputError.one(where, "unknown kind of file", UNKNOWN_FIX)
+        raise NotDeployableError.one(where, "unknown kind of file: skipped", UNKNOWN_FIX)
 
 
 def _record_name(body: dict[str, Plain]) -> str:

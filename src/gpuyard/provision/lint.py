@@ -10,7 +10,7 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import SEVERITIES, Finding, Findings, InputError, Problem
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.artefact_document import ArtefactDocument, Kind
-from gpuyard.provision.file_kinds import read_documents
+from gpuyard.provision.file_kinds import NotDeployableError, read_documents
 from gpuyard.provision.invariants.facts import read_facts
 from gpuyard.provision.invariants.gpudirect import FabricAccess, fabric_access
 from gpuyard.provision.invariants.lint_bundle import bundle_of
@@ -21,6 +21,7 @@ from gpuyard.provision.validate.kubernetes import kubernetes_findings
 from gpuyard.provision.validate.records import record_findings
 from gpuyard.provision.validate.sbatch import sbatch_findings
 
+LEFT_OUT = "left-out"
 VALIDATORS: dict[Kind, Callable[[ArtefactDocument], Iterator[Finding]]] = {
     "kubernetes": kubernetes_findings,
     "google": google_findings,
@@ -47,6 +48,7 @@ class LintResult(Findings):
     documents: tuple[LintedDocument, ...]
     findings: tuple[Finding, ...]
     fabrics: tuple[FabricAccess, ...]
+    ignored_count: int = 0  # findings that a comment in the file silences
 
 
 def lint(
@@ -61,10 +63,12 @@ def lint(
         artefacts: the files.
         catalog: the machine types.
         body_type: Google API schema or method of request bodies that do not name it.
-        optional: names of files to skip with a note if they are not deployment files.
+        optional: names of files to skip with a note if they cannot be read.
+
+    Files of an unknown kind are skipped with a note.
 
     Raises:
-        InputError: names all other files that are not deployment files.
+        InputError: names all other files that cannot be read.
     """
     documents: list[ArtefactDocument] = []
     findings: list[Finding] = []
@@ -73,8 +77,8 @@ def lint(
         try:
             parsed, repeated_keys = read_documents(artefact, body_type)
         except InputError as error:
-            if artefact.name in optional:
-                findings.append(replace(error.problems[0].as_finding("left-out", "note"), fix=""))
+            if artefact.name in optional or isinstance(error, NotDeployableError):
+                findings.append(error.problems[0].as_finding(LEFT_OUT, "note"))
             else:
                 problems += error.problems
             continue
