@@ -67,8 +67,8 @@ def _lint(deployment: _Deployment, catalog: Catalog, given: str) -> LintResult:
         for finding in _bash_findings(artefact)
     )
     findings = (*broken, *result.findings, *deployment.notes)
-    kept, ignored_count = without_ignored(findings, artefacts)
-    return replace(result, findings=kept, ignored_count=ignored_count)
+    remaining, ignored_count = without_ignored(findings, artefacts)
+    return replace(result, findings=remaining, ignored_count=ignored_count)
 
 
 def _blueprint(path: Path) -> Blueprint | None:

@@ -42,8 +42,8 @@ def without_ignored(
     if not ignored:
         return tuple(findings), 0
     all_findings = tuple(findings)
-    kept = tuple(row for row in all_findings if not _is_ignored(row, ignored))
-    return kept, len(all_findings) - len(kept)
+    remaining = tuple(row for row in all_findings if not _is_ignored(row, ignored))
+    return remaining, len(all_findings) - len(remaining)
 
 
 def _is_ignored(finding: Finding, ignored: set[tuple[Place, str]]) -> bool:
