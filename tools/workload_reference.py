@@ -44,7 +44,7 @@ from gpuyard.units import show
 from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, ONPREM_PLATFORMS
 from gpuyard.workload.keys import ALL_TASKS, Key, keys_of
 from gpuyard.workload.requirements import Requirements
-from gpuyard.workload.sections import Data, Graphics, Hpc, Traffic, Training
+from gpuyard.workload.sections import Data, Graphics, Hpc, Pinned, Traffic, Training
 from gpuyard.workload.where import InventoryItem, Where
 from gpuyard.workload.workload import Pipeline, WorkloadFile
 
@@ -63,6 +63,7 @@ TABLES: dict[str, type] = {
     "graphics": Graphics,
     "hpc": Hpc,
     "requirements": Requirements,
+    "pinned": Pinned,
     "where": Where,
     "where.inventory": InventoryItem,
     "pipeline": Pipeline,

@@ -154,3 +154,27 @@ def test_simulated_network_agrees_with_closed_form_when_non_blocking(
     for closed, simulated in zip(plans[0]["options"], plans[1]["options"], strict=True):
         assert simulated["step_s"] == pytest.approx(closed["step_s"], rel=0.02)
     assert any("simulated as flows" in note for note in plans[1]["notes"])
+
+
+def test_sweep_and_comparison_of_two_plans(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "pretraining.yaml").read_text(encoding="utf-8")
+    text = text.replace("[a3-ultragpu-8g, a4-highgpu-8g]", "[a4-highgpu-8g]")
+    file = tmp_path / "w.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert main(["plan", str(file), "--sweep"]) == 0
+    assert "knee" in capsys.readouterr().out
+    saved = [tmp_path / "monday.json", tmp_path / "friday.json"]
+    for path in saved:
+        assert main(["plan", str(file), "--json"]) == 0
+        path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["plan", "--compare", *map(str, saved), "--top", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "monday: Use " in out
+    assert "friday: Use " in out
+
+
+def test_plan_without_a_file_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan"]) == 2
+    assert capsys.readouterr().err.startswith("error: FILE: is missing")

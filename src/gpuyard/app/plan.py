@@ -11,8 +11,11 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.plan.graphics import plan_graphics
 from gpuyard.plan.hpc import plan_hpc
+from gpuyard.plan.layout_advice import what_would_be_better
+from gpuyard.plan.mixed import plan_mixed
 from gpuyard.plan.option import Plan
 from gpuyard.plan.relaxation import smallest_change
+from gpuyard.plan.scaling import ScalingPoint, scaling
 from gpuyard.plan.shortlist import Networks
 from gpuyard.plan.training import plan_training
 from gpuyard.workload.workload import Workload
@@ -39,8 +42,29 @@ def plan_workload(
 
     plan = planner(workload)
     if isinstance(plan, Infeasible):
-        return smallest_change(workload, plan, planner)
+        mixed = plan_mixed(workload, plan, planner)
+        return smallest_change(workload, plan, planner) if mixed is plan else mixed
+    if workload.pinned is not None:
+        free = planner(replace(workload, pinned=None))
+        better = what_would_be_better(plan, free) if isinstance(free, Plan) else ""
+        return replace(plan, notes=(better, *plan.notes)) if better else plan
     return plan
+
+
+def sweep_counts(workspace: Workspace, plan: Plan) -> tuple[str, tuple[ScalingPoint, ...]]:
+    """Return the first machine type and its scaling, without limits on time and cost."""
+    machine = plan.options[0].cluster.machine
+    if plan.options[0].prediction("time_s") is None:
+        fix = "change requirements.requests or graphics.sessions and plan again"
+        raise InputError.one("--sweep", "a service is sized by its load", fix)
+    workload = workspace.workload
+    unlimited = replace(
+        workload,
+        requirements=replace(workload.requirements, deadline_s=None, budget_usd=None),
+        where=replace(workload.where, machines=(machine,), cluster=()),
+    )
+    free = plan_workload(replace(workspace, workload=unlimited))
+    return machine, scaling(free if isinstance(free, Plan) else plan, machine)
 
 
 # Where prefill and decode pools are deployed with their router.

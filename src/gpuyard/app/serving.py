@@ -33,6 +33,7 @@ from gpuyard.simulate.serving.simulated_serving import (
     SimulatedServing,
     simulate_requests,
 )
+from gpuyard.workload.requirements import MetricName
 from gpuyard.workload.workload import Workload
 
 CURVE_POINTS, TRACK_POINTS = 101, 240
@@ -224,7 +225,12 @@ def _bar(metric: Metric, replica: Replica, named: ReplicaConfig) -> Interval:
 
 
 def _limits(targets: Targets) -> tuple[Limit, ...]:
-    targets_s = (("ttft", targets.ttft_s), ("tpot", targets.tpot_s), ("p99", targets.p99_s))
+    targets_s = (
+        ("ttft", targets.ttft_s),
+        ("tpot", targets.tpot_s),
+        ("p99", targets.p99_s),
+        *((tail.key, tail.limit_s) for tail in targets.tails),
+    )
     return tuple(
         Limit(name=name, seconds=seconds) for name, seconds in targets_s if seconds is not None
     )
@@ -236,8 +242,17 @@ def _broken(outcome: ServingOutcome, targets: Targets) -> tuple[str, ...]:
         ("ttft", targets.ttft_s, float(outcome.ttft_s.mean())),
         ("tpot", targets.tpot_s, float(outcome.tpot_s.mean()) if len(outcome.tpot_s) else 0.0),
         ("p99", targets.p99_s, float(np.quantile(outcome.e2e_s, 0.99))),
+        *(
+            (tail.key, tail.limit_s, _percentile(outcome, tail.metric, tail.percent))
+            for tail in targets.tails
+        ),
     )
     return tuple(name for name, limit, value in reached if limit is not None and value > limit)
+
+
+def _percentile(outcome: ServingOutcome, metric: MetricName, percent: int) -> float:
+    values = {"ttft": outcome.ttft_s, "tpot": outcome.tpot_s, "e2e": outcome.e2e_s}[metric]
+    return float(np.percentile(values, percent)) if len(values) else 0.0
 
 
 def _curve(name: str, values: Reals) -> LatencyCdf:

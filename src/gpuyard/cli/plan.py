@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from gpuyard.app.plan import plan_workload
+from gpuyard.app.plan import plan_workload, sweep_counts
 from gpuyard.app.serving import simulate_option
 from gpuyard.app.workspace import Workspace
 from gpuyard.catalog.load import Catalog
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
-from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
+from gpuyard.document.encode import load_json
+from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.option import Plan
 from gpuyard.plan.shortlist import Networks
 from gpuyard.report.plan import explain_option, option_section, plan_page, text_notes
 from gpuyard.report.plan_lines import plan_text
+from gpuyard.report.plan_tables import comparison, scaling_table
+from gpuyard.report.recommendation import recommendation
 from gpuyard.report.serving import run_sections
 from gpuyard.report.terminal import print_json, print_table, print_text
 
@@ -24,9 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  gpuyard plan examples/pretraining.yaml --top 5\n"
         "  gpuyard plan examples/pretraining.yaml --explain 1 --html plan.html\n"
-        "  gpuyard plan examples/inference.yaml --explain 1"
+        "  gpuyard plan examples/inference.yaml --explain 1\n"
+        "  gpuyard plan examples/pretraining.yaml --sweep\n"
+        "  gpuyard plan --compare monday.json friday.json"
     )
-    add_option(parser, "FILE", "a workload file; `gpuyard init` writes one")
+    add_option(parser, "FILE?", "a workload file; `gpuyard init` writes one")
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar=("A.json", "B.json"),
+        help="compare two plans saved with --json",
+    )
+    add_option(parser, "--sweep", "show the first machine type at every count, with the knee")
     add_option(parser, "--top N", "how many options to show (default 10)", type=int, default=10)
     add_option(
         parser, "--explain N", "show option N in full: time, memory, bills, platforms", type=int
@@ -62,6 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan, or what makes it infeasible."""
     if arguments.top < 1:
         raise InputError.one("--top", f"{arguments.top} is below 1", "write 1 or more")
+    if arguments.compare is not None:
+        return _compare(arguments)
+    if arguments.file is None:
+        raise InputError.one("FILE", "is missing", "name a workload file, or two plans: --compare")
     workspace = workspace_of(arguments)
     plan = plan_workload(
         workspace,
@@ -82,11 +100,33 @@ def run(arguments: argparse.Namespace) -> int:
         write_atomic(
             arguments.html, plan_page(plan, arguments.top, _pictures(plan, workspace, arguments))
         )
-    if arguments.json:
+    if arguments.sweep:
+        machine, points = sweep_counts(workspace, plan)
+        if arguments.json:
+            print_json({"machine": machine, "points": points})
+        else:
+            print_table(scaling_table(machine, points))
+    elif arguments.json:
         print_json(plan)
     else:
         _print(plan, arguments)
     return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    """Print the recommendations of two saved plans, and their first options side by side."""
+    plans = [
+        load_json(path.read_text(encoding="utf-8"), Plan, str(path)) for path in arguments.compare
+    ]
+    names = [path.stem for path in arguments.compare]
+    table = comparison(names, plans, arguments.top)
+    if arguments.json:
+        print_json(table)
+        return EXIT_OK
+    for name, plan in zip(names, plans, strict=True):
+        print_text(f"{name}: {recommendation(plan)[0]}")
+    print_table(table)
+    return EXIT_OK
 
 
 def _pictures(plan: Plan, workspace: Workspace, arguments: argparse.Namespace) -> list[str]:

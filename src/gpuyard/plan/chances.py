@@ -77,6 +77,7 @@ def limit_chances(
         ("ttft", "ttft_s", requirements.ttft_s),
         ("tpot", "tpot_s", requirements.tpot_s),
         ("p99", "e2e_p99_s", requirements.p99_s),
+        *((tail.key, f"{tail.key}_s", tail.limit_s) for tail in requirements.tails),
     )
     for name, predicted, limit in limits:
         if limit is not None and predicted in known:

@@ -18,6 +18,7 @@ from gpuyard.plan.limits import (
     LimitCheck,
     LimitViolation,
     check_limits,
+    machine_counts_allowed,
     machine_counts_to_show,
     machine_counts_to_try,
     max_machines,
@@ -132,9 +133,10 @@ def _counts(sizing: GraphicsSizing, case: GraphicsCase) -> list[int]:
     most = max_machines(case.workload.where, case.machine)
     if sizing.frame_s is None or most < 1:
         return [sizing.machine_count]
-    return machine_counts_to_try(
+    tried = machine_counts_to_try(
         1, min(most, math.ceil((case.graphics.frames_count or 1) / case.gpu_count))
     )
+    return [*machine_counts_allowed(case.workload.where, case.machine, tried)]
 
 
 def _check(case: GraphicsCase, sizing: GraphicsSizing, machine_count: int) -> LimitCheck:

@@ -19,6 +19,7 @@ from gpuyard.plan.limits import (
     LimitCheck,
     LimitViolation,
     check_limits,
+    machine_counts_allowed,
     machine_counts_to_show,
     machine_counts_to_try,
     max_machines,
@@ -125,7 +126,9 @@ def _times(workload: Workload, hpc: Hpc, rates: HpcMachine) -> RunTime | LimitVi
             f"{most} are allowed",
             fix=f"reduce memory to {capacity}, or allow {fewest} machines",
         )
-    counts = np.array(machine_counts_to_try(fewest, most), dtype=np.int64)
+    where = workload.where
+    tried = machine_counts_allowed(where, rates.machine, machine_counts_to_try(fewest, most))
+    counts = np.array([*tried], dtype=np.int64)
     fastest = int(np.argmin(run_times(hpc, rates, counts).total_s))
     return run_times(hpc, rates, counts[: fastest + 1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuyard.catalog.load import Catalog
@@ -259,7 +259,17 @@ def max_machines(where: Where, machine: Machine) -> int:
     stock = [
         item.count for item in where.inventory if item.name.casefold() == machine.name.casefold()
     ]
-    return min([chips, *stock])
+    exact = where.exact_count(machine)
+    return min([chips, *stock, *([] if exact is None else [exact])])
+
+
+def machine_counts_allowed(where: Where, machine: Machine, counts: Iterable[int]) -> Iterator[int]:
+    """Yield the counts that the file allows: the exact one if it names it."""
+    exact = where.exact_count(machine)
+    if exact is not None:
+        yield exact
+    else:
+        yield from counts
 
 
 def machine_counts_to_try(fewest: int, most: int) -> list[int]:

@@ -198,3 +198,6 @@ class Plan:
     frontier: Annotated[
         tuple[FrontierPoint, ...], Doc("interactivity against throughput per chip, for inference")
     ] = ()
+    combined: Annotated[
+        bool, Doc("the options are used together: each carries a share of the work")
+    ] = False

@@ -20,6 +20,7 @@ from gpuyard.plan.limits import rounded_up_text
 from gpuyard.plan.option import Option, Plan
 from gpuyard.plan.predictions import Prediction
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, Dimension, parse
+from gpuyard.workload.requirements import TAILS
 from gpuyard.workload.workload import Workload
 
 Planner = Callable[[Workload], Plan | Infeasible]
@@ -49,6 +50,13 @@ LIMITS = (
     _Limit(key="ttft", field="ttft_s", dimension=DURATION, figure="ttft_s", verb="has a TTFT of"),
     _Limit(key="tpot", field="tpot_s", dimension=DURATION, figure="tpot_s", verb="has a TPOT of"),
     _Limit(key="p99", field="p99_s", dimension=DURATION, figure="e2e_p99_s", verb="has a p99 of"),
+    *(
+        _Limit(
+            key=f"{metric}_p{percent}", field=f"{metric}_p{percent}_s", dimension=DURATION,
+            figure=f"{metric}_p{percent}_s", verb=f"has a {metric} p{percent} of",
+        )
+        for metric, percent in TAILS
+    ),
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ class LatencyStats:
     mean_s: float
     p50_s: float
     p90_s: float
+    p95_s: Annotated[float, Doc("0 in plans of earlier versions")] = 0.0
     p99_s: float
     error_ratio: Annotated[float, Doc("80 % prediction interval, from published runs")]
 

@@ -35,6 +35,7 @@ from gpuyard.plan.single_pass_option import (
     P99_BATCHES,
     SinglePassCase,
     SinglePassSizing,
+    p99_limit_s,
     single_pass_option,
 )
 from gpuyard.units import BYTES, DURATION, show
@@ -98,7 +99,9 @@ def _notes(workload: Workload, work: RequestWork | None) -> Iterator[str]:
         yield f"a request is {work.words}; rates are from MLPerf Inference, closed division"
     else:
         yield "trees run on CPUs: there is no public rate on accelerators"
-    if workload.requirements.ttft_s or workload.requirements.tpot_s:
+    requirements = workload.requirements
+    tails = any(tail.metric != "e2e" for tail in requirements.tails)
+    if requirements.ttft_s or requirements.tpot_s or tails:
         yield "ttft and tpot apply to models that generate tokens; p99 limits the latency here"
 
 
@@ -197,7 +200,7 @@ def _too_big(machine: Machine, weights: float, memory: float) -> LimitViolation:
 def _option(case: SinglePassCase, catalog: Catalog) -> Option | LimitViolation:
     """The fewest machines of the type that meet rate and latency, or the violated limit."""
     machine = case.machine
-    p99_s = case.workload.requirements.p99_s
+    p99_s = p99_limit_s(case.workload.requirements)
     confidence = case.workload.requirements.confidence_ratio
     sure_s = p99_s / error_factor(case.pace.error_ratio, confidence) if p99_s else None
     batching = choose_batch(

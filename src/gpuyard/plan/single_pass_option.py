@@ -22,12 +22,30 @@ from gpuyard.plan.service import Autoscaling, LatencyStats, Service
 from gpuyard.plan.single_pass_batching import BatchChoice
 from gpuyard.plan.single_pass_servers import single_pass_server
 from gpuyard.units import HOUR_S
+from gpuyard.workload.requirements import Requirements
 from gpuyard.workload.workload import Workload
 
 MILLION = 1e6
 # Latency in batches: p99 waits for the batch in progress, the mean for half of it.
 P99_BATCHES = 2.0
 MEAN_BATCHES = 1.5
+
+
+def batches_at(percent: int) -> float:
+    """Return the latency in batches at a percentile: arrivals fall anywhere in a batch."""
+    return P99_BATCHES if percent == 99 else 1.0 + percent / 100.0 * (P99_BATCHES - 1.0)
+
+
+def p99_limit_s(requirements: Requirements) -> float | None:
+    """Return the limit on p99 that keeps every end-to-end limit of the file, or None."""
+    limits = [
+        tail.limit_s * P99_BATCHES / batches_at(tail.percent)
+        for tail in requirements.tails
+        if tail.metric == "e2e"
+    ]
+    if requirements.p99_s is not None:
+        limits.append(requirements.p99_s)
+    return min(limits, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +99,10 @@ def _service(case: SinglePassCase, sizing: SinglePassSizing, catalog: Catalog) -
         max_sequences_count=int(batching.batch),
         e2e=LatencyStats(
             mean_s=MEAN_BATCHES * sizing.batch_s,
-            p50_s=MEAN_BATCHES * sizing.batch_s,
-            p90_s=(1.0 + 0.9 * (P99_BATCHES - 1.0)) * sizing.batch_s,
-            p99_s=P99_BATCHES * sizing.batch_s,
+            p50_s=batches_at(50) * sizing.batch_s,
+            p90_s=batches_at(90) * sizing.batch_s,
+            p95_s=batches_at(95) * sizing.batch_s,
+            p99_s=batches_at(99) * sizing.batch_s,
             error_ratio=error,
         ),
         simulated=False,
@@ -126,6 +145,16 @@ def single_pass_option(case: SinglePassCase, sizing: SinglePassSizing, catalog: 
     predictions = (
         prediction("e2e_p99_s", service.e2e.p99_s, case.pace.error_ratio, SERVING_COVERAGE),
         prediction("requests_per_s", sizing.rate, case.pace.error_ratio, SERVING_COVERAGE),
+        *(
+            prediction(
+                f"{tail.key}_s",
+                batches_at(tail.percent) * sizing.batch_s,
+                case.pace.error_ratio,
+                SERVING_COVERAGE,
+            )
+            for tail in workload.requirements.tails
+            if tail.metric == "e2e"
+        ),
     )
     option = Option(
         cluster=Cluster(

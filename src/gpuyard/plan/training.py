@@ -25,7 +25,7 @@ from gpuyard.plan.evaluate import LayoutEvaluation, TrainingCase, detail, evalua
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, SHARDING, LayoutTable
-from gpuyard.plan.limits import LimitViolation, check_limits, max_machines
+from gpuyard.plan.limits import LimitViolation, check_limits, machine_counts_allowed, max_machines
 from gpuyard.plan.option import BreakdownTerm, Cluster, Option, ParallelLayout, Plan, RejectedFamily
 from gpuyard.plan.pareto import ranking_rules
 from gpuyard.plan.platforms import suitability
@@ -104,12 +104,28 @@ def _machine_options(
     search: TrainingSearch, catalog: Catalog
 ) -> tuple[list[Option | LimitViolation], int]:
     """The option or the violation of every number of machines, and the layouts tried."""
-    counts = tuple(_counts(search.workload, search.row))
+    where = search.workload.where
+    counts = tuple(machine_counts_allowed(where, search.row, _counts(search.workload, search.row)))
     chips = tuple(_chips(search.row, count) for count in counts)
     evaluation = evaluate(search.case(), search.layouts(chips), FIT_RATIO)
     terms = _terms(search, evaluation, chips)
     results = [_option(search, count, evaluation, catalog, terms) for count in counts]
-    return [result for result in results if result is not None], evaluation.tried_count
+    found = [result for result in results if result is not None]
+    if not found and search.workload.pinned is not None:
+        found = [_impossible(search, counts)]
+    return found, evaluation.tried_count
+
+
+def _impossible(search: TrainingSearch, counts: Iterable[int]) -> LimitViolation:
+    chips = ", ".join(f"{_chips(search.row, count):,}" for count in list(counts)[:4])
+    return LimitViolation(
+        family=search.row.series,
+        binding="pinned",
+        ratio=1.0,
+        what=f"no layout of {search.software.label} on {chips} chips keeps what is pinned",
+        fix="unpin a size, or choose sizes whose product divides chips, layers, heads and batch",
+        fits=True,
+    )
 
 
 def _terms(

@@ -31,7 +31,12 @@ from gpuyard.plan.eligible import NO_ACCELERATOR, exclusion_of
 from gpuyard.plan.evaluate import TrainingCase
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, LayoutTable, Space, parallel_layouts
 from gpuyard.plan.option import RejectedFamily
-from gpuyard.plan.training_software import TrainingSoftware, restricted, software_for
+from gpuyard.plan.training_software import (
+    TrainingSoftware,
+    pinned_space,
+    restricted,
+    software_for,
+)
 from gpuyard.units import DURATION, show
 from gpuyard.workload.eligibility import allowed_machines, chip_of, may_run
 from gpuyard.workload.requirements import PrecisionName
@@ -108,8 +113,11 @@ class TrainingSearch:
         demand = self.demand
         support = self.software.support(demand.method)
         assert support is not None, "excluded before"
+        pinned = self.workload.pinned
         space = restricted(space, support)
-        return parallel_layouts(
+        if pinned is not None:
+            space = pinned_space(space, pinned)
+        layouts = parallel_layouts(
             demand.shape,
             demand.sequence_tokens,
             demand.global_batch_count,
@@ -117,6 +125,9 @@ class TrainingSearch:
             self.domain,
             space,
         )
+        if pinned is not None and pinned.dp is not None:
+            return layouts.take(layouts.dp == pinned.dp)
+        return layouts
 
     @property
     def is_profiled(self) -> bool:
@@ -166,8 +177,12 @@ def training_searches(
     requested = workload.requirements.framework
     framework = requested or default_framework(workload, catalog)
     softwares = software_for(chip, demand.method, framework)
+    pinned = workload.pinned.software if workload.pinned is not None else None
+    if pinned is not None:
+        softwares = tuple(item for item in softwares if item.name == pinned)
     if not softwares:
-        what = f"no {framework or 'known'} framework does {demand.method} training on {chip.label}"
+        name = pinned or framework or "known"
+        what = f"no {name} framework does {demand.method} training on {chip.label}"
         fix = "set framework to what your code is written in"
         rejected.append(
             RejectedFamily(family=row.series, binding="requirements.framework", what=what, fix=fix)

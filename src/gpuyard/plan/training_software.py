@@ -12,7 +12,8 @@ from gpuyard.catalog.chips import Chip, Framework
 from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Keys
 from gpuyard.document.read import read_file
-from gpuyard.plan.layouts import SHARDING, Space
+from gpuyard.plan.layouts import RECOMPUTE, SHARDING, Space
+from gpuyard.workload.sections import Pinned
 
 Method = Literal["full", "lora", "qlora"]
 AxisName = Literal["tp", "pp", "cp", "ep"]
@@ -87,4 +88,27 @@ def restricted(space: Space, support: MethodSupport) -> Space:
         ep=space.ep if "ep" in support.axes else ONE,
         virtual_stages=space.virtual_stages if "pp" in support.axes else ONE,
         sharding=tuple(SHARDING.index(name) for name in support.sharding),
+    )
+
+
+def pinned_space(space: Space, pinned: Pinned) -> Space:
+    """Return the part of a layout space that keeps what the file pins; empty if none does."""
+
+    def kept(values: tuple[int, ...], value: int | None) -> tuple[int, ...]:
+        return values if value is None else tuple(item for item in values if item == value)
+
+    return replace(
+        space,
+        tp=kept(space.tp, pinned.tp),
+        pp=kept(space.pp, pinned.pp),
+        cp=kept(space.cp, pinned.cp),
+        ep=kept(space.ep, pinned.ep),
+        micro_batch=space.micro_batch if pinned.micro_batch is None else (pinned.micro_batch,),
+        sharding=kept(
+            space.sharding, None if pinned.sharding is None else SHARDING.index(pinned.sharding)
+        ),
+        recompute=kept(
+            space.recompute,
+            None if pinned.recompute is None else RECOMPUTE.index(pinned.recompute),
+        ),
     )

@@ -170,8 +170,8 @@ def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
         MEMORY if option.service else BYTES
     )  # serving fills what the driver shows, training what the data sheet prints
     return (
-        service_facts(option) if option.service else _facts(option),
         _why(plan, number),
+        service_facts(option) if option.service else _facts(option),
         _sum(
             "step time" if trains else "time",
             option.step_parts,

@@ -54,7 +54,8 @@ def _line(cells: Sequence[str], columns: Sequence[Column]) -> str:
     return " ".join(padded).rstrip()
 
 
-def _chance(option: Option) -> str:
+def chance_words(option: Option) -> str:
+    """The chance of meeting the limit most at risk: `97%`."""
     if not option.limits:
         return NOT_KNOWN
     return f"{min(option.chance, 0.99):.0%}"
@@ -81,7 +82,7 @@ def _run_cells(number: int, option: Option) -> list[str]:
         _cost(option),
         _consumption(option),
         stops,
-        _chance(option),
+        chance_words(option),
     ]
 
 
@@ -101,5 +102,5 @@ def _service_cells(number: int, option: Option) -> list[str]:
         show(service.tpot.mean_s, DURATION, 2) if service.tpot is not None else NOT_KNOWN,
         _cost(option),
         _consumption(option),
-        _chance(option),
+        chance_words(option),
     ]

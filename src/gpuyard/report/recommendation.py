@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gpuyard.plan.mixed import machines_text
 from gpuyard.plan.option import Option, Plan
 from gpuyard.plan.pareto import has_idle_chips
 from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
+from gpuyard.workload.requirements import TAILS
 
 FIGURES: dict[str, tuple[str, Dimension, str]] = {  # limit -> prediction, unit, name
     "deadline": ("time_s", DURATION, "time"),
@@ -18,6 +20,10 @@ FIGURES: dict[str, tuple[str, Dimension, str]] = {  # limit -> prediction, unit,
     "tpot": ("tpot_s", DURATION, "TPOT"),
     "p99": ("e2e_p99_s", DURATION, "p99"),
     "memory": ("memory_bytes", MEMORY, "memory"),
+    **{
+        f"{metric}_p{percent}": (f"{metric}_p{percent}_s", DURATION, f"{metric} p{percent}")
+        for metric, percent in TAILS
+    },
 }
 SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
 
@@ -45,6 +51,8 @@ def price_words(option: Option) -> str:
 
 def recommendation(plan: Plan) -> tuple[str, ...]:
     """The first option as a sentence, and the reasons for its place."""
+    if plan.combined:
+        return _together(plan)
     option = plan.options[0]
     chips = (
         f" ({option.cluster.chip_count:g} × {option.cluster.chip})" if option.cluster.chip else ""
@@ -60,12 +68,27 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
     return (", ".join(parts) + ".", *(f"{name}: {text}" for name, text in reasons(plan, 1)))
 
 
+def _together(plan: Plan) -> tuple[str, ...]:
+    """The sentence of a plan whose options are used together, and the margin of each."""
+    rates = [option.service.requests_per_s for option in plan.options if option.service]
+    rate = " + ".join(f"{value:.3g}" for value in rates)
+    shares = f", {rate} requests/s" if rates else ""
+    lines = [f"Use {machines_text(plan.options)} together{shares}."]
+    for option in plan.options:
+        margins = "; ".join(_margin(option, limit) for limit in option.limits)
+        if margins:
+            lines.append(f"{cluster_words(option)}: {margins}")
+    return tuple(lines)
+
+
 def reasons(plan: Plan, number: int) -> Iterator[tuple[str, str]]:
     """Yield margin, bottleneck, runner-up and sensitivity of an option."""
     option = plan.options[number - 1]
     if option.limits:
         yield "margin", "; ".join(_margin(option, limit) for limit in option.limits)
     yield from _bottleneck(option)
+    if plan.combined:
+        return
     if number == 1 and len(plan.options) > 1:
         yield "before option 2", _why_before(option, plan.options[1])
     elif number > 1:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.units import BYTES, COUNT, DURATION, RATE, RATIO, TOKENS
-from gpuyard.workload.keys import TRAINING, Tasks
+from gpuyard.workload.keys import INFERENCE, TRAINING, Tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,3 +136,42 @@ class Hpc:
     ] = None
     memory_bytes: Annotated[float | None, BYTES, Doc("working set of the whole run")] = None
     mpi: Annotated[bool, Doc("ranks on different machines communicate")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """What a plan must keep; a key left out is searched."""
+
+    tp: Annotated[int | None, AtLeast(1), Doc("tensor-parallel size")] = None
+    pp: Annotated[int | None, AtLeast(1), Doc("pipeline-parallel size")] = None
+    cp: Annotated[int | None, AtLeast(1), Tasks(used=TRAINING), Doc("context-parallel size")] = None
+    ep: Annotated[int | None, AtLeast(1), Doc("expert-parallel size")] = None
+    dp: Annotated[
+        int | None, AtLeast(1), Doc("data-parallel size; for serving: of the attention")
+    ] = None
+    micro_batch: Annotated[
+        int | None, AtLeast(1), Tasks(used=TRAINING), Doc("samples per micro-batch")
+    ] = None
+    sharding: Annotated[
+        Literal["none", "optimizer", "parameters", "hybrid"] | None,
+        Tasks(used=TRAINING),
+        Doc("what data-parallel ranks share: ZeRO-1 is optimizer, FSDP is parameters"),
+    ] = None
+    recompute: Annotated[
+        Literal["none", "selective", "full"] | None,
+        Tasks(used=TRAINING),
+        Doc("activations that are recomputed"),
+    ] = None
+    software: Annotated[
+        str | None, Tasks(used=TRAINING), Doc("training framework, such as torchtitan")
+    ] = None
+    engine: Annotated[
+        str | None, Tasks(used=INFERENCE), Doc("serving engine, such as vllm or tensorrt-llm")
+    ] = None
+    weights: Annotated[
+        str | None, Tasks(used=INFERENCE), Doc("weight format, such as bf16, fp8 or nvfp4")
+    ] = None
+    kv: Annotated[str | None, Tasks(used=INFERENCE), Doc("KV-cache format: bf16 or fp8")] = None
+    replicas: Annotated[
+        int | None, AtLeast(1), Tasks(used=INFERENCE), Doc("number of replicas")
+    ] = None

@@ -49,6 +49,10 @@ class Where:
     inventory: Annotated[
         tuple[InventoryItem, ...], Doc("your own machines, `type: count`; onprem only")
     ] = ()
+    cluster: Annotated[
+        tuple[InventoryItem, ...],
+        Doc("exactly these machines, `type: count`: what they do, and what would be better"),
+    ] = ()
     switch: Annotated[str | None, Doc("switch model of the fabric; onprem only")] = None
     engine: Annotated[
         EngineName | None, Doc("execution engine of the jobs; default: the platform's")
@@ -63,12 +67,18 @@ class Where:
                 not self.inventory
                 or any(item.name.casefold() == machine.name.casefold() for item in self.inventory)
             )
+            and (not self.cluster or self.exact_count(machine) is not None)
             and (
                 not self.machines
                 or any(matches(pattern, machine.name) for pattern in self.machines)
             )
             and not any(matches(pattern, machine.name) for pattern in self.exclude)
         )
+
+    def exact_count(self, machine: Machine) -> int | None:
+        """Return the count of the machine under `cluster`, or None."""
+        name = machine.name.casefold()
+        return next((item.count for item in self.cluster if item.name.casefold() == name), None)
 
 
 def region_of(zone: str) -> str | None:

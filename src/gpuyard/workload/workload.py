@@ -11,7 +11,7 @@ from gpuyard.document.field_types import Doc
 from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.workload.keys import INFERENCE, TRAINING, Tasks
 from gpuyard.workload.requirements import Requirements
-from gpuyard.workload.sections import Data, Graphics, Hpc, Traffic, Training
+from gpuyard.workload.sections import Data, Graphics, Hpc, Pinned, Traffic, Training
 from gpuyard.workload.where import Where
 
 _MODEL = Tasks(used=(*TRAINING, *INFERENCE), needed=(*TRAINING, *INFERENCE))
@@ -58,6 +58,11 @@ class _Sections:
     ] = None
     hpc: Annotated[Hpc | None, Tasks(used=("hpc",), needed=("hpc",)), Doc("the HPC code")] = None
     requirements: Annotated[Requirements, Doc("limits that a plan must meet")] = _NO_REQUIREMENTS
+    pinned: Annotated[
+        Pinned | None,
+        Tasks(used=(*TRAINING, *INFERENCE)),
+        Doc("layout, formats, engine and counts that the plan keeps"),
+    ] = None
     where: Annotated[Where, Doc("limits on where the work can run")] = _ANYWHERE
     pipeline: Annotated[Pipeline | None, Doc("the stages of the run, from data to deployment")] = (
         None

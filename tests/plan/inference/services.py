@@ -79,9 +79,9 @@ class Steady:
             else float(found.output_tokens_per_s[at]) * ranks / load.output_tokens
         )
         return ReplicaLatencies(
-            ttft=_flat(ttft),
-            tpot=_flat(tpot),
-            e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
+            ttft=flat(ttft),
+            tpot=flat(tpot),
+            e2e=flat(ttft + tpot * (load.output_tokens - 1.0)),
             requests_per_s=served,
             output_tokens_per_s=served * load.output_tokens,
             batch_count=float(grid[at]),
@@ -105,9 +105,9 @@ def _apart(
             break
     enough = count * writers * writer.ranks / (tpot * load.output_tokens) >= rate
     return ReplicaLatencies(
-        ttft=_flat(ttft),
-        tpot=_flat(tpot),
-        e2e=_flat(ttft + tpot * (load.output_tokens - 1.0)),
+        ttft=flat(ttft),
+        tpot=flat(tpot),
+        e2e=flat(ttft + tpot * (load.output_tokens - 1.0)),
         requests_per_s=rate,
         output_tokens_per_s=rate * load.output_tokens,
         batch_count=float(count),
@@ -116,8 +116,8 @@ def _apart(
     )
 
 
-def _flat(value: float) -> LatencyQuantiles:
-    return LatencyQuantiles(mean_s=value, p50_s=value, p90_s=value, p99_s=value)
+def flat(value: float) -> LatencyQuantiles:
+    return LatencyQuantiles(mean_s=value, p50_s=value, p90_s=value, p95_s=value, p99_s=value)
 
 
 def plan(wanted: Workload) -> Plan:

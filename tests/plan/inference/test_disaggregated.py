@@ -188,7 +188,7 @@ class EnoughReplicas:
 
 
 def _flat(value: float) -> LatencyQuantiles:
-    return LatencyQuantiles(mean_s=value, p50_s=value, p90_s=value, p99_s=value)
+    return LatencyQuantiles(mean_s=value, p50_s=value, p90_s=value, p95_s=value, p99_s=value)
 
 
 def _pair(prefill_replicas: int, decode_replicas: int) -> PrefillDecodePair:

@@ -154,7 +154,7 @@ class Needs:
         """In time when there are enough."""
         self.asked.append(replicas)
         slow = 0.1 if replicas >= self.replicas else 10.0
-        flat = LatencyQuantiles(mean_s=slow, p50_s=slow, p90_s=slow, p99_s=slow)
+        flat = LatencyQuantiles(mean_s=slow, p50_s=slow, p90_s=slow, p95_s=slow, p99_s=slow)
         return ReplicaLatencies(
             ttft=flat,
             tpot=flat,

@@ -21,6 +21,7 @@ from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.perf.inference.shape import DecoderShape
 from gpuyard.plan.inference.load import ServingLoad, Targets
 from gpuyard.plan.inference.replica import Replica
+from gpuyard.workload.requirements import MetricName
 
 Reals = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -58,12 +59,15 @@ class ChipGrid:
 
     def meets(self, targets: Sequence[Targets], load: ServingLoad) -> Bools:
         """Where the targets of each replica are met on average, and p99 by estimate."""
-        columns = {
-            name: np.array([[_limit(getattr(item, name))] for item in targets]).reshape(-1, 1)
-            for name in ("tpot_s", "ttft_s", "p99_s")
+        metrics: tuple[MetricName, ...] = ("ttft", "tpot", "e2e")
+        mean_s = {
+            name: np.array([[item.mean_limit_s(name)] for item in targets]).reshape(-1, 1)
+            for name in metrics
         }
-        met = self.fits & (self.tpot_s <= columns["tpot_s"]) & (self.ttft_s <= columns["ttft_s"])
-        return np.asarray(met & (self.long_s(load) <= columns["p99_s"]))
+        p99_s = np.array([[_limit(item.p99_s)] for item in targets]).reshape(-1, 1)
+        e2e_s = self.ttft_s + self.tpot_s * max(load.output_tokens - 1.0, 0.0)
+        met = self.fits & (self.tpot_s <= mean_s["tpot"]) & (self.ttft_s <= mean_s["ttft"])
+        return np.asarray(met & (e2e_s <= mean_s["e2e"]) & (self.long_s(load) <= p99_s))
 
     def long_s(self, load: ServingLoad) -> Reals:
         """Estimate of the p99 end-to-end latency."""

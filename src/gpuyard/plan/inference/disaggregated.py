@@ -114,7 +114,7 @@ def pairs(
 
     Without a TPOT or p99 target disaggregation gains nothing: prefill can share the replicas.
     """
-    if not can_transfer_kv(machine) or (targets.tpot_s is None and targets.p99_s is None):
+    if not can_transfer_kv(machine) or not targets.limits_decode:
         return []
     best = []
     for replicas in _compatible(grid, machine):
@@ -183,8 +183,9 @@ def _prefill_roles(replicas: Sequence[Replica], load: ServingLoad, targets: Targ
     for replica in replicas:
         seconds = prefill_s(replica, load)
         busy = MAX_BUSY
-        if targets.ttft_s is not None:
-            left_s = targets.ttft_s - kv_transfer_setup_s() - seconds
+        ttft_limit_s = targets.mean_limit_s("ttft")
+        if math.isfinite(ttft_limit_s):
+            left_s = ttft_limit_s - kv_transfer_setup_s() - seconds
             if left_s <= 0.0:
                 continue
             busy = min(MAX_BUSY, left_s / (left_s + spread * seconds))
@@ -194,7 +195,7 @@ def _prefill_roles(replicas: Sequence[Replica], load: ServingLoad, targets: Targ
 
 def _decode_roles(replicas: Sequence[Replica], load: ServingLoad, targets: Targets) -> list[_Role]:
     """The decode replicas that meet TPOT, with as many sequences as possible."""
-    limit_s = targets.tpot_s or math.inf
+    limit_s = targets.mean_limit_s("tpot")
     if targets.p99_s is not None:
         decode_s = targets.p99_s - TAIL_WAIT * kv_transfer_setup_s()
         limit_s = min(limit_s, decode_s / max(load.long_output_tokens - 1.0, 1.0))
@@ -225,7 +226,7 @@ def _pair(
     """The replicas that the load needs; None if the KV-cache transfer breaks TTFT."""
     pool = with_kv_transfer(machine, prefill.replica, decode.replica, 1)
     ttft_s = prefill.seconds + pool.kv_transfer_s(load.input_tokens)
-    if targets.ttft_s is not None and ttft_s > targets.ttft_s:
+    if ttft_s > targets.mean_limit_s("ttft"):
         return None
     e2e_s = ttft_s + decode.seconds * max(load.output_tokens - 1.0, 0.0)
     rate = (load.requests_per_s if load.users is None else load.users / e2e_s) or 0.0

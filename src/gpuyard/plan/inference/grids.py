@@ -18,6 +18,7 @@ from gpuyard.plan.inference.cpu_serving import calibration, engine_named, servin
 from gpuyard.plan.inference.formats import formats, four_bits
 from gpuyard.plan.inference.layouts import layouts, machines_of
 from gpuyard.plan.inference.load import ServingLoad
+from gpuyard.plan.inference.pinned import keep_formats, keeps_engine, keeps_layout
 from gpuyard.plan.serving_checkpoint import splits_blocks
 from gpuyard.workload.workload import Workload
 
@@ -41,7 +42,8 @@ def chip_grid(
     placed = [
         layout
         for layout in layouts(shape)
-        if any(machines_of(layout, machine) for machine in machines)
+        if keeps_layout(workload, layout)
+        and any(machines_of(layout, machine) for machine in machines)
     ]
     requested = workload.requirements.precision
     checkpoints = catalog.checkpoints
@@ -53,7 +55,8 @@ def chip_grid(
             (engine_named(server.models), dtype, layout)
             for dtype in dtypes
             for server in servers_for(chip)
-            if server.serves(model, dtype.weights)
+            if keeps_engine(workload, server.name)
+            and server.serves(model, dtype.weights)
             and (loaded := server.checkpoint(model, dtype.weights, checkpoints))
             for layout in placed
             if server.runs_layout(layout)
@@ -61,7 +64,9 @@ def chip_grid(
             and not splits_blocks(model, dtype.weights, layout)
         ]
 
-    wide = configurations(formats(model, chip, serving, requested, _published(model, catalog)))
+    wide = configurations(
+        keep_formats(workload, formats(model, chip, serving, requested, _published(model, catalog)))
+    )
     fitting, big = replicas_of(serving, decoder, load, wide, calibration())
     served = {
         machine.name
@@ -69,7 +74,8 @@ def chip_grid(
         for item in fitting
         if machines_of(item.layout, machine)
     }
-    if requested is None and any(machine.name not in served for machine in machines):
+    pinned = workload.pinned is not None and workload.pinned.weights is not None
+    if requested is None and not pinned and any(machine.name not in served for machine in machines):
         narrow = configurations(four_bits(model, chip, serving))
         more, still_big = replicas_of(serving, decoder, load, narrow, calibration())
         fitting += more

@@ -21,7 +21,7 @@ TOLERANCE = 0.03  # of the machines: below the resolution of the simulation
 P99_MARGIN = 0.95  # the p99 of a thousand requests has this uncertainty
 
 
-TargetName = Literal["ttft", "tpot", "p99", "queue"]  # queue: arrivals exceed the throughput
+TargetName = str  # a key of the requirements, or queue: arrivals exceed the throughput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,15 @@ def missed_targets(latencies: ReplicaLatencies, targets: Targets) -> tuple[Misse
         ("ttft", targets.ttft_s, latencies.ttft.mean_s),
         ("tpot", targets.tpot_s, latencies.tpot.mean_s),
         ("p99", targets.p99_s, latencies.e2e.p99_s),
+        *(
+            (tail.key, tail.limit_s, getattr(getattr(latencies, tail.metric), tail.field))
+            for tail in targets.tails
+        ),
     )
     missed = tuple(
         MissedTarget(name=name, limit_s=limit, value_s=value)
         for name, limit, value in limits
-        if limit is not None and value > limit * (P99_MARGIN if name == "p99" else 1.0)
+        if limit is not None and value > limit * (P99_MARGIN if name.endswith("p99") else 1.0)
     )
     if not missed and not latencies.keeps_up:
         return (
@@ -75,16 +79,17 @@ def confident_targets(
 ) -> Targets:
     """Return the nominal latencies that meet the targets with the confidence."""
 
-    def nominal(metric: Metric, limit_s: float | None) -> float | None:
-        if limit_s is None:
-            return None
+    def nominal(metric: Metric, limit_s: float) -> float:
         known = replica.interval(metric, disaggregated)
         return limit_s / error_factor(known.ratio, confidence)
 
     return Targets(
-        ttft_s=nominal("ttft", targets.ttft_s),
-        tpot_s=nominal("tpot", targets.tpot_s),
-        p99_s=nominal("e2e", targets.p99_s),
+        ttft_s=None if targets.ttft_s is None else nominal("ttft", targets.ttft_s),
+        tpot_s=None if targets.tpot_s is None else nominal("tpot", targets.tpot_s),
+        p99_s=None if targets.p99_s is None else nominal("e2e", targets.p99_s),
+        tails=tuple(
+            replace(tail, limit_s=nominal(tail.metric, tail.limit_s)) for tail in targets.tails
+        ),
     )
 
 
@@ -209,7 +214,7 @@ def _bottleneck(
 ) -> Literal["prefill", "decode"]:
     """The pool that is too small: decode if TPOT is missed or prompts wait for a decode slot."""
     names = {target.name for target in missed}
-    if "tpot" in names:
+    if any(name.startswith("tpot") for name in names):
         return "decode"
     transfer_s = pair.prefill.kv_transfer_s(load.input_tokens)
     unloaded_s = prefill_s(pair.prefill.replica, load) + transfer_s

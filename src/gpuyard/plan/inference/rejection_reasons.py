@@ -24,7 +24,7 @@ from gpuyard.plan.service import layout_text
 from gpuyard.units import DURATION, MEMORY, show
 
 FOUR_BITS_HELP = 1.7  # how far over memory 8-bit weights may be for 4-bit weights to fit
-MISSED: dict[TargetName, str] = {
+MISSED: dict[str, str] = {
     "ttft": "mean TTFT is {value}, above {limit}",
     "tpot": "mean TPOT is {value}, above {limit}",
     "p99": "p99 latency is {value}, above {limit}",
@@ -145,10 +145,13 @@ def _single_user(
         ("ttft", targets.ttft_s),
         ("tpot", targets.tpot_s),
         ("p99", targets.p99_s),
+        *((tail.key, tail.limit_s) for tail in targets.tails),
     )
+    values["e2e"] = values["ttft"] + values["tpot"] * max(load.output_tokens - 1.0, 0.0)
     for name, limit in limits:
         if limit is not None:
-            yield MissedTarget(name=name, limit_s=limit, value_s=values[name])
+            value_s = values[name if name == "p99" else name.partition("_")[0]]
+            yield MissedTarget(name=name, limit_s=limit, value_s=value_s)
 
 
 def _violation(
@@ -158,12 +161,13 @@ def _violation(
     limit = show(worst.limit_s, DURATION)
     value = show(worst.value_s, DURATION)
     floor_s = min_decode_s(shape, replica)
-    if worst.name == "tpot" and worst.limit_s < floor_s:
+    metric = worst.name if worst.name == "p99" else worst.name.partition("_")[0]
+    if metric == "tpot" and worst.limit_s < floor_s:
         floor = show(floor_s, DURATION)
         what = f"TPOT {limit} is below the memory-bandwidth bound of {floor} on {where}"
-    elif worst.name == "tpot":
+    elif metric == "tpot":
         what = f"TPOT is {value} on {where} with one user, above {limit}"
-    elif worst.name == "ttft":
+    elif metric == "ttft":
         what = f"prefill of {load.new_tokens:,.0f} tokens takes {value} on {where}, above {limit}"
     else:
         output = f"{load.long_output_tokens:,.0f} output tokens (p99)"
@@ -187,9 +191,10 @@ def missed_under_load(
     for target in sizing.missed:
         value = show(target.value_s, DURATION)
         limit = show(target.limit_s, DURATION)
-        messages.append(MISSED[target.name].format(value=value, limit=limit))
+        message = MISSED.get(target.name, f"{target.name} is {{value}}, above {{limit}}")
+        messages.append(message.format(value=value, limit=limit))
         if target.name != "queue":
-            needed_s = target.value_s / (P99_MARGIN if target.name == "p99" else 1.0)
+            needed_s = target.value_s / (P99_MARGIN if target.name.endswith("p99") else 1.0)
             fixes.append(f"raise {target.name} to {rounded_up_text(needed_s, DURATION)}")
     cluster = f"{sizing.machine_count} × {machine.name}, {_layout(replica)}"
     return LimitViolation(

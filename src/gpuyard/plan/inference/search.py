@@ -19,6 +19,7 @@ from gpuyard.plan.inference.frontier import frontier
 from gpuyard.plan.inference.grids import chip_grid, placed_on
 from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import ServingLoad, Targets, targets_of
+from gpuyard.plan.inference.pinned import check_pinned, exact_machines, size_exactly
 from gpuyard.plan.inference.refine import (
     CachedServingModel,
     SimulatedSizing,
@@ -82,6 +83,7 @@ def plan_inference(
     workload: Workload, catalog: Catalog, load: ServingLoad, model: ServingModel
 ) -> Plan | Infeasible:
     """Return the services that meet every target at the load, cheapest first, or Infeasible."""
+    check_pinned(workload)
     served = workload.model
     assert served is not None, "the workload checks require a model"
     search = _Search(
@@ -160,6 +162,8 @@ def _candidates(search: _Search, machine: Machine, grid: ChipGrid) -> Iterator[S
     aggregated = _aggregated(search, machine, grid, most)
     if aggregated is not None:
         yield aggregated
+    if search.workload.pinned is not None or search.workload.where.cluster:
+        return
     disaggregated = _disaggregated(search, machine, grid, most, aggregated)
     if disaggregated is not None:
         yield disaggregated
@@ -277,9 +281,13 @@ def _simulated(
     search: _Search, sizing: ReplicaSizing, most: int
 ) -> ServiceCandidate | LimitViolation:
     machine = sizing.machine
-    if sizing.machine_count > most:
+    exact = exact_machines(search.workload, sizing)
+    if exact is not None:
+        simulated = size_exactly(search.workload, sizing, search.simulated, sizing.targets, exact)
+    elif sizing.machine_count > most:
         return _too_many(search, machine, sizing.machine_count, most)
-    simulated = size_under_load(sizing, search.simulated, most)
+    else:
+        simulated = size_under_load(sizing, search.simulated, most)
     if isinstance(simulated, Infeasible):
         return LimitViolation(
             family=machine.series,

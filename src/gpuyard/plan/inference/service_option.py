@@ -96,6 +96,10 @@ class ServiceCandidate:
             ("tpot_s", latencies.tpot.mean_s, "tpot"),
             ("e2e_p99_s", latencies.e2e.p99_s, "e2e"),
             ("output_tokens_per_s", latencies.output_tokens_per_s, "throughput"),
+            *(
+                (f"{tail.key}_s", getattr(getattr(latencies, tail.metric), tail.field), tail.metric)
+                for tail in self.workload.requirements.tails
+            ),
         )
         results = (
             prediction(name, value, self.error_ratio(metric), SERVING_COVERAGE)
@@ -288,6 +292,7 @@ def latency_stats(quantiles: LatencyQuantiles, error_ratio: float) -> LatencySta
         mean_s=quantiles.mean_s,
         p50_s=quantiles.p50_s,
         p90_s=quantiles.p90_s,
+        p95_s=quantiles.p95_s,
         p99_s=quantiles.p99_s,
         error_ratio=error_ratio,
     )

@@ -112,8 +112,10 @@ def _weighted(values: Reals, weights: Reals) -> LatencyQuantiles:
         return quantiles(np.zeros(0))
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
-    p50, p90, p99 = values[order][
-        np.minimum(np.searchsorted(share, (0.5, 0.9, 0.99)), len(values) - 1)
+    p50, p90, p95, p99 = values[order][
+        np.minimum(np.searchsorted(share, (0.5, 0.9, 0.95, 0.99)), len(values) - 1)
     ]
     mean = float((values * weights).sum() / weights.sum())
-    return LatencyQuantiles(mean_s=mean, p50_s=float(p50), p90_s=float(p90), p99_s=float(p99))
+    return LatencyQuantiles(
+        mean_s=mean, p50_s=float(p50), p90_s=float(p90), p95_s=float(p95), p99_s=float(p99)
+    )

@@ -32,6 +32,9 @@ def _named(where: Where, catalog: Catalog) -> Iterator[tuple[str, str, tuple[Mac
     for item in where.inventory if where.provider == "onprem" else ():
         machines = tuple(row for row in rows if row.name.casefold() == item.name.casefold())
         yield f"where.inventory.{item.name}", item.name, machines
+    for item in where.cluster:
+        machines = tuple(row for row in rows if row.name.casefold() == item.name.casefold())
+        yield f"where.cluster.{item.name}", item.name, machines
 
 
 def check_names(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
