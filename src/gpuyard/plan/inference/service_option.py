@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from gpuyard.catalog.chips import Chip
 from gpuyard.catalog.load import Catalog
@@ -288,14 +288,7 @@ def _prefill(candidate: ServiceCandidate, catalog: Catalog) -> PrefillPool | Non
 
 def latency_stats(quantiles: LatencyQuantiles, error_ratio: float) -> LatencyStats:
     """Return a latency with its error bar."""
-    return LatencyStats(
-        mean_s=quantiles.mean_s,
-        p50_s=quantiles.p50_s,
-        p90_s=quantiles.p90_s,
-        p95_s=quantiles.p95_s,
-        p99_s=quantiles.p99_s,
-        error_ratio=error_ratio,
-    )
+    return LatencyStats(**asdict(quantiles), error_ratio=error_ratio)
 
 
 def _autoscaling(candidate: ServiceCandidate, load_bytes: float) -> Autoscaling:
