@@ -1,4 +1,4 @@
-"""What a pinned layout costs: the best layout of the same machines beside it."""
+"""What a pinned layout costs, compared with the best layout of the same machines."""
 
 from __future__ import annotations
 

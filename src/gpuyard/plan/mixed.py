@@ -33,9 +33,9 @@ def plan_mixed(workload: Workload, infeasible: Infeasible, plan: Planner) -> Pla
     stock = workload.where.inventory
     if len(stock) < 2 or not splits(workload):
         return infeasible
-    found = (_capacity(workload, item, plan) for item in stock)
+    results = (_capacity(workload, item, plan) for item in stock)
     capacities = sorted(
-        (item for item in found if item is not None),
+        (item for item in results if item is not None),
         key=lambda item: -item.share_ratio / item.item.count,
     )
     total = sum(item.share_ratio for item in capacities)

@@ -110,10 +110,10 @@ def _machine_options(
     evaluation = evaluate(search.case(), search.layouts(chips), FIT_RATIO)
     terms = _terms(search, evaluation, chips)
     results = [_option(search, count, evaluation, catalog, terms) for count in counts]
-    found = [result for result in results if result is not None]
-    if not found and search.workload.pinned is not None:
-        found = [_impossible(search, counts)]
-    return found, evaluation.tried_count
+    valid = [result for result in results if result is not None]
+    if not valid and search.workload.pinned is not None:
+        valid = [_impossible(search, counts)]
+    return valid, evaluation.tried_count
 
 
 def _impossible(search: TrainingSearch, counts: Iterable[int]) -> LimitViolation:

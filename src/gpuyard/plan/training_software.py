@@ -94,20 +94,20 @@ def restricted(space: Space, support: MethodSupport) -> Space:
 def pinned_space(space: Space, pinned: Pinned) -> Space:
     """Return the part of a layout space that keeps what the file pins; empty if none does."""
 
-    def kept(values: tuple[int, ...], value: int | None) -> tuple[int, ...]:
+    def allowed(values: tuple[int, ...], value: int | None) -> tuple[int, ...]:
         return values if value is None else tuple(item for item in values if item == value)
 
     return replace(
         space,
-        tp=kept(space.tp, pinned.tp),
-        pp=kept(space.pp, pinned.pp),
-        cp=kept(space.cp, pinned.cp),
-        ep=kept(space.ep, pinned.ep),
+        tp=allowed(space.tp, pinned.tp),
+        pp=allowed(space.pp, pinned.pp),
+        cp=allowed(space.cp, pinned.cp),
+        ep=allowed(space.ep, pinned.ep),
         micro_batch=space.micro_batch if pinned.micro_batch is None else (pinned.micro_batch,),
-        sharding=kept(
+        sharding=allowed(
             space.sharding, None if pinned.sharding is None else SHARDING.index(pinned.sharding)
         ),
-        recompute=kept(
+        recompute=allowed(
             space.recompute,
             None if pinned.recompute is None else RECOMPUTE.index(pinned.recompute),
         ),

@@ -53,13 +53,13 @@ def keeps_layout(workload: Workload, layout: ReplicaLayout) -> bool:
 def keep_formats(workload: Workload, dtypes: Iterable[Precision]) -> tuple[Precision, ...]:
     """Return the dtypes that have the formats that the file pins; a format alone is added."""
     pinned = workload.pinned or NOTHING
-    kept = tuple(
+    allowed = tuple(
         item
         for item in dtypes
         if pinned.weights in (None, item.weights) and pinned.kv in (None, item.kv)
     )
-    if kept or pinned.weights is None:
-        return kept
+    if allowed or pinned.weights is None:
+        return allowed
     weights = typing.cast(WeightFormat, pinned.weights)
     return (Precision(weights=weights, kv=typing.cast(KvFormat, pinned.kv or "bf16")),)
 
