@@ -43,8 +43,8 @@ def comparison(names: Sequence[str], plans: Sequence[Plan], top: int) -> Table:
         for option in plan.options[:top]
     )
     for machine, count in clusters:
-        found = [_find(plan, machine, count) for plan in plans]
-        rows.append((f"{count} × {machine}", *(cell for item in found for cell in _cells(item))))
+        places = [_find(plan, machine, count) for plan in plans]
+        rows.append((f"{count} × {machine}", *(cell for item in places for cell in _cells(item))))
     columns = [TableColumn(heading="machines")]
     for name in names:
         columns += [
