@@ -24,7 +24,7 @@ def test_rates_show_largest_matmul_and_units() -> None:
     table = rates_table(PROFILE)
     assert table.title == "2 cores of a processor, 8GB"
     assert [(row[0], row[4], row[5], row[6]) for row in table.rows] == [
-        ("product", "1024 square", "80GFLOPS", "±2%"),
+        ("matmul", "1024 square", "80GFLOPS", "±2%"),
         ("memory", "100MB", "10GB/s", "±5%"),
         ("latency", "1.02kB", "200µs", "±25%"),
     ]

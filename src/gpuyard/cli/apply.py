@@ -36,7 +36,7 @@ def _money(text: str) -> float:
 def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of apply and destroy."""
     group = parser.add_argument_group(
-        "apply", "FILE is the rendered folder; journal: DIR/" + JOURNAL_FILE
+        "apply", "FILE is the rendered folder; the journal is FILE/" + JOURNAL_FILE
     )
     add_option(
         group, "--apply", "create the resources in the folder, or resume an interrupted apply"

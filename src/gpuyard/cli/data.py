@@ -98,7 +98,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "first A", "prepared data, a pipeline, or a data file", type=Path)
-    add_option(parser, "second B", "another", type=Path)
+    add_option(
+        parser, "second B", "prepared data, a pipeline, or a data file to compare with", type=Path
+    )
     add_json(parser)
 
 

@@ -29,7 +29,7 @@ def _add_copy(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "-o, --out DIR", "output folder (default examples)", default=Path("examples")
     )
-    add_option(parser, "--force", "write over files that exist")
+    add_option(parser, "--force", "overwrite existing files")
     add_json(parser)
 
 
@@ -43,9 +43,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 ACTIONS = (
-    Subcommand(
-        name="list", summary="list the examples of workloads", add_arguments=add_json, run=_list
-    ),
+    Subcommand(name="list", summary="list example workloads", add_arguments=add_json, run=_list),
     Subcommand(
         name="copy",
         summary="copy examples to a folder, to run or to edit",

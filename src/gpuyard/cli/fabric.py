@@ -46,7 +46,7 @@ ACTIONS = (
     ),
     Subcommand(
         name="headroom",
-        summary="PFC headroom a port needs after XOFF",
+        summary="compute the PFC headroom that a port needs after XOFF",
         add_arguments=fabric_size.add_headroom,
         run=fabric_size.run_headroom,
     ),

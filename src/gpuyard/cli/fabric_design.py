@@ -69,7 +69,7 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         parser, "--grow-to N", "final number of GPUs; the fabric grows to it without recabling"
     )
     add_option(parser, "--machine NAME", "machine of the catalog; sets GPUs, rails and NICs")
-    add_option(parser, "--gpus-per-server N", "default 8")
+    add_option(parser, "--gpus-per-server N", "GPUs per server (default 8)")
     add_option(parser, "--rails N", "NICs per server (default 8; frontend and storage 2)")
     add_option(parser, "--nic SPEED", "NIC speed (default 400Gbps)")
     add_option(
@@ -95,8 +95,10 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         "--min-spines N",
         "minimum number of spines (default 4, frontend and storage 2; 1 disables it)",
     )
-    add_option(parser, "--shape", "default auto", choices=typing.get_args(Shape))
-    add_option(parser, "--purpose", "default backend", choices=typing.get_args(Purpose))
+    add_option(parser, "--shape", "topology (default auto)", choices=typing.get_args(Shape))
+    add_option(
+        parser, "--purpose", "network to design (default backend)", choices=typing.get_args(Purpose)
+    )
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +106,12 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--spine NAME", "spine switch (default: chosen)")
     add_option(parser, "--core NAME", "core switch of a three-tier fabric")
     add_option(parser, "--os", "switch OS", choices=os_names())
-    add_option(parser, "--addressing", "default ipv4", choices=typing.get_args(Addressing))
+    add_option(
+        parser,
+        "--addressing",
+        "addresses of links (default ipv4)",
+        choices=typing.get_args(Addressing),
+    )
     add_option(
         parser,
         "--load-balancing",
@@ -112,7 +119,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         choices=typing.get_args(Balancing),
     )
     add_option(
-        parser, "--tenancy", "default none, server with --tenant", choices=typing.get_args(Tenancy)
+        parser,
+        "--tenancy",
+        "isolation of tenants (default none; server with --tenant)",
+        choices=typing.get_args(Tenancy),
     )
     add_option(
         parser,

@@ -56,7 +56,7 @@ def add_draw(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `draw`."""
     parser.epilog = "example:\n  gpuyard fabric draw fabric.json -o fabric.html"
     add_option(parser, "FILE", "a saved fabric or topology, or a CSV of cables")
-    add_option(parser, "-o, --output FILE", "ends in .svg or .html; default FILE with .svg")
+    add_option(parser, "-o, --output FILE", "output file, .svg or .html (default: FILE.svg)")
     add_option(parser, "--no-verify", "do not verify or show findings")
     add_option(parser, "--speed SPEED", "default speed of links whose speed is unknown")
     add_catalog(parser)

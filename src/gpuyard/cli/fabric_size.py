@@ -20,7 +20,13 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--nodes N", "servers", required=True)
     add_option(parser, "--rails N", "NICs per server (default 8)", default=8)
     add_option(parser, "--radix N", "switch ports at NIC speed", required=True)
-    add_option(parser, "--tiers", "default auto", choices=typing.get_args(Tiers), default="auto")
+    add_option(
+        parser,
+        "--tiers",
+        "tiers of switches (default auto)",
+        choices=typing.get_args(Tiers),
+        default="auto",
+    )
     add_option(parser, "--planes N", "parallel planes (default 1)", default=1)
     add_option(
         parser,
@@ -75,15 +81,15 @@ def add_headroom(parser: argparse.ArgumentParser) -> None:
         "example:\n  gpuyard fabric headroom --asic spectrum-4 --speed 400Gbps --cable 40m --json"
     )
     add_option(parser, "--asic NAME", "ASIC or switch of the catalog", required=True)
-    add_option(parser, "--speed SPEED", "such as 400Gbps", required=True)
-    add_option(parser, "--cable LENGTH", "such as 40m", required=True)
+    add_option(parser, "--speed SPEED", "port speed, such as 400Gbps", required=True)
+    add_option(parser, "--cable LENGTH", "cable length, such as 40m", required=True)
     add_option(parser, "--mtu BYTES", "port MTU (default 9216)", type=positive_int, default=9216)
-    parser.add_argument(
-        "--small-packets",
+    add_option(
+        parser,
+        "--small-packets PERCENT",
+        "share of 64-byte packets (default 100, the worst case)",
         type=float,
         default=100.0,
-        metavar="PER CENT",
-        help="share of 64-byte packets (default 100, the worst case)",
     )
     add_option(parser, "--lanes N", "number of lanes, if the speed does not determine it")
     add_option(parser, "--shared-pool", "all ports share one headroom pool")

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "TASK", f"{choices_text(TASKS)}; or an example of `gpuyard examples list`")
     add_option(parser, "FILE?", "output file; default TASK.yaml, - prints it", type=str)
-    add_option(parser, "--force", "write over a file that is there")
+    add_option(parser, "--force", "overwrite an existing file")
     add_json(parser)
 
 

@@ -32,7 +32,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
         "NIC speed on this host (default 200Mbps); other links scale with it",
         default=200e6,
     )
-    add_option(parser, "--bfd TIME", "interval of BFD, default as designed")
+    add_option(parser, "--bfd TIME", "BFD interval (default: as designed)")
     parser.add_argument(
         "--miswire",
         nargs=2,
@@ -93,9 +93,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _add_exec(parser: argparse.ArgumentParser) -> None:
     _add_plain(parser)
     add_option(parser, "DEVICE", "a switch or a server")
-    parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run there"
-    )
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="command to run")
 
 
 def _exec(arguments: argparse.Namespace) -> int:
@@ -122,7 +120,7 @@ def _add_fail(parser: argparse.ArgumentParser) -> None:
         parser, "what", "a cable between two devices, or a whole device", choices=("link", "switch")
     )
     add_option(parser, "devices DEVICE+", "two ends of a cable, or one device")
-    add_option(parser, "--silent", "a switch that drops everything while its links stay up")
+    add_option(parser, "--silent", "the switch drops all packets while its links stay up")
     _add_plain(parser)
 
 
@@ -158,7 +156,7 @@ def _heal(arguments: argparse.Namespace) -> int:
 
 
 def _add_down(parser: argparse.ArgumentParser) -> None:
-    add_option(parser, "--all", "every lab on this host, whoever made it")
+    add_option(parser, "--all", "every lab on this host, also those of other users")
     _add_plain(parser)
 
 
@@ -180,13 +178,13 @@ ACTIONS = (
     ),
     Subcommand(
         name="status",
-        summary="sessions, routes and equal paths against the design",
+        summary="compare sessions, routes and ECMP paths with the design",
         add_arguments=_add_plain,
         run=_status,
     ),
     Subcommand(
         name="verify",
-        summary="cables, daemons and kernel against design and computation",
+        summary="verify cables, daemons and kernel routes against the design",
         add_arguments=_add_plain,
         run=_verify,
     ),
@@ -198,11 +196,11 @@ ACTIONS = (
     ),
     Subcommand(
         name="fail",
-        summary="pull a cable or take a switch away",
+        summary="fail a link or a switch",
         add_arguments=_add_fail,
         run=_fail,
     ),
-    Subcommand(name="heal", summary="put everything back", add_arguments=_add_plain, run=_heal),
+    Subcommand(name="heal", summary="repair all failures", add_arguments=_add_plain, run=_heal),
     Subcommand(
         name="run",
         summary="measure all-reduce and train across the lab, with failures",
@@ -210,7 +208,10 @@ ACTIONS = (
         run=run_lab,
     ),
     Subcommand(
-        name="down", summary="take it down; nothing is left", add_arguments=_add_down, run=_down
+        name="down",
+        summary="stop the lab and remove everything it created",
+        add_arguments=_add_down,
+        run=_down,
     ),
 )
 

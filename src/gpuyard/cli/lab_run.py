@@ -23,17 +23,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " checkpoint"
     )
     add_option(parser, "--name NAME", "which lab (default lab)", default="lab")
-    add_option(parser, "--framework", "default torch", choices=("torch", "jax"), default="torch")
-    add_option(parser, "--steps N", "of the training, default 60", default=60)
+    add_option(
+        parser,
+        "--framework",
+        "training framework (default torch)",
+        choices=("torch", "jax"),
+        default="torch",
+    )
+    add_option(parser, "--steps N", "training steps (default 60)", default=60)
     parser.add_argument(
         "--size",
         type=quantity(BYTES),
         action="append",
         metavar="SIZE",
-        help="of all-reduce (repeat; default 16 and 64 MiB)",
+        help="all-reduce size (repeatable; default 16 and 64 MiB)",
     )
-    add_option(parser, "--fail DEVICE", "lose a switch or a server in the middle")
-    add_option(parser, "--silent", "a switch that drops everything while its links stay up")
+    add_option(parser, "--fail DEVICE", "fail a switch or a server during the training")
+    add_option(parser, "--silent", "the switch drops all packets while its links stay up")
     add_json(parser)
 
 

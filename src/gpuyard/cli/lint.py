@@ -29,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "exit codes: 0 no error, 2 an error (with --strict also a warning)"
     )
     add_option(parser, "files FILE*", "manifests, bodies, blueprints, scripts")
-    add_option(
-        parser, "--as NAME", "what a JSON body is: a method or schema", dest="given", default=""
-    )
+    add_option(parser, "--as NAME", "API method or schema of a JSON body", dest="given", default="")
     add_option(parser, "--strict", "treat warnings as errors")
     add_option(
         parser,

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "examples:\n  gpuyard logs last -f\n  gpuyard logs 3f9a21 --stage train"
     add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
-    add_option(parser, "-f, --follow", "go on until the run ends")
+    add_option(parser, "-f, --follow", "follow until the run ends")
     add_option(parser, "--stage NAME", "only this stage", default="")
     add_home(parser)
     add_json(parser)

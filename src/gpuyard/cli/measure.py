@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trainer",
         action="append",
         metavar="NAME",
-        help="only this trainer (repeat; default: all that are installed)",
+        help="only this trainer (repeatable; default: all installed)",
     )
     add_option(parser, "--quick", "fewer shapes: a rougher profile, sooner")
     add_json(parser)

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--mlflow URI", "with mirror and import: an MLflow tracking server", default=""
     )
-    add_option(parser, "--name NAME", "with import: what the model is called here", default="")
+    add_option(parser, "--name NAME", "with import: name of the model in this registry", default="")
     add_home(parser)
     add_json(parser)
 
@@ -195,7 +195,7 @@ ACTIONS = (
     ModelsSubcommand(
         name="show",
         words="NAME[@ALIAS|/N]",
-        summary="one version in full, its files verified",
+        summary="one version in full, with its files verified",
         least=1,
         most=1,
         run=_show,
@@ -243,7 +243,7 @@ ACTIONS = (
     ModelsSubcommand(
         name="mirror",
         words="[NAME]",
-        summary="put versions and aliases on an MLflow server (--mlflow)",
+        summary="copy versions and aliases to an MLflow server (--mlflow)",
         least=0,
         most=1,
         run=_mirror,
@@ -259,7 +259,7 @@ ACTIONS = (
     ModelsSubcommand(
         name="tidy",
         words="",
-        summary="remove what killed processes left",
+        summary="remove leftovers of killed processes",
         least=0,
         most=0,
         run=_tidy,

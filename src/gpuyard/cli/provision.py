@@ -115,7 +115,7 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
         default="",
     )
     add_option(parser, "--bucket NAME", "checkpoint bucket; default: create one", default="")
-    add_option(parser, "--ray", "kubernetes: RayJob and RayService")
+    add_option(parser, "--ray", "kubernetes: render RayJob and RayService")
     add_option(
         parser,
         "--no-dra",

@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "models MODEL*", "models to serve")
     add_option(parser, "--name NAME", "service name (default: the first model's)", default="")
-    add_option(parser, "--host HOST", "address to listen on (127.0.0.1)", default="127.0.0.1")
+    add_option(
+        parser, "--host HOST", "address to listen on (default 127.0.0.1)", default="127.0.0.1"
+    )
     add_option(parser, "--port PORT", "port; 0 takes a free one (8080)", type=_port, default=8080)
     add_option(parser, "--workers N", "worker processes (1)", default=1)
     add_option(parser, "--home PATH", "state directory", default=Path(".gpuyard"))

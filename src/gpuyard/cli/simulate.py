@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " examples/pretraining-onprem.yaml\n  gpuyard simulate serving examples/inference.yaml"
         " --html run.html\nsee `gpuyard simulate KIND --help`; every kind supports --json"
     )
-    add_option(parser, "what WHAT", ", ".join(SIMULATIONS), choices=list(SIMULATIONS))
+    add_option(parser, "what KIND", ", ".join(SIMULATIONS), choices=list(SIMULATIONS))
     parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="…", help="arguments of the chosen simulation"
     )

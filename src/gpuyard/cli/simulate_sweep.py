@@ -42,16 +42,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " --fabric a.json --fabric b.json --html sweep.html --on ray"
     )
     add_option(parser, "what NAME|FILE", "a collective, or a traffic file (.cm, .xml)")
-    add_option(parser, "--size SIZES", "1MB,64MB,1GB", type=_list(quantity(BYTES)), default=(None,))
-    add_option(parser, "--seeds SEEDS", "1-8 or 1,5,9 (default 1)", type=_seeds, default=(1,))
-    add_option(parser, "--algorithm NAMES", "default auto", type=_list(str), default=("auto",))
-    add_option(parser, "--channels COUNTS", "default 1", type=_list(positive_int), default=(1,))
+    add_option(
+        parser,
+        "--size SIZES",
+        "message sizes, such as 1MB,64MB,1GB",
+        type=_list(quantity(BYTES)),
+        default=(None,),
+    )
+    add_option(
+        parser,
+        "--seeds SEEDS",
+        "random seeds, as 1-8 or 1,5,9 (default 1)",
+        type=_seeds,
+        default=(1,),
+    )
+    add_option(
+        parser, "--algorithm NAMES", "algorithms (default auto)", type=_list(str), default=("auto",)
+    )
+    add_option(
+        parser,
+        "--channels COUNTS",
+        "queue pairs per message (default 1)",
+        type=_list(positive_int),
+        default=(1,),
+    )
     add_option(
         parser, "--load-balancing NAMES", ",".join(BALANCES), type=_list(_balance), default=(None,)
     )
     _add_designs(parser)
     add_option(
-        parser, "--engine", "default auto", choices=("auto", "flow", "packet"), default="auto"
+        parser,
+        "--engine",
+        "simulation engine (default auto)",
+        choices=("auto", "flow", "packet"),
+        default="auto",
     )
     add_option(
         parser,
@@ -83,15 +107,27 @@ def _add_designs(parser: argparse.ArgumentParser) -> None:
     add_option(
         group, "--switch NAMES", "leaf switches, for --gpus", type=_list(str), default=(None,)
     )
-    add_option(group, "--topology SHAPES", "default fat-tree", type=_list(str), default=(None,))
+    add_option(
+        group,
+        "--topology SHAPES",
+        "named topologies (default fat-tree)",
+        type=_list(str),
+        default=(None,),
+    )
     add_option(
         group,
         "--hosts COUNTS",
-        "hosts of the named topologys",
+        "hosts of the named topologies",
         type=_list(positive_int),
         default=(),
     )
-    add_option(group, "--oversubscription RATIOS", "default 1", type=_list(float), default=(None,))
+    add_option(
+        group,
+        "--oversubscription RATIOS",
+        "oversubscription ratios (default 1)",
+        type=_list(float),
+        default=(None,),
+    )
     add_option(group, "--link SPEED", "link speed of named topologies (default 400Gbps)")
     add_option(group, "--delay TIME", "link delay (default 1us)")
 

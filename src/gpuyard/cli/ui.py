@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " other addresses than loopback, and with --allow-actions, the printed URL contains a token"
     )
     add_option(parser, "--home PATH", "state directory (.gpuyard)", default=Path(".gpuyard"))
-    add_option(parser, "--host HOST", "address to listen on (127.0.0.1)", default="127.0.0.1")
+    add_option(
+        parser, "--host HOST", "address to listen on (default 127.0.0.1)", default="127.0.0.1"
+    )
     add_option(parser, "--port PORT", "port; 0 takes a free one (8787)", type=int, default=8787)
     add_option(parser, "--allow-actions", "allow promoting models and stopping or resuming runs")
     add_access(parser)

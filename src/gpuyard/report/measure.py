@@ -22,7 +22,7 @@ def rates_table(profile: MachineProfile) -> Table:
             largest[key] = rate
     rows = tuple(
         (
-            rate.kind,
+            "matmul" if rate.kind == "product" else rate.kind,
             rate.by,
             rate.device,
             rate.dtype or "–",
@@ -47,11 +47,11 @@ def fits_table(profile: MachineProfile) -> Table:
     headings = (
         "trainer",
         "overhead",
-        "a layer",
-        "products",
+        "per layer",
+        "matmul",
         "activations",
         "optimizer",
-        "left-out error",
+        "held-out error",
     )
     rows = tuple(
         (

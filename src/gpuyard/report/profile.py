@@ -119,11 +119,11 @@ def profile_table(profile: DatasetProfile) -> Table:
         "type",
         "nulls",
         "distinct",
-        "least",
+        "min",
         "median or mode",
-        "greatest",
+        "max",
         "mean",
-        "deviation",
+        "std",
         "outliers",
     )
     rows = []
@@ -195,4 +195,4 @@ def suspicions_table(profile: DatasetProfile) -> Table | None:
         return None
     rows = tuple((one.rule, one.where, one.what, one.fix) for one in profile.findings)
     columns = tuple(Heading(heading=name) for name in ("check", "where", "what", "fix"))
-    return Table(columns=columns, rows=rows, title=f"{len(rows)} to look at")
+    return Table(columns=columns, rows=rows, title=f"warnings: {len(rows)}")

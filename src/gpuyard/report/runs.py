@@ -134,7 +134,7 @@ def _metrics_table(series: Sequence[Series]) -> Table:
             NOT_KNOWN if value is None else _value(metric.name, value) for value in values
         )
         rows.append((metric.stage, metric.name, str(metric.points[-1].step), *shown))
-    numeric = ("step", "last", "least", "most")
+    numeric = ("step", "last", "min", "max")
     columns = (TableColumn(heading="stage"), TableColumn(heading="metric"))
     return Table(
         columns=(*columns, *(TableColumn(heading=metric, numeric=True) for metric in numeric)),
