@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +41,42 @@ from gpuyard.caller import twice
 values = [twice(value) for value in {values}]
 print(*values, sum(twice.stats.cache_misses.values()))
 """
+# A process that has imported Numba, but nothing of gpuyard, and forks one process per line of JSON.
+FORKS = """
+import json, os, sys, traceback
+import numba
+from numba.core.config import reload_config
+numba.njit(lambda number: number + 1)(1)  # initialises the compiler
+for line in sys.stdin:
+    case = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for fd, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(case[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), fd)
+        os.environ.update(case["environment"])
+        reload_config()
+        sys.path.insert(0, case["root"])
+        try:
+            exec(case["code"], {"__name__": "__main__"})
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def _environment() -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    return known | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Package:
     """A small package named gpuyard, with our `jit` and a kernel that calls one of another file."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.home = root, root / "gpuyard"
+    def __init__(self, root: Path, forks: subprocess.Popen[str]) -> None:
+        self.root, self.home, self._forks = root, root / "gpuyard", forks
         self.home.mkdir()
         shutil.copy(gpuyard.jit.__file__, self.home / "jit.py")
         self.write("__init__", "")
@@ -63,28 +94,41 @@ class Package:
     def start(
         self, values: str = "[5]", stderr: int = subprocess.PIPE, **environment: str
     ) -> subprocess.Popen[str]:
-        known = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-        known |= {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", **environment}
         return subprocess.Popen(
             [sys.executable, "-c", RUN.format(values=values)],
-            env=known, stdout=subprocess.PIPE, stderr=stderr, text=True,
+            env=_environment() | {"PYTHONPATH": str(self.root), **environment},
+            stdout=subprocess.PIPE, stderr=stderr, text=True,
         )  # fmt: skip
 
     def run(self, values: str = "[5]", **environment: str) -> tuple[str, str, str]:
         """The result, how many times `twice` was compiled, and what was written to stderr."""
-        process = self.start(values, **environment)
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        *results, compiled = out.split()
-        return " ".join(results), compiled, err
+        assert self._forks.stdin is not None
+        assert self._forks.stdout is not None
+        out, err = self.root / "out", self.root / "err"
+        code = RUN.format(values=values)
+        case = {"root": str(self.root), "code": code, "out": str(out), "err": str(err)}
+        self._forks.stdin.write(json.dumps(case | {"environment": environment}) + "\n")
+        self._forks.stdin.flush()
+        assert self._forks.stdout.readline() == "0\n", err.read_text()
+        *results, compiled = out.read_text().split()
+        return " ".join(results), compiled, err.read_text()
 
     def cached(self) -> list[Path]:
         return sorted(self.root.rglob("*.nb[ic]"))
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS],
+        env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        yield process
+
+
 @pytest.fixture
-def package(tmp_path: Path) -> Package:
-    return Package(tmp_path)
+def package(tmp_path: Path, forks: subprocess.Popen[str]) -> Package:
+    return Package(tmp_path, forks)
 
 
 @jit
