@@ -19,6 +19,11 @@ from hypothesis import settings
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
 
+# Threads that wait for a busy core are slower than one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tiny shapes: compilation dominates.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 # The key that signs rendered folders is never the user's own.
 STATE = tempfile.TemporaryDirectory(prefix="gpuyard-state-")
 os.environ["XDG_STATE_HOME"] = STATE.name

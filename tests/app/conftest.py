@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,15 @@ from gpuyard.app.measure import save_profile
 from gpuyard.app.run import run_pipeline
 from gpuyard.app.workspace import open_workspace
 from gpuyard.home import Home
-from gpuyard.perf.local.profile import MachineProfile, Probe, Rate, ServingProbe, TrainerFit
-from gpuyard.perf.local.step_work import trees_step_work
+from gpuyard.perf.local.profile import (
+    GemmTiming,
+    MachineProfile,
+    Probe,
+    Rate,
+    ServingProbe,
+    TrainerFit,
+)
+from gpuyard.perf.local.step_work import ProductKind, trees_step_work
 
 from .pipelines import IRIS, FinishedRun, assert_nothing_runs, stop_services
 
@@ -90,9 +98,19 @@ def machine() -> MachineProfile:
 @pytest.fixture
 def measured(machine: MachineProfile) -> Callable[[Home], Home]:
     """Return a function that saves the machine's profile in a state directory."""
+    fits = tuple(replace(machine.fits[0], trainer=name) for name in ("trees", "jax_mlp"))
+    rates = (*machine.rates, replace(machine.rates[0], by="jax"))
+    kinds: tuple[ProductKind, ...] = ("forward", "input", "weight")
+    timings = tuple(
+        GemmTiming(
+            kind=kind, by="jax", rows=32, inputs=32, outputs=32, time_s=1e-5, spread_ratio=0.02
+        )
+        for kind in kinds
+    )
+    profile = replace(machine, fits=fits, rates=rates, timings=timings)
 
     def save(home: Home) -> Home:
-        save_profile(machine, home)
+        save_profile(profile, home)
         return home
 
     return save

@@ -11,10 +11,6 @@ import pytest
 
 from gpuyard.learn.trainer import TabularData, TokenData
 
-# Threads that wait for a busy core are slower than one thread.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tiny shapes: compilation dominates.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 NAMES = ("a", "b", "c", "d")
 
 
