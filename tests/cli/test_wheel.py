@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent.parent
 
 
-def _pip(python: Path, *words: str) -> None:
-    command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+def _pip(*words: str) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if "No matching distribution" in done.stderr and os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
         pytest.skip("the package index cannot be reached")
@@ -28,11 +28,12 @@ def _pip(python: Path, *words: str) -> None:
 def gpuyard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The console script of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    _pip(Path(sys.executable), "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
-    venv.create(folder / "core", with_pip=True)
+    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    venv.create(folder / "core")
     (wheel,) = folder.glob("gpuyard-*.whl")
-    _pip(folder / "core" / "bin" / "python", "install", str(wheel))
-    return folder / "core" / "bin" / "gpuyard"
+    python = folder / "core" / "bin" / "python"
+    _pip("--python", str(python), "install", "--no-compile", str(wheel))
+    return python.with_name("gpuyard")
 
 
 def _run(program: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -42,10 +43,24 @@ def _run(program: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[s
     )
 
 
+HELP = """
+import sys
+from gpuyard.cli.main import main
+
+for command in sys.argv[1:]:
+    try:
+        code = main([command, "--help"])
+    except SystemExit as leaving:
+        code = leaving.code
+    if code:
+        sys.exit(f"{command}: {code}")
+"""
+
+
 def test_wheel_shows_every_help(gpuyard: Path, tmp_path: Path) -> None:
-    for command in COMMANDS:
-        done = _run(gpuyard, command, "--help", cwd=tmp_path)
-        assert done.returncode == 0, (command, done.stderr[-500:])
+    done = _run(gpuyard.with_name("python"), "-c", HELP, *COMMANDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert all(f"gpuyard {command}" in done.stdout for command in COMMANDS)
 
 
 def test_wheel_plans_its_examples(gpuyard: Path, tmp_path: Path) -> None:

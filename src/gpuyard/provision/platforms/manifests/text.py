@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -11,8 +12,13 @@ from gpuyard.provision.artefact import Artefact
 
 Object = dict[str, Plain]
 
+if TYPE_CHECKING:
+    from yaml import SafeDumper as _SafeDumper
+else:
+    _SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # five times as fast
 
-class _Dumper(yaml.SafeDumper):
+
+class _Dumper(_SafeDumper):
     """Multi-line strings as blocks, and no anchors."""
 
     def ignore_aliases(self, _data: object) -> bool:
