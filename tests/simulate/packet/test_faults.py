@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,12 @@ RATE = 400e9
 NETWORK = leaf_spine(16, hosts_per_leaf=4, spines=2, rate_bits_per_s=RATE, delay_s=1e-6)
 TRAFFIC = permutation(16, 1 << 21, seed=2)
 WATCHDOG = WatchdogSettings(detect_s=30e-6, restore_s=30e-6, poll_s=10e-6)
-WHOLE = simulate_packets(NETWORK, TRAFFIC)
+
+
+@functools.cache
+def whole() -> PacketResult:
+    """The traffic without a fault."""
+    return simulate_packets(NETWORK, TRAFFIC)
 
 
 def _with(*faults: Fault, settings: PacketSettings | None = None) -> PacketResult:
@@ -26,8 +33,8 @@ def _with(*faults: Fault, settings: PacketSettings | None = None) -> PacketResul
 def test_routes_looked_up_at_every_switch_are_those_known_from_the_start() -> None:
     # A failure that comes after the end changes nothing but the way in which routes are looked up.
     late = _with(LinkDown(one="leaf0", other="spine0", at_s=1.0))
-    assert np.array_equal(late.outcome.finish_s, WHOLE.outcome.finish_s)
-    assert np.array_equal(late.outcome.link_bytes, WHOLE.outcome.link_bytes)
+    assert np.array_equal(late.outcome.finish_s, whole().outcome.finish_s)
+    assert np.array_equal(late.outcome.link_bytes, whole().outcome.link_bytes)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ def test_flows_go_round_a_dead_link_or_spine(fault: Fault) -> None:
     result = _with(fault, settings=PacketSettings(retransmit_timeout_s=1e-4))
     assert result.counters.dropped_count > 0
     assert result.outcome.unfinished_count == 0
-    assert result.outcome.duration_s > WHOLE.outcome.duration_s
+    assert result.outcome.duration_s > whole().outcome.duration_s
 
 
 def test_a_link_that_is_down_carries_nothing_after_reconvergence() -> None:
@@ -85,7 +92,9 @@ def test_a_slow_nic_slows_its_flow_to_its_rate() -> None:
     assert result.outcome.finish_s[flow] >= (1 << 21) * 8 / (0.1 * RATE)
     brief = _with(SlowLink(one="host3", other="leaf0", rate_ratio=0.1, at_s=0.0, until_s=50e-6))
     assert (
-        WHOLE.outcome.finish_s[flow] < brief.outcome.finish_s[flow] < result.outcome.finish_s[flow]
+        whole().outcome.finish_s[flow]
+        < brief.outcome.finish_s[flow]
+        < result.outcome.finish_s[flow]
     )
 
 
@@ -160,7 +169,7 @@ def test_the_watchdog_breaks_a_deadlock() -> None:
 def test_without_a_failure_there_is_neither_storm_nor_deadlock() -> None:
     result = _with(settings=PacketSettings(watchdog=WATCHDOG))
     assert result.deadlock == result.storms == ()
-    assert np.array_equal(result.outcome.finish_s, WHOLE.outcome.finish_s)
+    assert np.array_equal(result.outcome.finish_s, whole().outcome.finish_s)
 
 
 @pytest.mark.parametrize(
