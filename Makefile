@@ -74,7 +74,7 @@ check: lint
 
 # One file per worker: module fixtures are built once.
 test: lint $(TESTED)
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 bench: install
 	@for script in $(filter-out bench/%_servers.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

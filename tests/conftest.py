@@ -24,6 +24,40 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tiny shapes: compilation dominates.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+# The files that take longest start first, so that none is left to run alone at the end.
+LONGEST = (
+    "tests/cli/test_wheel.py",
+    "tests/provision/apply/test_kill.py",
+    "tests/learn/test_worker.py",
+    "tests/app/test_examples.py",
+    "tests/contract/test_engines.py",
+    "tests/datasets/test_ray_engine.py",
+    "tests/accuracy/test_inference.py",
+    "tests/api/test_notebooks.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/provision/platforms/test_examples.py",
+    "tests/scenarios/test_scenarios.py",
+    "tests/registry/test_mlflow.py",
+    "tests/app/test_own_programs.py",
+    "tests/app/test_run.py",
+    "tests/app/test_up.py",
+    "tests/contract/test_scores.py",
+    "tests/cli/test_plan.py",
+    "tests/cli/test_provision.py",
+    "tests/lab/test_live.py",
+    "tests/learn/test_trainer_language.py",
+    "tests/learn/select/test_select.py",
+    "tests/serving/test_completions.py",
+    "tests/test_docs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests of the longest files to the front."""
+    order = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.split("::")[0], len(order)))
+
+
 # The key that signs rendered folders is never the user's own.
 STATE = tempfile.TemporaryDirectory(prefix="gpuyard-state-")
 os.environ["XDG_STATE_HOME"] = STATE.name
