@@ -180,6 +180,11 @@ def _machine(template: ValueView, machines: tuple[Machine, ...]) -> Machine | No
     return same[0] if len(same) == 1 else None
 
 
+def names_machine_type(template: ValueView) -> bool:
+    """Return whether the pod selects a machine type, not only an accelerator."""
+    return MACHINE_TYPE in dict(_node_labels(template["spec"]))
+
+
 def _node_labels(spec: ValueView) -> Iterator[tuple[str, str]]:
     for key, view in spec["nodeSelector"].pairs:
         yield key, view.text

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuyard.errors import Finding
 from gpuyard.provision.artefact_document import ValueView
 from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
+from gpuyard.provision.validate.blueprint import edits
 
 MAPS = ("labels", "annotations", "nodeSelector", "nodeLabels", "matchLabels", "limits", "requests")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
@@ -23,6 +24,7 @@ KNOWN = (
     "cloud.google.com/gke-accelerator",
     "cloud.google.com/gke-accelerator-count",
     "cloud.google.com/gke-flex-start",
+    "cloud.google.com/gke-gpu",
     "cloud.google.com/gke-gpu-driver-version",
     "cloud.google.com/gke-nodepool",
     "cloud.google.com/gke-queued",
@@ -81,15 +83,23 @@ def _misspelled(view: ValueView) -> Iterator[Finding]:
             if name not in KNOWN and (match := _similar_key(name)):
                 what = f'unknown key "{name}", similar to {match}'
                 yield value.warning(what, f"write {match}")
+        for row in child.items if key == "tolerations" else ():
+            name = row["key"].text
+            if name not in KNOWN and (match := _similar_key(name)):
+                what = f'toleration of "{name}", similar to {match}: the taint stays'
+                yield row["key"].warning(what, f"write {match}")
         yield from _misspelled(child)
     for item in view.items:
         yield from _misspelled(item)
 
 
 def _similar_key(name: str) -> str:
+    # A key without its last words, such as queue for queue-name.
+    domain, _, word = name.partition("/")
+    longer = [known for known in KNOWN if word and known.startswith(f"{domain}/{word}-")]
+    if len(longer) == 1:
+        return longer[0]
     for known in difflib.get_close_matches(name, KNOWN, n=3, cutoff=0.8):
-        matcher = difflib.SequenceMatcher(None, name, known, autojunk=False)
-        same = sum(block.size for block in matcher.get_matching_blocks())
-        if max(len(name), len(known)) - same <= MAX_EDITS:
+        if edits(name, known) <= MAX_EDITS:
             return known
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ REMOTE = re.compile(
     r"^(?:git::)?(?:https://)?github\.com/GoogleCloudPlatform/"
     r"(?:cluster|hpc)-toolkit(?:\.git)?//([^?]+)"
 )
+MAX_EDITS = 2  # of a misspelled variable; others may come from a deployment file
 SET_BY_TOOLKIT = ("deployment_name", "labels", "project_id", "blueprint_name", "ghpc_role")
 PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -183,13 +185,22 @@ def _reference_findings(root: ValueView, modules: tuple[BlueprintModule, ...]) -
                     match = closest_match(name, variables)
                     fix = f'did you mean "$(vars.{match})"?' if match else f"add vars.{name}"
                     what = f"$(vars.{name}): the blueprint has no such variable"
-                    yield _finding(view, what, fix, _unset_severity(root.document))
+                    is_typo = match is not None and edits(name, match) <= MAX_EDITS
+                    severity = "error" if is_typo else _unset_severity(root.document)
+                    yield _finding(view, what, fix, severity)
             elif owner not in by_id:
                 fix = _did_you_mean(owner, by_id, "use the id of a module")
                 yield _finding(view, f'$({owner}.{name}): no module "{owner}"', fix)
             elif (description := by_id[owner].description) and name not in description.outputs:
                 what = f'{by_id[owner].source} has no output "{name}"'
                 yield _finding(view, what, _did_you_mean(name, description.outputs))
+
+
+def edits(first: str, second: str) -> int:
+    """Return the letters in which two words differ."""
+    matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return max(len(first), len(second)) - same
 
 
 def _strings(view: ValueView) -> Iterator[ValueView]:
