@@ -16,7 +16,7 @@ EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/workl
 
 
 @pytest.mark.parametrize("name", ["reference.py", "workload_reference.py"])
-def test_the_reference_pages_are_up_to_date(name: str) -> None:
+def test_reference_pages_are_up_to_date(name: str) -> None:
     tool = [sys.executable, str(ROOT / "tools" / name), "--check"]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ def _insert_twice(home: Home, name: str) -> None:
         ledger.execute("INSERT INTO things VALUES (?)", (name,))
 
 
-def test_connect_commits_or_rolls_back_whole_block(tmp_path: Path) -> None:
+def test_connect_commits_or_rolls_back_block(tmp_path: Path) -> None:
     home = Home(path=tmp_path / "state")
     with home.connect("things", TABLES) as ledger:
         ledger.execute("INSERT INTO things VALUES ('a')")

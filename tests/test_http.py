@@ -63,7 +63,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-def test_busy_server_is_asked_again(server: str) -> None:
+def test_busy_server_is_retried(server: str) -> None:
     _Scripted.script += [(503, {}, b""), (429, {"Retry-After": "0"}, b""), (200, {}, b'{"a": 1}')]
     assert HttpClient(base=server, retry=FAST).json("GET", "/x") == {"a": 1}
     assert len(_Scripted.requests) == 3

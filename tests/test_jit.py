@@ -161,18 +161,18 @@ def test_kernel_that_must_not_allocate_is_rejected_if_it_does() -> None:
         zeros(3)
 
 
-def test_a_kernel_returns_what_python_would() -> None:
+def test_kernel_returns_what_python_returns() -> None:
     numbers = np.arange(5.0)
     assert sum_of_squares(numbers) == sum_of_squares.py_func(numbers) == 30.0  # type: ignore[attr-defined]
     assert down_to_zero(7) == 7
 
 
-def test_the_second_process_compiles_nothing(package: Package) -> None:
+def test_second_process_compiles_nothing(package: Package) -> None:
     assert package.run()[:2] == ("32", "1")
     assert package.run()[:2] == ("32", "0")
 
 
-def test_an_edit_of_a_callee_or_a_constant_in_another_file_compiles_again(package: Package) -> None:
+def test_edit_of_callee_or_constant_in_another_file_recompiles(package: Package) -> None:
     assert package.run()[0] == "32"
     package.edit(scaled=4)
     assert package.run()[:2] == ("42", "1")
@@ -205,7 +205,7 @@ def test_numba_settings_that_change_the_code_compile_again(package: Package) -> 
     assert package.run()[1] == "0"
 
 
-def test_an_edit_of_an_unrelated_module_does_not_compile_again(package: Package) -> None:
+def test_edit_of_unrelated_module_does_not_recompile(package: Package) -> None:
     package.run()
     package.write("unrelated", "X = 1\n")
     assert package.run()[1] == "0"
@@ -239,7 +239,7 @@ def test_imports_over_several_lines_and_of_submodules_count(
     )
 
 
-def test_a_file_that_was_cut_short_is_written_again(package: Package) -> None:
+def test_truncated_cache_file_is_rewritten(package: Package) -> None:
     package.run()
     for file in package.cached():
         file.write_bytes(file.read_bytes()[:40])
@@ -247,7 +247,7 @@ def test_a_file_that_was_cut_short_is_written_again(package: Package) -> None:
     assert package.run()[:2] == ("32", "0")
 
 
-def test_processes_that_compile_at_once_leave_a_whole_cache(package: Package) -> None:
+def test_concurrent_compilation_leaves_complete_cache(package: Package) -> None:
     kinds = ("[5]", "[5.0]", "[5, 5.0]", "[5.0, 5]")  # two signatures, in every order
     expected = ["32", "32.0", "32 32.0", "32.0 32"]
     for process, result in [
@@ -260,7 +260,7 @@ def test_processes_that_compile_at_once_leave_a_whole_cache(package: Package) ->
     assert not list(package.root.rglob("*.tmp.*"))
 
 
-def test_a_function_is_written_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_is_written_by_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(2)
 
     def save(*_: object) -> bool:
@@ -281,7 +281,7 @@ def test_a_function_is_written_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch)
     assert met == [False, False]
 
 
-def test_a_read_only_package_uses_the_cache_directory_of_the_user(package: Package) -> None:
+def test_read_only_package_uses_user_cache_directory(package: Package) -> None:
     (package.home / "__pycache__").write_text("in the way")
     own = package.root / "own"
     own.mkdir(mode=0o700)
@@ -317,7 +317,7 @@ def test_code_is_not_loaded_from_a_directory_that_others_can_write(package: Pack
     [(0o700, 0o700, True), (0o755, 0o755, True), (0o777, 0o700, False), (0o720, 0o700, False), (0o700, 0o777, False),
      (0o700, 0o1777, True), (0o1777, 0o700, False)],
 )  # fmt: skip
-def test_a_directory_is_private_if_it_and_those_above_are(
+def test_directory_is_private_if_its_parents_are(
     tmp_path: Path, mode: int, above: int, private: bool
 ) -> None:
     outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
@@ -327,7 +327,7 @@ def test_a_directory_is_private_if_it_and_those_above_are(
     assert gpuyard.jit._is_private(inner) is private
 
 
-def test_a_directory_of_another_user_is_not_private(
+def test_directory_of_another_user_is_not_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.getuid() == 0:

@@ -70,7 +70,7 @@ def test_source_runs_no_code_from_data(path: Path) -> None:
         "subprocess.run(x, shell=True)", "np.load(x, allow_pickle=True)",
     ],
 )  # fmt: skip
-def test_unsafe_construct_is_seen(code: str) -> None:
+def test_unsafe_construct_is_detected(code: str) -> None:
     assert list(problems(ast.parse(code), "x.py"))
 
 

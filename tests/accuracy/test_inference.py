@@ -35,7 +35,7 @@ def curated() -> ServingScore:
     return scored(CURATED)
 
 
-def test_the_table_is_small_and_every_row_of_it_is_scored(curated: ServingScore) -> None:
+def test_table_is_small_and_every_row_is_scored(curated: ServingScore) -> None:
     assert 150 <= curated.rows <= MOST_ROWS
     assert not curated.unsupported
     assert curated.scored == curated.rows
@@ -62,7 +62,7 @@ def test_offline_throughput_is_close(curated: ServingScore) -> None:
     assert found.median_abs_error < 0.08
 
 
-def test_the_whole_table_where_it_is() -> None:
+def test_full_table_where_available() -> None:
     folder = os.environ.get("GPUYARD_PUBLISHED", "")
     path = Path(folder) / "inference_runs.csv"
     if not folder or not path.exists():

@@ -73,7 +73,7 @@ def curated() -> PublishedRuns:
     return read_runs(table(CURATED), load_catalog())
 
 
-def test_the_curated_rows(curated: PublishedRuns) -> None:
+def test_curated_rows(curated: PublishedRuns) -> None:
     assert supported_ratio(curated) >= 0.95
     found = means(curated)
     assert found["dense"] <= 0.055
@@ -84,12 +84,12 @@ def test_the_curated_rows(curated: PublishedRuns) -> None:
     assert found["tpu"] <= 0.09
 
 
-def test_what_is_refused_says_why(curated: PublishedRuns) -> None:
+def test_refused_row_names_reason(curated: PublishedRuns) -> None:
     for name, reason in curated.unsupported:
         assert reason, name
 
 
-def test_the_table_is_small_and_every_row_has_its_source() -> None:
+def test_table_is_small_and_every_row_has_a_source() -> None:
     rows = table(CURATED)
     assert 150 <= len(rows) <= MOST_ROWS
     assert len({row["id"] for row in rows}) == len(rows)
@@ -98,7 +98,7 @@ def test_the_table_is_small_and_every_row_has_its_source() -> None:
         assert row["ref_basis"] or not row["ref_step_time_s"], row["id"]  # how a time was obtained
 
 
-def test_the_whole_table() -> None:
+def test_full_table() -> None:
     runs = read_runs(table(whole()), load_catalog())
     assert supported_ratio(runs) >= 0.95
     found = means(runs)
@@ -108,7 +108,7 @@ def test_the_whole_table() -> None:
     assert found["tpu"] <= 0.065
 
 
-def test_the_curated_rows_are_of_the_whole_table_and_cover_it() -> None:
+def test_curated_rows_cover_the_full_table() -> None:
     rows, part = table(whole()), table(CURATED)
     known = {row["id"]: row for row in rows}
     for row in part:

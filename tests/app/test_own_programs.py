@@ -168,7 +168,7 @@ def test_tables_are_evaluated_with_and_without_folds(tmp_path: Path, folds: int)
         ({"train": "{command: {run: [a]}}", "evaluate": "{slices: [a]}"}, "pipeline.evaluate"),
     ],
 )
-def test_what_images_cannot_do_is_refused_before_anything_runs(
+def test_unsupported_image_settings_are_refused_before_the_run(
     tmp_path: Path, sections: dict[str, str], where: str
 ) -> None:
     lines = [f"  {name}: {text}" for name, text in sections.items()]

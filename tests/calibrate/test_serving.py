@@ -95,7 +95,7 @@ def test_slopes_are_what_a_small_change_does(runs: FitRuns) -> None:
         assert slopes[:, :, place][known] == pytest.approx(change, abs=2e-3), name
 
 
-def test_a_fit_ends_within_the_bounds_of_constants(runs: FitRuns) -> None:
+def test_fit_stays_within_bounds(runs: FitRuns) -> None:
     truth = np.array([measured(case.row) for case in runs.plans.cases])
     truth[:, 0] *= 30.0  # faster than any chip
     found = fit(runs, np.arange(len(truth)), truth, rounds=6).calibration
@@ -104,7 +104,7 @@ def test_a_fit_ends_within_the_bounds_of_constants(runs: FitRuns) -> None:
     assert any(found[c.name] == pytest.approx(c.high) for c in constants)
 
 
-def test_a_fit_gains_and_does_not_see_what_is_left_out(runs: FitRuns) -> None:
+def test_fit_improves_and_ignores_held_out_runs(runs: FitRuns) -> None:
     truth = np.array([measured(case.row) for case in runs.plans.cases])
     train = np.arange(0, len(truth), 2)
     found = fit(runs, train, truth, rounds=3)
@@ -120,7 +120,7 @@ def test_a_fit_gains_and_does_not_see_what_is_left_out(runs: FitRuns) -> None:
     assert size[1] < size[0]
 
 
-def test_a_fit_does_not_change_what_a_run_was(runs: FitRuns) -> None:
+def test_fit_does_not_change_runs(runs: FitRuns) -> None:
     open_rows = [case for case in runs.plans.cases if len(case.layouts) > 1]
     assert open_rows
     layouts = [best_layout(case) for case in open_rows]

@@ -54,13 +54,13 @@ def change(found: TrainingCalibration, name: str) -> float:
     return math.log(scalar(found, profile, False) / scalar(SHIPPED, profile, False))
 
 
-def test_a_slower_stack_is_found(fitted: TrainingCalibration) -> None:
+def test_fit_recovers_slower_stack(fitted: TrainingCalibration) -> None:
     assert change(fitted, SLOWED) == pytest.approx(BY, abs=0.06)
     for other in ("composer-fsdp-2023", "megatron-deepspeed-2023", "maxtext-tpu-2023"):
         assert abs(change(fitted, other)) < 0.08, other
 
 
-def test_the_fit_is_better_than_its_start(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
+def test_fit_improves_on_start(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
     rows = scored_rows(runs)
     before, after = (
         errors(predict(runs, found, rows), runs.reference_s[rows]) for found in (SHIPPED, fitted)
@@ -70,7 +70,7 @@ def test_the_fit_is_better_than_its_start(runs: PublishedRuns, fitted: TrainingC
     assert after.mean_abs_error < before.mean_abs_error
 
 
-def test_what_is_fitted_stays_within_its_bounds(fitted: TrainingCalibration) -> None:
+def test_fitted_constants_stay_within_bounds(fitted: TrainingCalibration) -> None:
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))
     values = {
         field.name: getattr(fitted.constants, field.name) for field in fields(TrainingConstants)
@@ -80,7 +80,7 @@ def test_what_is_fitted_stays_within_its_bounds(fitted: TrainingCalibration) -> 
         assert cell["low"] - 1e-12 <= value <= cell["high"] + 1e-12, name
 
 
-def test_what_is_written_reads_back(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
+def test_fit_round_trips(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
     table = tomllib.loads(calibration_text(fitted, runs, scored_rows(runs)))
     shipped = tomllib.loads(PATH.read_text(encoding="utf-8"))
     for kind in ("constant", "ratio"):
@@ -99,7 +99,7 @@ def test_what_is_written_reads_back(runs: PublishedRuns, fitted: TrainingCalibra
     )
 
 
-def test_a_missing_scipy_is_said(runs: PublishedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scipy_is_reported(runs: PublishedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(ImportError) as caught:
         refit(runs, scored_rows(runs), SHIPPED)

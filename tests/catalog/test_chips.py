@@ -141,7 +141,7 @@ def test_chip_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize(("name", "alias"), PAIRS)
-def test_chip_is_found_by_alias(name: str, alias: str) -> None:
+def test_chip_resolves_by_alias(name: str, alias: str) -> None:
     assert CATALOG.chip(alias.upper()).name == name
 
 

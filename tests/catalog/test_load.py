@@ -154,7 +154,7 @@ def test_toml_and_yaml_layers_are_equivalent(tmp_path: Path) -> None:
     assert toml == yaml
 
 
-def test_layer_replaces_whole_row(tmp_path: Path) -> None:
+def test_layer_replaces_entire_row(tmp_path: Path) -> None:
     text = SOURCE + PRICE.format(provider="google", machine="a3-highgpu-8g").replace(
         "/here/", "/us-central1/"
     )

@@ -182,7 +182,7 @@ def test_layer_types_count_windows(tmp_path: Path) -> None:
     assert (model.transformer.full_layers, model.transformer.softmax_layers) == (1, 8)
 
 
-def test_language_model_of_a_composite_config_has_its_towers_beside(tmp_path: Path) -> None:
+def test_language_model_of_composite_config_has_separate_towers(tmp_path: Path) -> None:
     vision = {
         "hidden_size": 1024,
         "depth": 24,

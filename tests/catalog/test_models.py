@@ -104,7 +104,7 @@ def test_parameters_match_manual_count() -> None:
     assert shape.parameters() == 10 * 8 + 4 * 8 + 2 * (attention + 2 * 8 * 16 + 2 * 8) + 8
 
 
-def test_model_is_found_by_name_and_alias() -> None:
+def test_model_resolves_by_name_and_alias() -> None:
     assert CATALOG.model("meta-llama/Meta-Llama-3-70B").name == "llama-3-70b"
     assert CATALOG.model("META-LLAMA/Llama-3.1-405B").name == "llama-3.1-405b"
     with pytest.raises(InputError, match=r'use "llama-3-70b"'):

@@ -88,7 +88,7 @@ def test_wrong_arguments_exit_with_2(
     assert message in capsys.readouterr().err
 
 
-def test_network_without_a_key_exits_with_2_and_says_what_to_do(
+def test_network_without_key_exits_with_2_and_names_fix(
     tmp_path: Path,
     certificate: Callable[[Path], tuple[str, str]],
     capsys: pytest.CaptureFixture[str],

@@ -34,7 +34,7 @@ def test_up_prints_stages_and_writes_report(
     assert (tmp_path / "home" / "up" / "serve-small-cloud-run" / "report.html").exists()
 
 
-def test_infeasible_exits_with_3_and_wrong_input_with_2(
+def test_infeasible_exits_with_3_and_invalid_input_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "workload.yaml"

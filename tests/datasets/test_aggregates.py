@@ -31,7 +31,7 @@ def gathered(request: Any, values: list[int | None]) -> Any:
 
 
 @given(VALUES, st.integers(0, 40))
-def test_merged_moments_match_whole_column(values: list[int | None], cut: int) -> None:
+def test_merged_moments_match_full_column(values: list[int | None], cut: int) -> None:
     request = MomentsRequest(column="x")
     merged = gathered(request, values[:cut]).merge(gathered(request, values[cut:]))
     present = np.array([value for value in values if value is not None], dtype=float)

@@ -25,7 +25,7 @@ def test_words_for_missing_values_are_nulls(tmp_path: Path) -> None:
     assert rows["sex"].to_list() == ["male", None, "female", None, None]
 
 
-def test_words_for_missing_values_can_be_kept(tmp_path: Path) -> None:
+def test_null_words_can_be_disabled(tmp_path: Path) -> None:
     text = "country,count\nNA,1\nDE,2\n"
     rows = prepared(tmp_path, text, read=ReadSpec(nulls=())).table("train")
     assert rows["country"].to_list() == ["NA", "DE"]

@@ -222,7 +222,7 @@ def test_column_of_nulls_is_imputed_with_zero(tmp_path: Path) -> None:
     assert prepared.arrays("train").x[:, 0].tolist() == [0.0] * 4
 
 
-def test_transform_raises_input_error_for_wrong_requests(tmp_path: Path) -> None:
+def test_transform_raises_input_error_for_invalid_requests(tmp_path: Path) -> None:
     prepared = prepare_yaml(
         tmp_path,
         "source: table.parquet\nlabel: label\nsteps: [{zscore: {columns: [a]}}, {onehot: {columns: [city]}}]",

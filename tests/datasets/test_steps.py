@@ -155,7 +155,7 @@ def _mode(column: pl.Series) -> float:
     st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 5) | st.none()), max_size=60),
     st.integers(0, 60),
 )
-def test_merged_group_statistics_match_whole_table(
+def test_merged_group_statistics_match_full_table(
     rows: list[tuple[str, int | None]], cut: int
 ) -> None:
     frame = pl.DataFrame(rows, schema={"g": pl.String, "v": pl.Int64}, orient="row")

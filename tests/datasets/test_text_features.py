@@ -47,7 +47,7 @@ def test_tfidf_matches_scikit_learn(words: int) -> None:
     st.integers(1, 3),
 )
 @hypothesis_settings(max_examples=60)
-def test_merged_term_counts_match_whole_corpus(
+def test_merged_term_counts_match_full_corpus(
     texts: list[str | None], cut: int, words: int
 ) -> None:
     whole = count_terms(texts, words)

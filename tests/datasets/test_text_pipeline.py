@@ -147,7 +147,7 @@ def test_image_folder_becomes_arrays(tmp_path: Path) -> None:
     assert sorted(Path(path).name for path in quarantined["path"]) == ["bad.png", "empty.jpg"]
 
 
-def test_decode_document_rejects_binary_and_wrong_encoding() -> None:
+def test_decode_document_rejects_binary_and_invalid_encoding() -> None:
     assert decode_document(b"") == ("", "")
     assert decode_document("\ufeffé".encode()) == ("é", "")
     assert decode_document("é".encode("latin-1"))[1] == "not utf-8 text (byte 0xe9 at 0)"

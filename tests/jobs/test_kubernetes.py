@@ -42,7 +42,7 @@ def test_objects_keep_the_published_schemas(task: Task) -> None:
     assert not [str(each) for each in found if each.severity == "error"]
 
 
-def test_a_jobset_for_nodes_that_meet_and_a_job_for_the_rest() -> None:
+def test_rendezvous_uses_jobset_and_other_tasks_use_job() -> None:
     tree = json.loads(dump_json(manifest(TASK, SPEC)))
     job = tree["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert (tree["kind"], tree["spec"]["failurePolicy"]["maxRestarts"]) == ("JobSet", 3)
@@ -205,7 +205,7 @@ def test_failures_in_plain_words(
     assert words in status.reason
 
 
-def test_a_deadline_is_told_as_a_time_limit(server: str, tmp_path: Path) -> None:
+def test_deadline_is_reported_as_time_limit(server: str, tmp_path: Path) -> None:
     late: Plain = {
         "type": "Failed",
         "status": "True",
@@ -216,7 +216,9 @@ def test_a_deadline_is_told_as_a_time_limit(server: str, tmp_path: Path) -> None
     assert (status.state, status.reason, status.exit_code) == ("failed", "time limit", None)
 
 
-def test_the_ways_in(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubeconfig_token_file_and_exec_plugin_access(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "token").write_text("from-file\n")
     plugin = 'import json; print(json.dumps({"status": {"token": "from-plugin"}}))'
     command = json.dumps(
@@ -269,7 +271,7 @@ def test_answers_that_are_no(server: str, tmp_path: Path) -> None:
     assert engine.submit(task) == engine.handle(task)
 
 
-def test_what_the_section_lacks() -> None:
+def test_incomplete_kubernetes_section_raises_input_error() -> None:
     with pytest.raises(InputError) as error:
         check_spec(EngineSpec(name="kubernetes", volume_claim="x", address="cluster:8265"))
     assert len(error.value.problems) == 3

@@ -36,7 +36,7 @@ def begun(tmp_path: Path) -> tuple[Ledger, str]:
     return ledger, run.id
 
 
-def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
+def test_run_is_recorded_from_start_to_end(tmp_path: Path) -> None:
     ledger, run_id = begun(tmp_path)
     run = ledger.get(run_id)
     assert (run.state, run.engine.partition, run.versions) == (
@@ -69,7 +69,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
         ledger.take(run_id)
 
 
-def test_runs_are_found_by_what_people_write(tmp_path: Path) -> None:
+def test_runs_resolve_by_name_prefix_and_last(tmp_path: Path) -> None:
     ledger, first = begun(tmp_path)
     second = ledger.begin(name="b", workload="", engine=EngineSpec(), stages=()).id
     assert [run.id for run in ledger.runs()] == [second, first]
@@ -83,7 +83,7 @@ def test_runs_are_found_by_what_people_write(tmp_path: Path) -> None:
         ledger.get("")
 
 
-def test_a_run_whose_process_is_gone_is_interrupted_and_can_be_taken(tmp_path: Path) -> None:
+def test_run_of_dead_process_is_interrupted_and_can_be_resumed(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom gpuyard.home import Home\n"
         "from gpuyard.jobs.ledger import Ledger\nfrom gpuyard.jobs.spec import EngineSpec\n"
@@ -195,7 +195,7 @@ ledger.end(run.id, "done")
 """
 
 
-def test_a_writer_killed_at_any_moment_leaves_a_ledger_that_holds(tmp_path: Path) -> None:
+def test_killed_writer_leaves_consistent_ledger(tmp_path: Path) -> None:
     """Killed again and again at random moments, the run still ends, each point once and each stage done once."""
     home, metrics = tmp_path / "home", tmp_path / "metrics.jsonl"
     rng = random.Random(5)

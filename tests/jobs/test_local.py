@@ -34,7 +34,7 @@ def ended(handle: Handle) -> TaskStatus:
     return ENGINE.status(handle)
 
 
-def test_a_killed_supervisor_takes_everything_with_it(tmp_path: Path) -> None:
+def test_killed_supervisor_ends_all_its_processes(tmp_path: Path) -> None:
     handle = ENGINE.submit(task(tmp_path, WAIT, nodes=2, grace_s=0.5))
     lines = ENGINE.logs(handle, follow=True)
     assert {next(lines), next(lines)} == {"[0] up", "[1] up"}
@@ -50,7 +50,7 @@ def test_a_killed_supervisor_takes_everything_with_it(tmp_path: Path) -> None:
     assert ENGINE.status(handle).state == "lost"
 
 
-def test_a_full_disk_loses_log_lines_and_not_the_job(tmp_path: Path) -> None:
+def test_full_disk_loses_log_lines_but_not_the_job(tmp_path: Path) -> None:
     given = task(tmp_path, "print('x' * 10000); open('made', 'w')")
     folder = Path(ENGINE.handle(given).folder)
     folder.mkdir(parents=True)
@@ -62,7 +62,7 @@ def test_a_full_disk_loses_log_lines_and_not_the_job(tmp_path: Path) -> None:
     assert (tmp_path / "made").exists()
 
 
-def test_a_process_that_does_not_listen_is_killed_after_its_grace(tmp_path: Path) -> None:
+def test_process_that_ignores_sigterm_is_killed_after_grace_period(tmp_path: Path) -> None:
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
     handle = ENGINE.submit(task(tmp_path, code, grace_s=0.3))
     assert next(ENGINE.logs(handle, follow=True)) == "up"
@@ -71,7 +71,7 @@ def test_a_process_that_does_not_listen_is_killed_after_its_grace(tmp_path: Path
     assert not is_alive(this_process(int((tmp_path / "pid").read_text())))
 
 
-def test_a_job_cancelled_between_attempts_does_not_start_again(tmp_path: Path) -> None:
+def test_job_cancelled_between_attempts_does_not_restart(tmp_path: Path) -> None:
     handle = ENGINE.submit(task(tmp_path, "raise SystemExit(1)", retries=5, backoff_s=60.0))
     lines = ENGINE.logs(handle, follow=True)
     assert next(lines) == "gpuyard: exit code 1; attempt 2 of 6 in 60 s"
@@ -80,7 +80,7 @@ def test_a_job_cancelled_between_attempts_does_not_start_again(tmp_path: Path) -
     assert (status.state, status.attempts) == ("cancelled", 1)
 
 
-def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
+def test_last_log_line_without_newline_is_reported(tmp_path: Path) -> None:
     handle = ENGINE.submit(
         task(tmp_path, "import sys; sys.stdout.write('a\\nb')", env=(("LANG", "C"),))
     )
@@ -111,7 +111,7 @@ def test_chips_are_dealt_out_by_rank_and_copy(
         ENGINE.submit(task(tmp_path, "", nodes=3, chips_per_process=2))
 
 
-def test_a_process_is_known_by_its_start_and_not_its_number_alone() -> None:
+def test_process_identity_includes_start_time() -> None:
     own = this_process()
     assert is_alive(own)
     assert is_alive(Process(host=own.host, boot=own.boot, pid=own.pid, start="1")) is False

@@ -21,7 +21,7 @@ TASK = Task(
 )
 
 
-def test_what_is_sent_needs_only_ray_there() -> None:
+def test_ray_task_imports_only_ray() -> None:
     engine = RayEngine(spec=EngineSpec(name="ray", address="http://head:8265"))
     body = json.loads(json.dumps(_request(TASK, engine.handle(TASK), engine.spec)))
     assert body["submission_id"] == "train-1"
@@ -69,13 +69,15 @@ def test_what_is_sent_needs_only_ray_there() -> None:
         ({"status": "SOMETHING"}, "lost", None),
     ],
 )
-def test_what_ray_says(found: Plain, state: str, exit_code: int | None) -> None:
+def test_ray_states_map_to_task_states(found: Plain, state: str, exit_code: int | None) -> None:
     status = _status(found)
     assert (status.state, status.exit_code) == (state, exit_code)
     assert status.started_s in (None, 1.0)
 
 
-def test_where_a_token_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_comes_from_file_environment_or_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -93,14 +95,14 @@ def test_where_a_token_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         _client(RayClusterAddress(address=address, token_file=str(tmp_path / "none")))
 
 
-def test_no_ray_is_told_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_raises_error_with_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(cluster, "ray_folder", lambda: tmp_path)
     with pytest.raises(ExternalError, match=r"gpuyard\[ray\]"):
         cluster.local_cluster()
 
 
-def test_a_cluster_that_is_away_is_refused_and_one_of_this_machine_lost(
+def test_unreachable_cluster_is_refused_and_local_cluster_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)

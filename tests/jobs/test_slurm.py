@@ -29,7 +29,7 @@ JobId=4 ArrayJobId=4 ArrayTaskId=2-4,9%2 JobName=x JobState=PENDING Reason=Resou
 """
 
 
-def test_the_script_is_one_that_bash_reads() -> None:
+def test_batch_script_passes_bash_syntax_check() -> None:
     text = batch_script(TASK, "/mnt/my jobs/jobs/train-1", SPEC)
     assert subprocess.run(["bash", "-n"], input=text, text=True, check=True).returncode == 0
     printed = subprocess.run(
@@ -43,7 +43,7 @@ def test_the_script_is_one_that_bash_reads() -> None:
     assert printed == "python|a b.py|it's|$HOME|a 'b' $c|eth1|5400|"
 
 
-def test_a_process_sees_its_own_chips() -> None:
+def test_process_sees_its_own_chips() -> None:
     place = {
         "SLURM_PROCID": "9",
         "SLURM_LOCALID": "1",
@@ -70,7 +70,7 @@ def test_a_process_sees_its_own_chips() -> None:
     assert said == "9 1 1 2,3\n"
 
 
-def test_the_options_ask_for_what_the_task_wants() -> None:
+def test_sbatch_options_follow_task() -> None:
     options = batch_options(TASK, "/j", SPEC)
     wanted = {
         "--job-name=train-1",
@@ -94,7 +94,7 @@ def test_the_options_ask_for_what_the_task_wants() -> None:
     assert {"--array=0-4", "--output=/j/log-%a"} <= set(many)
 
 
-def test_what_scontrol_says() -> None:
+def test_scontrol_states_map_to_task_states() -> None:
     found = {index: element.status for element in elements(SHOWN) for index in element.indices}
     assert sorted(found) == [0, 1, 2, 3, 4, 9]
     assert (found[0].state, found[0].exit_code) == ("done", 0)
@@ -125,7 +125,9 @@ def test_ends_in_words(
     assert (status.state, status.exit_code, status.reason) == (state, exit_code, reason)
 
 
-def test_no_slurm_is_told_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_slurm_raises_error_with_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ExternalError, match="Slurm's commands"):
         SlurmEngine(spec=EngineSpec(name="slurm")).submit(
@@ -133,9 +135,7 @@ def test_no_slurm_is_told_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyP
         )
 
 
-def test_a_controller_that_is_away_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_controller_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that fail twice as Slurm's do, and one that was never meant to work."""
     for name in ("sbatch", "squeue"):
         program = tmp_path / name

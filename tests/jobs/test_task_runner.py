@@ -42,7 +42,7 @@ def make(folder: Path, code: str, **changes: object) -> Task:
     return Task(id=new_id("t"), argv=(sys.executable, "-c", code), folder=str(folder), **changes)  # type: ignore[arg-type]
 
 
-def test_metrics_reach_the_ledger_and_progress_is_told(tmp_path: Path, ledger: Ledger) -> None:
+def test_metrics_reach_the_ledger_and_progress_is_reported(tmp_path: Path, ledger: Ledger) -> None:
     told: list[TaskProgress] = []
     run_id = ledger.get("last").id
     engine = open_engine(EngineSpec())
@@ -123,7 +123,7 @@ class Forgetful:
     ("losses", "retries", "state", "tries"),
     [(2, 3, "done", 3), (2, 1, "lost", 2), (0, 0, "done", 1)],
 )
-def test_a_lost_job_is_submitted_again(
+def test_lost_job_is_resubmitted(
     tmp_path: Path, ledger: Ledger, losses: int, retries: int, state: State, tries: int
 ) -> None:
     engine = Forgetful(losses=losses)
@@ -150,7 +150,7 @@ class Shy(Forgetful):
         return Forgetful.status(self, handle)
 
 
-def test_an_engine_that_is_away_for_a_while_is_waited_for(
+def test_temporarily_unreachable_engine_is_waited_for(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
@@ -162,7 +162,7 @@ def test_an_engine_that_is_away_for_a_while_is_waited_for(
         run_task(gone, make(tmp_path, ""), ledger, run.id, "train")
 
 
-def test_a_job_that_a_failed_stage_left_is_found_and_that_of_a_stopped_one_ended(
+def test_job_of_failed_stage_is_adopted_and_job_of_stopped_stage_is_ended(
     tmp_path: Path, ledger: Ledger
 ) -> None:
     engine, run_id = open_engine(EngineSpec()), ledger.get("last").id
@@ -188,7 +188,7 @@ def test_a_job_that_a_failed_stage_left_is_found_and_that_of_a_stopped_one_ended
             ledger.finish(run_id, "train", state="failed")
 
 
-def test_the_bill_is_time_times_price(tmp_path: Path) -> None:
+def test_cost_is_time_times_price(tmp_path: Path) -> None:
     task = make(tmp_path, "", nodes=4)
     status = TaskStatus(state="done", started_s=100.0, ended_s=1900.0)
     assert cost_usd(task, EngineSpec(price_usd_per_hour=10.0), status) == 20.0

@@ -44,7 +44,7 @@ def test_ping_is_named_by_its_package_and_needed_by_no_lab() -> None:
     assert "ping" not in caught.value.problem.what
 
 
-def test_a_host_without_tools_is_reported_before_anything_is_saved(
+def test_missing_tools_are_reported_before_anything_is_saved(
     bare: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = bare / "labs"

@@ -152,7 +152,7 @@ def trained(folder: Path, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def test_a_task_leaves_metrics_result_and_bundle(
+def test_task_writes_metrics_result_and_bundle(
     prepared: Path, tmp_path: Path, need: Callable[[str], None]
 ) -> None:
     need("lightgbm")
@@ -182,7 +182,7 @@ def test_a_task_leaves_metrics_result_and_bundle(
     assert (trained(tmp_path, test.x).argmax(axis=1) == test.y).mean() > 0.7
 
 
-def test_a_fold_is_trained_on_its_part_alone(
+def test_fold_trains_only_on_its_part(
     prepared: Path, tmp_path: Path, need: Callable[[str], None]
 ) -> None:
     need("lightgbm")
@@ -203,7 +203,7 @@ def test_a_fold_is_trained_on_its_part_alone(
 
 
 @pytest.mark.parametrize("name", ["torch_mlp ddp", "jax_transformer", "torch_transformer fsdp"])
-def test_two_processes_come_to_what_one_does(
+def test_two_processes_match_one(
     name: str, prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
 ) -> None:  # type: ignore[no-untyped-def]
     need(name.partition("_")[0])
@@ -227,7 +227,7 @@ def test_two_processes_come_to_what_one_does(
 
 
 @pytest.mark.parametrize("name", ["jax_mlp", "torch_mlp ddp"])
-def test_a_worker_killed_in_mid_epoch_goes_on_to_every_digit(
+def test_worker_killed_mid_epoch_resumes_bit_identically(
     name: str, prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
 ) -> None:  # type: ignore[no-untyped-def]
     need(name.partition("_")[0])
@@ -257,7 +257,7 @@ def test_a_worker_killed_in_mid_epoch_goes_on_to_every_digit(
 
 
 @pytest.mark.parametrize("name", ["jax_transformer", "torch_transformer fsdp"])
-def test_sigterm_makes_a_checkpoint_that_any_number_of_processes_can_go_on_from(
+def test_sigterm_checkpoint_resumes_on_any_number_of_processes(
     name: str, prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
 ) -> None:  # type: ignore[no-untyped-def]
     need(name.partition("_")[0])
@@ -282,7 +282,7 @@ def test_sigterm_makes_a_checkpoint_that_any_number_of_processes_can_go_on_from(
     assert result.loss == pytest.approx(fit(to(step + 2, "whole")).loss, rel=1e-3)
 
 
-def test_a_disk_that_takes_no_more_keeps_the_last_good_checkpoint(
+def test_full_disk_leaves_last_good_checkpoint(
     prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
 ) -> None:  # type: ignore[no-untyped-def]
     need("lightgbm")
@@ -309,7 +309,7 @@ def test_a_disk_that_takes_no_more_keeps_the_last_good_checkpoint(
 FULL = ("bash", "-c", 'ulimit -f "$0"; exec "$@"')  # no file may outgrow so many KiB
 
 
-def test_an_export_that_the_disk_refuses_is_told_and_made_later(
+def test_failed_export_is_reported_and_repeated_on_resume(
     prepared: Path, tmp_path: Path, start, need: Callable[[str], None]
 ) -> None:  # type: ignore[no-untyped-def]
     need("torch")
@@ -437,7 +437,7 @@ def test_ranks_exit_with_their_code_while_threads_of_gloo_hold_tensors(
     assert "a bug" in done.stderr
 
 
-def test_wrong_folders_and_tasks_are_told(tmp_path: Path, start, prepared: Path) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_folders_and_tasks_raise_input_error(tmp_path: Path, start, prepared: Path) -> None:  # type: ignore[no-untyped-def]
     (nothing,) = start(tmp_path)
     _, said = nothing.communicate(timeout=60)
     assert nothing.returncode == 2

@@ -38,7 +38,7 @@ def test_every_number_is_within_its_bounds_and_has_a_meaning(
     assert len(cell["meaning"]) > 10
 
 
-def test_the_file_and_the_code_have_the_same_constants() -> None:
+def test_file_and_code_have_the_same_constants() -> None:
     assert set(TABLE["constant"]) == {field.name for field in fields(TrainingConstants)}
     assert set(TABLE) == {"constant", "ratio", "effect"}
 
@@ -52,7 +52,7 @@ def test_units_agree_with_names() -> None:
                 assert cell["unit"] == word, name
 
 
-def test_what_is_read_is_what_is_written() -> None:
+def test_calibration_round_trips() -> None:
     found = read_calibration()
     for field in fields(TrainingConstants):
         assert getattr(found.constants, field.name) == TABLE["constant"][field.name]["value"]
@@ -68,7 +68,7 @@ def test_scalars_of_the_software_stay_near_one() -> None:
 
 
 @given(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3))
-def test_a_scalar_is_the_product_of_its_effects(
+def test_scalar_is_the_product_of_its_effects(
     family: float, own: float, kind: float, moe: float
 ) -> None:
     effects = {
@@ -85,7 +85,7 @@ def test_a_scalar_is_the_product_of_its_effects(
     )
 
 
-def test_a_profile_without_runs_falls_back_on_its_family() -> None:
+def test_profile_without_runs_falls_back_on_its_family() -> None:
     calibration = read_calibration()
     unseen = replace(find_profile("nanotron"), name="nanotron-next")
     assert scalar(calibration, unseen, False) == pytest.approx(
@@ -95,7 +95,7 @@ def test_a_profile_without_runs_falls_back_on_its_family() -> None:
     assert scalar(calibration, nobody, False) == 1.0
 
 
-def test_a_scalar_that_was_measured_wins() -> None:
+def test_measured_scalar_takes_precedence() -> None:
     assert scalar(read_calibration(), replace(find_profile("automodel"), scalar=1.23), True) == 1.23
 
 

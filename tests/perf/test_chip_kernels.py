@@ -89,7 +89,7 @@ def test_names_of_published_runs(published: str, name: str) -> None:
     assert found.name == name
 
 
-def test_an_unknown_chip_has_no_facts() -> None:
+def test_unknown_chip_has_no_facts() -> None:
     assert silicon_named("MI350X") is None
     assert silicon_named("") is None
     assert silicon_of(CATALOG.chip("epyc-turin")) is None
@@ -100,7 +100,7 @@ def test_an_unknown_chip_has_no_facts() -> None:
     ("name", "precision"),
     [("a100-80gb", "fp8"), ("h100-sxm", "nvfp4"), ("v100", "bf16"), ("tpu-v5p", "nvfp4")],
 )
-def test_a_missing_peak_is_missing(name: str, precision: Precision) -> None:
+def test_missing_peak_stays_missing(name: str, precision: Precision) -> None:
     chip = CATALOG.chip(name)
     silicon = silicon_of(chip)
     assert silicon
@@ -109,13 +109,13 @@ def test_a_missing_peak_is_missing(name: str, precision: Precision) -> None:
         training_chip(silicon, chip, precision, 8, 50e9)
 
 
-def test_a_tpu_without_eight_bit_floats_counts_in_integers() -> None:
+def test_tpu_without_fp8_uses_int8_peak() -> None:
     chip = CATALOG.chip("tpu-v5e")
     assert chip.dense.fp8_flop_per_s is None
     assert peak_flop_per_s(chip, "fp8") == chip.dense.int8_flop_per_s
 
 
-def test_what_the_row_says_wins_over_the_catalog() -> None:
+def test_row_value_overrides_catalog() -> None:
     meta = silicon_named("H100-96GB")
     assert meta
     found = training_chip(meta, CATALOG.chip(meta.chip), "bf16", 8, 0.0)
@@ -132,7 +132,7 @@ def test_power_limits() -> None:
     assert 1.0 <= power_speed(number(1.1), constants) <= constants.ultra_ratio
 
 
-def test_a_factor_multiplies_both_ratios_but_on_tpus_only_low_precision() -> None:
+def test_factor_multiplies_both_ratios_but_only_low_precision_on_tpus() -> None:
     ratios = CALIBRATION.ratios
     for name, precision, gemm, half in (
         (

@@ -43,12 +43,12 @@ def exchange(
 
 
 @given(sizes, strides)
-def test_one_rank_has_nobody_to_talk_to(size: float, stride: float) -> None:
+def test_one_rank_communicates_nothing(size: float, stride: float) -> None:
     assert gather(size, 1, stride) == 0.0
 
 
 @given(sizes, st.sampled_from((2, 4, 8)))
-def test_a_ring_inside_the_domain(size: float, ranks: int) -> None:
+def test_ring_inside_scale_up_domain(size: float, ranks: int) -> None:
     rate = float(CHIP.scaleup_bytes_per_s) * CONSTANTS.scaleup_ratio
     ring = (ranks - 1) / ranks * size / rate
     assert gather(size, ranks) == pytest.approx(ring + CONSTANTS.scaleup_latency_s)
@@ -86,7 +86,7 @@ def test_larger_messages_and_more_calls_are_never_quicker(
 
 
 @given(sizes, powers, st.integers(1, 16))
-def test_a_token_that_crosses_once_is_never_slower(size: float, ranks: int, copies: int) -> None:
+def test_token_that_crosses_once_is_never_slower(size: float, ranks: int, copies: int) -> None:
     assert exchange(size, ranks, 1.0, copies=copies) <= exchange(
         size, ranks, 0.0, copies=copies
     ) * (1 + 1e-12)
@@ -106,7 +106,7 @@ def test_closed_forms_are_a_network_model(size: float, ranks: int, stride: float
     assert found["all-to-all"] >= 0.0
 
 
-def test_a_neighbour_is_nearer_than_the_network() -> None:
+def test_neighbour_is_nearer_than_the_network() -> None:
     inside, outside = (
         float(send_s(number(1e8), number(stride), CHIP, CONSTANTS)) for stride in (1, 8)
     )

@@ -16,7 +16,7 @@ from .cases import CATALOG, model
 SHAPE = Transformer(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256)
 
 
-def test_a_dense_shape() -> None:
+def test_dense_shape_is_read() -> None:
     found = architecture(SHAPE, 8192, False)
     assert (found.head_dim, found.qk_head_dim, found.kv_heads) == (128.0, 128.0, 8.0)
     assert (found.gated, found.tied_embedding, found.trains_weights) == (1.0, 0.0, 1.0)

@@ -44,7 +44,7 @@ def test_parts_add_up(useful_s: float, between_s: float, write_s: float, restart
 
 
 @given(useful, between, st.floats(0.1, 1e4), st.floats(0.0, 1e4), st.floats(1.0, 1e5))
-def test_the_sum_is_dalys_complete_model(
+def test_expected_time_matches_dalys_complete_model(
     useful_s: float, between_s: float, write_s: float, restart_s: float, interval_s: float
 ) -> None:
     found = goodput(useful_s, between_s, write_s, restart_s, interval_s)
@@ -127,7 +127,7 @@ def test_arrays_give_what_numbers_give(rows: list[tuple[float, float, float, flo
         assert isinstance(alone.expected_s, float)
 
 
-def test_a_simulated_run_takes_the_expected_time() -> None:
+def test_simulated_run_takes_expected_time() -> None:
     rng = random.Random(7)
     between_s, write_s, restart_s, gap_s, pieces = 900.0, 30.0, 120.0, 250.0, 20_000
     clock_s, next_s, interruptions = 0.0, rng.expovariate(1 / between_s), 0
@@ -146,7 +146,7 @@ def test_a_simulated_run_takes_the_expected_time() -> None:
     assert interruptions == pytest.approx(found.interruptions_count, rel=0.03)
 
 
-def test_the_record_of_llama_3() -> None:
+def test_llama_3_interruption_record() -> None:
     """arXiv 2407.21783: 419 unexpected interruptions in 54 days on 16,384 H100, more than 90 % effective time.
 
     Assumed: a checkpoint of 14 bytes a parameter (405e9) over storage that sustains 2 TB/s (both from the paper's
@@ -163,14 +163,14 @@ def test_the_record_of_llama_3() -> None:
     assert abs(run.interruptions_count - 419) < math.sqrt(419)
 
 
-def test_the_projections_of_the_research_clusters() -> None:
+def test_research_cluster_projections() -> None:
     """arXiv 2410.21680: 6.50 failures in a thousand node-days give 1.8 h at 16,384 GPUs and 0.23 h at 131,072."""
     node_s = RECORDS["rsc-1"].mean_time_between_s
     assert node_s / (16384 / 8) / 3600 == pytest.approx(1.8, rel=0.02)
     assert node_s / (131072 / 8) / 3600 == pytest.approx(0.23, rel=0.03)
 
 
-def test_the_estimate_of_the_research_clusters() -> None:
+def test_research_cluster_estimate() -> None:
     """Their first-order ratio (1 − N·r·(u + Δt/2)) / (1 + w/Δt) agrees where losses are small."""
     node_s, nodes, restart_s, gap_s, write_s = (
         RECORDS["rsc-1"].mean_time_between_s,
@@ -185,7 +185,7 @@ def test_the_estimate_of_the_research_clusters() -> None:
 
 
 @pytest.mark.parametrize(("restart_s", "published"), [(600.0, 0.44), (180.0, 0.80)])
-def test_a_hundred_thousand_gpus(restart_s: float, published: float) -> None:
+def test_goodput_of_hundred_thousand_gpus(restart_s: float, published: float) -> None:
     """arXiv 2602.00277: stalls of 10 and 3 minutes leave 44 % and 80 % at about 100,000 GPUs; scale and rate are rough."""
     cluster_s = RECORDS["rsc-1"].mean_time_between_s * 8 / 100_000
     found = goodput(30 * DAY_S, cluster_s, 10.0, restart_s)

@@ -38,9 +38,7 @@ def seconds(
 
 
 @given(sizes, sizes, sizes, counts, chips)
-def test_a_product_is_never_quicker_than_the_chip(
-    m: int, n: int, k: int, count: int, on: str
-) -> None:
+def test_gemm_never_exceeds_peak(m: int, n: int, k: int, count: int, on: str) -> None:
     part = chip(on)
     flop_s = 2.0 * m * n * k * count / float(part.gemm_flop_per_s * part.gemm_ratio)
     bytes_s = 2.0 * (m * k + k * n + m * n) * count / float(part.hbm_bytes_per_s)
@@ -65,13 +63,13 @@ def test_more_rows_and_longer_sums_are_never_quicker(
     assert seconds(m, n, k + added, on=on) >= usual
 
 
-def test_a_large_product_runs_at_the_calibrated_rate() -> None:
+def test_large_gemm_runs_at_calibrated_rate() -> None:
     part, size = chip("a100-80gb"), 128 * 108  # whole tiles, whole waves
     rate = 2.0 * size**2 * 65536 / seconds(size, size, 65536)
     assert rate == pytest.approx(float(part.gemm_flop_per_s * part.gemm_ratio), rel=0.01)
 
 
-def test_a_partly_filled_last_wave_costs() -> None:
+def test_partly_filled_last_wave_costs_time() -> None:
     whole = seconds(128 * 108, 256, 4096)  # a tile for every multiprocessor
     assert seconds(128 * 109, 256, 4096) > 1.1 * whole
     on_tpu = seconds(128 * 109, 256, 4096, on="tpu-v5p") / seconds(
@@ -89,7 +87,7 @@ def test_nothing_takes_no_time() -> None:
     ]
 
 
-def test_the_weight_gradient_adds_to_a_buffer_of_four_bytes() -> None:
+def test_weight_gradient_accumulates_in_fp32() -> None:
     thin = Gemm(m=number(8), n=number(65536), k=number(8192), count=number(1))  # bound by memory
     forward, _, wgrad = (
         float(part) for part in training_gemms_s((thin,), chip("h100-sxm"), CONSTANTS)
@@ -117,7 +115,7 @@ def test_fused_attention(on: str) -> None:
 @pytest.mark.parametrize(
     ("on", "slower"), [("h100-sxm", True), ("a100-80gb", False), ("b200", False)]
 )
-def test_only_hopper_waits_for_kernels_of_its_own(on: str, slower: bool) -> None:
+def test_only_hopper_waits_for_its_own_kernels(on: str, slower: bool) -> None:
     given_case = case("llama-3-8b", on)
     times = [
         float(

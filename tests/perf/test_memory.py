@@ -80,7 +80,7 @@ def test_larger_micro_batches_and_longer_samples_need_more(drawn: Case, times: i
 
 
 @given(cases())
-def test_the_hosts_memory_saves_the_chips(drawn: Case) -> None:
+def test_host_memory_relieves_chip_memory(drawn: Case) -> None:
     for name in ("offload_optimizer", "offload_activation"):
         none, full = changed(drawn.layout, **{name: 0.0}), changed(drawn.layout, **{name: 1.0})
         assert (
@@ -97,7 +97,7 @@ def test_sharding_saves_memory(drawn: Case) -> None:
     assert states(replace(drawn, layout=whole)) <= states(replace(drawn, layout=one))
 
 
-def test_a_fused_layer_is_korthikantis_without_dropout() -> None:
+def test_fused_layer_matches_korthikanti_without_dropout() -> None:
     """arXiv 2205.05198, eq. 2 and 4: s b h (10 + 24 / t + 5 a s / h t), of which 2 in the 10 are masks of dropout."""
     for tp in (1, 2, 8):
         plain = case("gpt-22b", profile="megatron-2021", tp=tp, micro_batch=4)
@@ -140,7 +140,7 @@ def test_frozen_weights_have_no_gradients() -> None:
     assert four.memory().parameter_bytes == pytest.approx(found.parameter_bytes / 4)
 
 
-def test_the_first_stage_holds_a_micro_batch_for_every_stage() -> None:
+def test_first_stage_holds_one_micro_batch_per_stage() -> None:
     """1F1B (arXiv 2104.04473, sect. 2.2): at most pp micro-batches are alive, and never more than there are."""
     few, many = (case(tp=8, pp=8, seq_parallel=1, grad_accum=count).memory() for count in (1, 64))
     gathered = 4 * 2 * 2048 * 12288
@@ -154,7 +154,7 @@ def test_the_first_stage_holds_a_micro_batch_for_every_stage() -> None:
 
 
 @given(cases(models=("gpt-3-175b", "llama-3-70b"), profiles=("nemo-25", "torchtitan-compile")))
-def test_the_least_recomputation_that_fits(drawn: Case) -> None:
+def test_smallest_recomputation_that_fits_is_used(drawn: Case) -> None:
     bare = changed(drawn.layout, recompute_gemm=0.0, recompute_attention=0.0)
     share = float(least_recompute(drawn.arch, bare, drawn.chip, drawn.soft))
     need = replace(drawn, layout=bare).memory_bytes()
@@ -162,7 +162,7 @@ def test_the_least_recomputation_that_fits(drawn: Case) -> None:
     assert (share == 0.0) == (need <= 1.15 * drawn.chip.hbm_bytes)
 
 
-def test_a_grid_is_every_layout_by_itself() -> None:
+def test_grid_matches_single_layouts() -> None:
     usual = case("deepseek-v3", "h100-sxm", tokens=4096)
     tp, pp, dp = (np.array(values, dtype=float) for values in ((1, 8), (1, 4, 16), (1, 32)))
     grid = replace(usual.layout, tp=tp[:, None, None], pp=pp[:, None], dp=dp, shard_ranks=dp)

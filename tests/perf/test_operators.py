@@ -43,7 +43,7 @@ def gpt(hidden: int, layers: int = 24, vocab: int = 51200) -> Transformer:
 
 
 @given(widths, degrees, st.integers(1, 8), st.sampled_from((1024, 2048, 8192)))
-def test_a_dense_layer_is_the_formula_of_narayanan(
+def test_dense_layer_matches_narayanan_formula(
     hidden: int, tp: int, batch: int, tokens: int
 ) -> None:
     """arXiv 2104.04473, appendix: 24 B s h^2 in projections and MLP, 4 B s^2 h in attention, forward."""
@@ -61,7 +61,7 @@ def test_a_dense_layer_is_the_formula_of_narayanan(
 
 
 @given(widths, st.integers(1, 128), st.sampled_from((1024, 2048, 8192)))
-def test_a_step_is_the_formula_of_narayanan_with_causal_attention(
+def test_step_matches_narayanan_formula_with_causal_attention(
     hidden: int, layers: int, tokens: int
 ) -> None:
     """72 B s l h^2 (1 + s / 6h + V / 12 l h) without recomputation; causal attention halves the second term."""
@@ -118,7 +118,7 @@ def test_products_are_the_weights_once_a_token(row: Model) -> None:
 
 
 @given(st.sampled_from(("mixtral-8x7b", "deepseek-v3")), degrees, degrees, degrees)
-def test_experts_are_shared_out_whole(name: str, tp: int, ep: int, etp: int) -> None:
+def test_experts_are_distributed_without_splitting(name: str, tp: int, ep: int, etp: int) -> None:
     arch = changed(model(name), shared_ffn_hidden=0.0)
     whole = sum(float(product.flop) for product in moe_gemms(arch, layout()))
     part = sum(
@@ -129,7 +129,7 @@ def test_experts_are_shared_out_whole(name: str, tp: int, ep: int, etp: int) -> 
 
 
 @given(st.sampled_from((256, 2048, 8192, 131_072)), st.integers(1, 8192), st.floats(0.0, 1.0))
-def test_windows_never_see_more_than_the_whole(tokens: int, window: int, full: float) -> None:
+def test_window_never_exceeds_sequence(tokens: int, window: int, full: float) -> None:
     arch = changed(
         model("llama-3-8b", tokens), window_tokens=min(window, tokens), full_attention_ratio=full
     )

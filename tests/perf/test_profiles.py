@@ -44,7 +44,7 @@ def test_names_are_unique() -> None:
     )
 
 
-def test_the_runs_of_a_profile_are_those_of_its_effect() -> None:
+def test_profile_runs_are_those_of_its_effect() -> None:
     """`fitted_on` says how many rows; the fit wrote how many it had."""
     text = PATH.read_text(encoding="utf-8")
     fitted = {
@@ -85,7 +85,7 @@ def test_the_runs_of_a_profile_are_those_of_its_effect() -> None:
         ("JAX Pax", "2023-10", "H100-80GB", "bf16 (TE)", "pax-te"),
     ],
 )
-def test_a_run_finds_its_profile(
+def test_run_matches_its_profile(
     framework: str, date: str, chip: str, precision: str, name: str
 ) -> None:
     found = choose_profile(framework, date, chip, precision)
@@ -109,13 +109,13 @@ def test_unknown_software_takes_no_other_stacks_scalar(
     assert found is None or found.fitted_on == ()
 
 
-def test_a_run_without_a_date_is_of_today() -> None:
+def test_run_without_date_counts_as_today() -> None:
     found = choose_profile("Megatron-DeepSpeed", "", "A100", "bf16")
     assert found
     assert found.name == "megatron-deepspeed-2023"
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_unknown_profile_raises_input_error() -> None:
     with pytest.raises(InputError) as caught:
         find_profile("megatron-bridge-26.03")
     (problem,) = caught.value.problems
@@ -123,7 +123,7 @@ def test_a_name_that_is_not_there() -> None:
     assert "megatron-bridge-26.0" in (problem.fix or "")
 
 
-def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+def test_user_profile_is_read(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(
         '[profiles.own]\nfamily = "fsdp"\nframework = "^Own"\nflags = ["flash"]\nfitted_on = []\nscalar = 1.07\n',
@@ -137,7 +137,7 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_a_profile_as_numbers(profile: SoftwareProfile) -> None:
+def test_profile_is_given_as_numbers(profile: SoftwareProfile) -> None:
     found = software(profile, 1.1, nvl72=False)
     assert found.scalar == 1.1
     for field in fields(Software):

@@ -106,14 +106,14 @@ def test_numbers() -> None:
             number(row(n_chips=text), "n_chips")
 
 
-def test_the_layout_follows_from_what_is_there() -> None:
+def test_missing_layout_degrees_are_derived() -> None:
     found = spread(tp="4", pp="2", micro_batch="2")
     assert (found["dp"], found["grad_accum"]) == (8.0, 32.0)
     assert found["dp"] * found["micro_batch"] * found["grad_accum"] == 512.0
     assert found["chips"] == found["tp"] * found["pp"] * found["cp"] * found["dp"]
 
 
-def test_a_missing_micro_batch() -> None:
+def test_missing_micro_batch_is_derived() -> None:
     assert spread()["micro_batch"] == 1.0
     assert spread(micro_batch="64")["micro_batch"] == 8.0  # a rank has no more samples than that
     titan = spread("torchtitan-compile", framework="torchtitan 4D", pp="4", global_batch="512")
@@ -285,7 +285,7 @@ def test_facts_of_model_families() -> None:
     assert architecture_cells(row(notes="capacity factor 1.25; drops"))["capacity"] == 1.25
 
 
-def test_a_models_name_fills_its_shape() -> None:
+def test_model_name_fills_shape() -> None:
     found = filled(
         {
             "model": "llama-3-8b",

@@ -33,7 +33,7 @@ def test_recipes_are_well_formed(recipe: MoeRecipe) -> None:
     assert any(value is not None for value in told), "it sets nothing"
 
 
-def test_what_nobody_tells_is_plain() -> None:
+def test_unstated_settings_have_defaults() -> None:
     assert choose_settings("Own trainer", "2026", "Own-MoE", "H100-80GB", "bf16") == MoeSettings()
     assert choose_settings("", "", "", "", "") == MoeSettings()
 

@@ -33,18 +33,18 @@ def page(tool: ModuleType) -> str:
     return str(tool.PAGE.read_text(encoding="utf-8"))
 
 
-def test_the_page_is_up_to_date(tool: ModuleType, page: str) -> None:
+def test_page_is_up_to_date(tool: ModuleType, page: str) -> None:
     assert tool.render(page) == page, "run python tools/training_reference.py"
 
 
-def test_the_page_has_every_table(tool: ModuleType, page: str) -> None:
+def test_page_has_every_table(tool: ModuleType, page: str) -> None:
     for name in (*tool.TABLES, "errors"):
         assert f"<!-- table: {name} -->" in page
     for profile in read_profiles():
         assert f"| `{profile.name}` |" in page
 
 
-def test_every_constant_stands_in_an_equation_and_no_other(page: str) -> None:
+def test_every_constant_appears_in_exactly_one_equation(page: str) -> None:
     equations = page.split("## Symbols")[1].split("## Fitted constants")[0]
     known = {
         re.sub(r"^(attention_ratio)_.*", r"\1", field.name) for field in fields(TrainingConstants)
@@ -59,7 +59,7 @@ def test_every_constant_stands_in_an_equation_and_no_other(page: str) -> None:
     assert ours - {"a100_pcie"} <= known | {"contention", "straggler"}
 
 
-def test_errors_are_pasted_and_kept(tool: ModuleType, page: str) -> None:
+def test_errors_are_inserted_and_preserved(tool: ModuleType, page: str) -> None:
     pasted = tool.render(page, "| kind | rows |\n|---|---|\n| all | 1 |")
     assert "| all | 1 |" in pasted
     assert tool.render(pasted) == pasted

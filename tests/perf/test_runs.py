@@ -73,7 +73,7 @@ def test_layouts_hold_together(curated: PublishedRuns) -> None:
         assert ((column >= 0.0) & (column <= 1.0)).all(), name
 
 
-def test_a_row_of_ones_own() -> None:
+def test_user_row_is_read() -> None:
     runs = read()
     assert runs.unsupported == ()
     assert (runs.reference_s[0], runs.arch.layers[0]) == (3.2, 32.0)
@@ -94,7 +94,7 @@ def test_a_row_of_ones_own() -> None:
         ({"arch_type": "hybrid/other"}, "architecture: hybrid or other"),
     ],
 )
-def test_what_is_refused_says_why(cells: dict[str, str], reason: str) -> None:
+def test_refused_row_names_reason(cells: dict[str, str], reason: str) -> None:
     runs = read(**cells)
     assert len(runs.rows) == 0
     ((name, why),) = runs.unsupported
@@ -109,7 +109,7 @@ def test_trust() -> None:
     assert len(read_runs([], CATALOG).rows) == 0
 
 
-def test_a_named_profile_is_everyones() -> None:
+def test_named_profile_applies_to_all_rows() -> None:
     runs = read_runs([RUN], CATALOG, profile="torchtitan-compile")
     assert runs.profiles[0].name == "torchtitan-compile"
     with pytest.raises(InputError, match="no software profile"):

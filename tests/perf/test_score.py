@@ -74,7 +74,7 @@ def test_sources(name: str, source: str) -> None:
     assert source_of(name) == source
 
 
-def test_a_multiplier_scales_what_the_device_does(runs: PublishedRuns) -> None:
+def test_multiplier_scales_device_time(runs: PublishedRuns) -> None:
     rows = scored_rows(runs)
     usual, slower = predict(runs, CALIBRATION, rows), predict(runs, CALIBRATION, rows, 1.1)
     assert np.isfinite(usual).all()
@@ -92,7 +92,7 @@ def _watched(seen: list[Index]) -> Fit:
     return fit
 
 
-def test_groups_are_held_out_whole(runs: PublishedRuns) -> None:
+def test_groups_are_held_out_completely(runs: PublishedRuns) -> None:
     seen: list[Index] = []
     found = hold_out_groups(runs, CALIBRATION, _watched(seen))
     rows = scored_rows(runs)
@@ -105,7 +105,9 @@ def test_groups_are_held_out_whole(runs: PublishedRuns) -> None:
     np.testing.assert_allclose(found[rows], predict(runs, CALIBRATION, rows))
 
 
-def test_sources_are_held_out_whole_and_three_points_are_not_scored(runs: PublishedRuns) -> None:
+def test_sources_are_held_out_completely_and_three_points_are_not_scored(
+    runs: PublishedRuns,
+) -> None:
     seen: list[Index] = []
     bare, tuned = hold_out_sources(runs, CALIBRATION, _watched(seen))
     rows = scored_rows(runs)

@@ -39,9 +39,7 @@ def test_published_rates_come_back(name: str, chip: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize(("name", "chip", "rate"), PUBLISHED[:3])
-def test_a_chip_left_out_is_predicted_within_the_error_of_unmeasured_ones(
-    name: str, chip: str, rate: float
-) -> None:
+def test_held_out_chip_is_predicted_within_its_interval(name: str, chip: str, rate: float) -> None:
     work = work_of(CATALOG.model(name))
     assert work is not None
     guessed = pace(work.family, CATALOG.chip("b200"), CATALOG)
@@ -61,7 +59,7 @@ def test_single_samples_are_near_the_published_latency() -> None:
         assert found.batch_s(work.flop, work.parameters, 1.0) == pytest.approx(latency_s, rel=0.1)
 
 
-def test_processors_with_and_without_matrix_units_are_apart() -> None:
+def test_processors_with_and_without_matrix_units_differ() -> None:
     with_amx = pace("convolution", CATALOG.chip("xeon-sapphire-rapids"), CATALOG)
     without = pace("convolution", CATALOG.chip("xeon-ice-lake"), CATALOG)
     assert with_amx is not None

@@ -107,7 +107,7 @@ def test_sharding_further_saves_no_more_than_the_optimizer(drawn: Case) -> None:
 
 
 @given(cases(), st.integers(2, 10))
-def test_a_larger_batch_takes_longer_and_each_sample_no_longer(drawn: Case, times: int) -> None:
+def test_larger_batch_takes_longer_but_not_per_sample(drawn: Case, times: int) -> None:
     large = replace(
         drawn, layout=changed(drawn.layout, grad_accum=float(drawn.layout.grad_accum) * times)
     )
@@ -149,7 +149,7 @@ def test_interleaving_shrinks_the_bubble(drawn: Case) -> None:
     assert float(dealt.pipeline_bubble_s) == pytest.approx(float(plain.pipeline_bubble_s) / 2.0)
 
 
-def test_a_pipeline_waits_for_its_other_stages() -> None:
+def test_pipeline_waits_for_its_slowest_stage() -> None:
     """(pp - 1) / micro-batches of the compute (Narayanan 2021, sect. 2.2), where the head is small."""
     arch = changed(model("gpt-3-175b"), vocab=1.0)
     one = replace(case(tp=8, pp=8, grad_accum=16), arch=arch).step()
@@ -196,13 +196,13 @@ def test_each_degree_has_its_part(degree: str, part: str, name: str) -> None:
     assert getattr(step, part) > 0.0
 
 
-def test_the_scalar_multiplies_what_the_device_does() -> None:
+def test_scalar_multiplies_device_time() -> None:
     usual = case(tp=8, pp=8, dp=8, grad_accum=64)
     slower = replace(usual, soft=changed(usual.soft, scalar=1.1))
     assert slower.step_s() == pytest.approx(1.1 * usual.step_s())
 
 
-def test_the_host_is_the_limit_of_tiny_layers() -> None:
+def test_tiny_layers_are_host_bound() -> None:
     tiny = case("llama-3.2-1b", "b200", profile="torchtitan-eager", tokens=128)
     compiled = replace(tiny, soft=changed(tiny.soft, graphs=1.0))
     assert tiny.step().launch_s > 0.0
@@ -214,7 +214,7 @@ def test_the_host_is_the_limit_of_tiny_layers() -> None:
     )  # the host does not care how quick the device's kernels are
 
 
-def test_the_hosts_memory() -> None:
+def test_host_memory_is_counted() -> None:
     """State is fetched and returned in the open; activations hide behind compute; an unknown link never ends."""
     usual = case("llama-3-70b", "h100-sxm", tokens=8192, tp=8, dp=4, shard_ranks=4, seq_parallel=1)
     assert usual.chip.host_bytes_per_s > 0.0
@@ -234,7 +234,7 @@ def test_the_hosts_memory() -> None:
     assert replace(state, chip=unknown).step_s() > 1e12
 
 
-def test_what_recipes_of_experts_switch_on() -> None:
+def test_moe_recipes_enable_their_options() -> None:
     usual = case(
         "deepseek-v3",
         "gb300",
@@ -269,7 +269,7 @@ def test_what_recipes_of_experts_switch_on() -> None:
     assert extra.step_s() > plain.step_s()
 
 
-def test_an_expert_that_chips_share() -> None:
+def test_expert_shared_by_chips() -> None:
     """As many products in all, a gather more."""
     whole, shared = (
         case("mixtral-8x7b", "h100-sxm", tp=8, dp=8, ep=8, expert_tensor_parallel=etp)
@@ -279,7 +279,7 @@ def test_an_expert_that_chips_share() -> None:
     assert shared.memory_bytes() < whole.memory_bytes()
 
 
-def test_a_grid_is_every_layout_by_itself() -> None:
+def test_grid_matches_single_layouts() -> None:
     """A planner gives each axis its own dimension; terms are evaluated only on the axes that they depend on."""
     for name in ("gpt-3-175b", "deepseek-v3"):
         usual = case(name, "h100-sxm", tokens=4096)

@@ -57,7 +57,7 @@ def test_training_keeps_machines_layout_and_recomputation() -> None:
     assert found.notes[0].startswith("better: ")
 
 
-def test_layout_that_cannot_be_kept_is_named() -> None:
+def test_infeasible_pinned_layout_is_named() -> None:
     found = result(TRAIN.format(pinned="tp: 4, pp: 3"))
     assert isinstance(found, Infeasible)
     assert found.binding == "pinned"

@@ -54,7 +54,7 @@ def registry(tmp_path: Path) -> Registry:
     return Registry(home=Home(path=tmp_path / "home"))
 
 
-def test_versions_are_found_by_number_alias_and_name(tmp_path: Path) -> None:
+def test_versions_resolve_by_number_alias_and_name(tmp_path: Path) -> None:
     own = registry(tmp_path)
     first = own.register(
         "wine", make_bundle(tmp_path / "a", b"1"), metrics=(Metric(name="accuracy", value=0.8),)

@@ -90,7 +90,7 @@ def test_requests_that_are_there_together_are_computed_together(inline: bool) ->
     assert compute.sizes == [10]
 
 
-def test_a_batch_is_never_larger_than_was_asked_for() -> None:
+def test_batch_never_exceeds_max_size() -> None:
     assert answers([[1.0]] * 10, BatchSpec(rows=4), inline=True)[1].sizes == [4, 4, 2]
 
 

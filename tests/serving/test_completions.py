@@ -115,7 +115,7 @@ def test_greedy_text_is_that_of_transformers(url: str, folder: Path) -> None:
     assert answer["choices"][0]["finish_reason"] == "length"  # type: ignore[index]
 
 
-def test_the_same_seed_gives_the_same_text(url: str) -> None:
+def test_same_seed_gives_same_text(url: str) -> None:
     one, same, other = (
         complete(url, max_tokens=20, temperature=1.5, seed=seed)[1] for seed in (5, 5, 6)
     )
@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_text(url: str) -> None:
     assert text(one) != text(other)
 
 
-def test_a_stop_mark_ends_the_text_before_it(url: str) -> None:
+def test_stop_sequence_ends_text(url: str) -> None:
     whole = text(complete(url, max_tokens=12)[1])
     mark = whole.split()[5]
     answer = complete(url, max_tokens=12, stop=[mark])[1]
@@ -141,7 +141,7 @@ def events(url: str, **fields: object) -> list[str]:
 
 
 @pytest.mark.parametrize("stop", [None, "w"])
-def test_the_stream_adds_up_to_the_whole(url: str, stop: str | None) -> None:
+def test_stream_chunks_add_up_to_full_text(url: str, stop: str | None) -> None:
     whole = complete(url, max_tokens=12, stop=stop)[1]
     *parts, end = events(url, max_tokens=12, stop=stop, stream_options={"include_usage": True})
     assert end == "[DONE]"
@@ -152,7 +152,7 @@ def test_the_stream_adds_up_to_the_whole(url: str, stop: str | None) -> None:
         assert len(texts) > 5
 
 
-def test_a_client_that_leaves_frees_the_model(url: str) -> None:
+def test_disconnected_client_frees_model(url: str) -> None:
     parts = urlsplit(url)
     body = json.dumps(
         {"model": "lm", "prompt": "w1", "max_tokens": 100, "temperature": 1, "stream": True}
@@ -196,7 +196,7 @@ def test_requests_at_once_are_all_answered(url: str) -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_is_wrong_is_said(
+def test_invalid_request_names_the_problem(
     url: str, fields: dict[str, object], status: int, said: str, stream: bool
 ) -> None:
     found, answer = complete(url, stream=stream, **fields)

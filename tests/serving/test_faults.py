@@ -68,13 +68,13 @@ def reply(link: socket.socket) -> bytes:
     return found
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(url: str) -> None:
+def test_oversized_body_is_refused_before_it_is_read(url: str) -> None:
     with dial(url) as link:
         link.sendall(head(10**12))
         assert b" 413 " in link.recv(65536).split(b"\r\n")[0]
 
 
-def test_a_chunked_body_is_cut_at_the_limit(url: str) -> None:
+def test_chunked_body_is_cut_at_limit(url: str) -> None:
     with dial(url) as link:
         link.sendall(head(None, "Transfer-Encoding: chunked\r\n"))
         with contextlib.suppress(OSError):  # the server may close while we still send
@@ -83,7 +83,7 @@ def test_a_chunked_body_is_cut_at_the_limit(url: str) -> None:
         assert b" 413 " in reply(link).split(b"\r\n")[0]
 
 
-def test_a_chunked_body_within_the_limit_is_read(url: str) -> None:
+def test_chunked_body_within_limit_is_read(url: str) -> None:
     with dial(url) as link:
         link.sendall(head(None, "Transfer-Encoding: chunked\r\nConnection: close\r\n"))
         for at in range(0, len(BODY), 50):
@@ -109,7 +109,7 @@ def test_slow_clients_do_not_hold_up_others_and_are_sent_away(url: str) -> None:
             assert b" 200 " not in reply(link)  # closed by the server, or told 408
 
 
-def test_more_requests_than_the_server_takes_are_told_to_come_back(url: str) -> None:
+def test_overloaded_server_answers_503_with_retry_after(url: str) -> None:
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(dial(url)) for _ in range(LIMITS.waiting)]
         for link in links:

@@ -48,7 +48,7 @@ def write(path: Path, shape: list[object], name: str = "x", kind: int = TensorPr
         (["n", 4], "x", TensorProto.FLOAT, [], "no outputs"),
     ],
 )
-def test_a_model_of_another_form_is_refused(
+def test_model_of_another_form_is_refused(
     tmp_path: Path, shape: list[object], name: str, kind: int, outputs: list[str], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
@@ -75,7 +75,7 @@ def test_any_shape_and_type_is_served(
     assert np.array_equal(model.run(rows)[0], rows)
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match="cannot load the model"):
         LoadedModel(tmp_path / "m.onnx", ["y"])
@@ -92,7 +92,7 @@ def test_outputs_that_are_not_finite_are_a_failure(tmp_path: Path) -> None:
         engine.run(np.zeros((3, 4), np.float32))
 
 
-def test_a_transform_of_another_width_is_refused(tmp_path: Path) -> None:
+def test_transform_of_another_width_is_refused(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "m", sizes=(5, 8, 2))
     found = find_version(ServedModel(name="m", folder=str(folder)), Home(path=tmp_path / "home"))
     with pytest.raises(InputError, match="returns 4 features; the model takes 5"):

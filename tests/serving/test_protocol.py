@@ -195,7 +195,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said(url: str, case: str) -> None:
+def test_invalid_request_names_the_problem(url: str, case: str) -> None:
     body, said = WRONG[case]
     status, answer = ask(f"{url}/v2/models/plain/infer", body)
     assert status == 400
@@ -266,16 +266,14 @@ def column(name: str, datatype: str, *values: object) -> dict[str, object]:
         ),
     ],
 )
-def test_what_is_wrong_with_columns_is_said(
-    url: str, inputs: list[dict[str, object]], said: str
-) -> None:
+def test_invalid_columns_are_reported(url: str, inputs: list[dict[str, object]], said: str) -> None:
     status, answer = ask(f"{url}/v2/models/people/infer", {"inputs": inputs})
     assert status == 400
     assert isinstance(answer, dict)
     assert said in answer["error"]
 
 
-def test_a_missing_value_that_nothing_fills_is_the_requests_fault(url: str) -> None:
+def test_missing_value_without_imputation_is_a_bad_request(url: str) -> None:
     inputs = [
         column("age", "FP64", 1.0),
         column("income", "INT64", None),
@@ -338,7 +336,7 @@ def test_unknown_paths_and_methods(url: str) -> None:
     assert ask(f"{url}/v2/models/plain/infer", rows(ROW), {"Content-Encoding": "gzip"})[0] == 415
 
 
-def test_metrics_count_what_was_asked(url: str) -> None:
+def test_metrics_count_requests(url: str) -> None:
     def count(code: int) -> int:
         text = str(ask(f"{url}/metrics")[1])
         found = re.search(

@@ -32,9 +32,7 @@ def home(tmp_path: Path) -> Home:
     return found
 
 
-def test_an_alias_that_moves_is_followed_without_a_failed_request(
-    home: Home, tmp_path: Path
-) -> None:
+def test_moved_alias_is_followed_without_failed_requests(home: Home, tmp_path: Path) -> None:
     with serving(home, MOUNTS) as endpoint, Load(endpoint.url, "m", BODY) as load:
         until(lambda: load.versions().get("1", 0) > 100)
         for number in (2, 3):
@@ -57,9 +55,7 @@ def test_an_alias_that_moves_is_followed_without_a_failed_request(
     ]  # a version never answers for another
 
 
-def test_a_version_that_cannot_be_loaded_leaves_the_old_one_in_use(
-    home: Home, tmp_path: Path
-) -> None:
+def test_version_that_fails_to_load_leaves_old_version_in_use(home: Home, tmp_path: Path) -> None:
     with serving(home, MOUNTS) as endpoint:
         version = register(home, "m", bundle(tmp_path / "two", bias=1.0))
         Path(home.models / "m" / str(version) / "model.onnx").write_bytes(b"not a model")
@@ -68,9 +64,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_in_use(
         assert ask(f"{endpoint.url}/v2/models/m/infer", BODY)[1]["model_version"] == "1"  # type: ignore[index]
 
 
-def test_a_version_with_other_inputs_or_classes_is_not_swapped_in(
-    home: Home, tmp_path: Path
-) -> None:
+def test_version_with_other_inputs_or_classes_is_not_swapped_in(home: Home, tmp_path: Path) -> None:
     with serving(home, MOUNTS) as endpoint:
         register(home, "m", bundle(tmp_path / "two", sizes=(4, 8, 3)))  # a third class
         metrics = f"{endpoint.url}/metrics"
@@ -108,7 +102,7 @@ def test_models_are_loaded_and_left_on_order_by_all_workers(home: Home, tmp_path
         assert ask(f"{endpoint.url}/v2/health/ready")[0] == 503
 
 
-def test_the_management_token_of_the_environment_is_used(
+def test_management_token_from_environment_is_used(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUYARD_SERVE_TOKEN", "s3cret")
@@ -119,7 +113,7 @@ def test_the_management_token_of_the_environment_is_used(
         assert ask(order, {}, {"Authorization": "Bearer s3cret"})[0] == 200
 
 
-def test_a_canary_gets_its_share_and_stays_while_it_does_well(home: Home, tmp_path: Path) -> None:
+def test_healthy_canary_gets_its_share_and_stays(home: Home, tmp_path: Path) -> None:
     register(home, "m", bundle(tmp_path / "two", bias=1.0), alias="challenger")
     canary = CanarySpec(model="m@challenger", share_ratio=0.25)
     with serving(home, MOUNTS, canaries=(canary,)) as endpoint:
@@ -135,9 +129,7 @@ def test_a_canary_gets_its_share_and_stays_while_it_does_well(home: Home, tmp_pa
         )
 
 
-def test_a_canary_that_fails_is_taken_back_and_no_client_sees_it(
-    home: Home, tmp_path: Path
-) -> None:
+def test_failing_canary_rolls_back_without_client_errors(home: Home, tmp_path: Path) -> None:
     register(home, "m", bundle(tmp_path / "two", broken=True), alias="challenger")
     canary = CanarySpec(model="m@challenger", share_ratio=0.5, guard=CanaryGuardSpec(requests=20))
     with serving(home, MOUNTS, canaries=(canary,), workers=2) as endpoint:
@@ -170,7 +162,7 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in found.stdout.split()]
 
 
-def test_a_killed_worker_is_replaced_and_its_counts_are_kept(home: Home) -> None:
+def test_killed_worker_is_replaced_and_its_counts_survive(home: Home) -> None:
     def total(url: str) -> int:
         text = str(ask(f"{url}/metrics")[1])
         return sum(

@@ -122,7 +122,7 @@ def test_token_and_json_change_what_is_served(url: str, home: Home) -> None:
 
 
 @pytest.mark.parametrize("version", ["9" * 24, "9" * 5000, 1 << 63, "0", "-1", "../../etc", "é"])
-def test_impossible_versions_are_wrong_requests(url: str, home: Home, version: object) -> None:
+def test_impossible_versions_are_bad_requests(url: str, home: Home, version: object) -> None:
     body = {"parameters": {"version": version}}
     assert ask(f"{url}/v2/repository/models/m/load", body, management(home))[0] == 400
 
@@ -131,7 +131,7 @@ def test_impossible_versions_are_wrong_requests(url: str, home: Home, version: o
     "body",
     [b'{"parameters": {"version": NaN}}', b"[]", b'{"parameters": {"version": ["1"]}}', b"{"],
 )
-def test_impossible_load_bodies_are_wrong_requests(url: str, home: Home, body: bytes) -> None:
+def test_impossible_load_bodies_are_bad_requests(url: str, home: Home, body: bytes) -> None:
     assert ask(f"{url}/v2/repository/models/m/load", body, management(home))[0] == 400
 
 
@@ -197,7 +197,7 @@ def test_length_does_not_hide_an_endless_chunked_body(url: str) -> None:
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 0", "Transfer-Encoding: chunked", ""])
-def test_inference_without_a_body_is_a_wrong_request(url: str, length: str) -> None:
+def test_inference_without_body_is_a_bad_request(url: str, length: str) -> None:
     lines = [line for line in (length, "Connection: close") if line]
     end = b"0\r\n\r\n" if "chunked" in length else b""
     assert statuses(exchange(url, head("POST", INFER, *lines) + end)) == [400]
@@ -225,7 +225,7 @@ def test_compressed_bodies_are_refused(url: str, encoding: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"[" * 19_000, b'{"inputs":' * 1900, b'{"inputs":[{"data":' + b"[" * 19_000]
 )
-def test_deep_json_is_a_wrong_request(url: str, body: bytes) -> None:
+def test_deep_json_is_a_bad_request(url: str, body: bytes) -> None:
     assert ask(f"{url}{INFER}", body)[0] == 400
 
 
@@ -252,7 +252,7 @@ def test_headers_are_limited_in_size_and_number(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "X-API-Key", "Authorization", "Content-Type"])
-def test_headers_that_are_not_text_are_wrong_requests(url: str, name: str) -> None:
+def test_headers_that_are_not_text_are_bad_requests(url: str, name: str) -> None:
     line = f"{name}: ".encode() + b"\xff\xfe\x80"
     start = b"POST " + INFER.encode() + b" HTTP/1.1\r\n"
     host = b"" if name == "Host" else b"Host: localhost\r\n"

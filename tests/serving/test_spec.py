@@ -62,7 +62,7 @@ def test_deploy_is_read_from_a_file() -> None:
         ({"canaries": (CanarySpec(model="other@a"),)}, "is not served"),
     ],
 )
-def test_what_cannot_be_served_is_said(change: dict[str, object], said: str) -> None:
+def test_unsupported_spec_raises_input_error(change: dict[str, object], said: str) -> None:
     check_settings(GOOD)
     with pytest.raises(InputError, match=said):
         check_settings(replace(GOOD, **change))  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_models_are_named_by_reference_or_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["m=10%", "m@a", "m@a=x", "m@a="])
-def test_a_canary_needs_a_version_and_a_share(text: str) -> None:
+def test_canary_needs_version_and_share(text: str) -> None:
     assert read_canary("m@a=10%") == CanarySpec(model="m@a", share_ratio=0.1)
     with pytest.raises(InputError, match="--canary"):
         read_canary(text)

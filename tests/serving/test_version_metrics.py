@@ -43,7 +43,7 @@ def test_sum_of_snapshots_is_undone_by_difference(one: list[float], other: list[
 
 
 @given(times=st.lists(st.floats(0, 60), min_size=1, max_size=40), share=st.floats(0.01, 1))
-def test_a_quantile_is_an_upper_bound(times: list[float], share: float) -> None:
+def test_quantile_is_an_upper_bound(times: list[float], share: float) -> None:
     bound = quantile_s(snapshot(times), share)
     assert sum(seconds <= bound for seconds in times) >= share * len(times) - 1e-9
     assert bound in (*BOUNDS_S, float("inf"))
@@ -74,7 +74,7 @@ GUARD = CanaryGuardSpec(requests=10, errors_ratio=0.05, slowdown=2.0)
         (snapshot([0.09] * 20), snapshot([0.009] * 5), ""),  # nothing to compare with
     ],
 )
-def test_a_canary_is_judged_by_failures_and_latency(
+def test_canary_is_judged_by_failures_and_latency(
     canary: MetricsSnapshot, active: MetricsSnapshot, verdict: str
 ) -> None:
     assert (

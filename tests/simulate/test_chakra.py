@@ -102,7 +102,7 @@ def ring_s(size: float, ranks: int, times: int = 2) -> float:
     return times * (ranks - 1) / ranks * size / (RATE_BITS_PER_S / 8)
 
 
-def test_the_fields_of_a_node_are_read() -> None:
+def test_node_fields_are_read() -> None:
     (first, second) = read_chakra(
         trace(
             node(
@@ -130,7 +130,7 @@ def test_the_fields_of_a_node_are_read() -> None:
     assert second.duration_s == 0.0  # the simulation tells how long it takes
 
 
-def test_an_all_reduce_takes_what_a_ring_takes() -> None:
+def test_all_reduce_takes_time_of_ring() -> None:
     made = replayed(*[trace(collective(0, ALL_REDUCE, 4_000_000))] * 4)
     assert made.flow_count == 4 * 6
     assert time_s(made, 4) == pytest.approx(ring_s(4e6, 4), rel=1e-6)
@@ -158,7 +158,7 @@ def test_computation_comes_before_and_between() -> None:
     assert made.marker_count == 0
 
 
-def test_the_last_rank_to_come_holds_all_up() -> None:
+def test_last_rank_delays_all_others() -> None:
     ranks = [
         trace(node(1, COMPUTE, duration_us=wait), collective(2, ALL_REDUCE, 4_000_000, [1]))
         for wait in (10, 400, 10, 10)
@@ -168,7 +168,7 @@ def test_the_last_rank_to_come_holds_all_up() -> None:
     assert took <= 400e-6 + ring_s(4e6, 4)
 
 
-def test_groups_run_beside_each_other() -> None:
+def test_groups_run_concurrently() -> None:
     ranks = [trace(collective(0, ALL_REDUCE, 4_000_000, group=f"{rank // 2}")) for rank in range(4)]
     made = replayed(*ranks)
     assert {(int(a), int(b)) for a, b in zip(made.source, made.target, strict=True)} == {
@@ -180,7 +180,7 @@ def test_groups_run_beside_each_other() -> None:
     assert time_s(made, 4) == pytest.approx(ring_s(4e6, 2), rel=1e-6)
 
 
-def test_a_send_and_what_follows_its_receipt() -> None:
+def test_receive_starts_dependent_nodes() -> None:
     sender = trace(
         node(0, SEND, comm_dst=whole(7, 1), comm_tag=whole(7, 5), comm_size=whole(9, 1_000_000))
     )
@@ -194,7 +194,7 @@ def test_a_send_and_what_follows_its_receipt() -> None:
     assert time_s(replayed(sender, receiver, last), 3) == pytest.approx(2 * 1e6 / 50e9, rel=1e-6)
 
 
-def test_computation_that_ends_beside_messages_is_kept() -> None:
+def test_computation_that_overlaps_messages_is_recorded() -> None:
     one = trace(
         collective(1, ALL_REDUCE, 4_000_000),
         node(2, COMPUTE, duration_us=2000),  # far longer than the sum beside it
@@ -205,7 +205,7 @@ def test_computation_that_ends_beside_messages_is_kept() -> None:
     assert time_s(made.traffic, 4) == pytest.approx(2000e-6 + ring_s(4e6, 4), rel=1e-4)
 
 
-def test_a_barrier_sends_almost_nothing() -> None:
+def test_barrier_sends_almost_nothing() -> None:
     made = replayed(*[trace(collective(0, BARRIER, 0))] * 4)
     assert np.all(made.size_bytes == 1)
 
@@ -256,13 +256,13 @@ def test_a_barrier_sends_almost_nothing() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told(ranks: tuple[bytes, ...], what: str) -> None:
+def test_invalid_trace_raises_input_error(ranks: tuple[bytes, ...], what: str) -> None:
     with pytest.raises(InputError) as caught:
         replayed(*ranks)
     assert what in str(caught.value)
 
 
-def test_the_files_of_all_ranks_are_read_from_one_name(tmp_path: Path) -> None:
+def test_files_of_all_ranks_are_read_from_one_name(tmp_path: Path) -> None:
     for rank in range(3):
         (tmp_path / f"step.{rank}.et").write_bytes(trace(collective(0, ALL_REDUCE, 3_000_000)))
     read = read_traffic(tmp_path / "step.1.et")

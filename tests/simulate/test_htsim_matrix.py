@@ -42,7 +42,7 @@ def chains(draw: st.DrawFn) -> FlowSet:
 
 @settings(max_examples=60, deadline=None)
 @given(traffic=chains())
-def test_what_is_written_is_read_back(traffic: FlowSet) -> None:
+def test_matrix_round_trips(traffic: FlowSet) -> None:
     matrix = read_matrix(write_matrix(traffic, 8))
     assert matrix.host_count == 8
     for field in ("source", "target", "size_bytes", "after_index", "after"):
@@ -57,7 +57,7 @@ def test_triggers_become_waits() -> None:
     assert traffic.channel.tolist() == [1, 2, 3]
 
 
-def test_a_barrier_waits_for_all_of_its_count() -> None:
+def test_barrier_waits_for_its_count() -> None:
     text = """Nodes 3
 Connections 3
 Triggers 1
@@ -69,7 +69,7 @@ trigger id 7 count 2 barrier
     assert read_matrix(text).traffic.after.tolist() == [0, 1]
 
 
-def test_a_plain_matrix_without_ids_is_read() -> None:
+def test_plain_matrix_without_ids_is_read() -> None:
     traffic = read_matrix(
         "Nodes 16\nConnections 2\n0->13 start 0 size 2000000\n13->0 start 5000 size 2000000\n\n"
     ).traffic
@@ -95,7 +95,7 @@ def test_a_plain_matrix_without_ids_is_read() -> None:
         ("Nodes 4", "# 4", 1, "no Nodes"),
     ],
 )
-def test_an_error_names_its_line(old: str, new: str, line: int, what: str) -> None:
+def test_error_names_line(old: str, new: str, line: int, what: str) -> None:
     assert old in RING
     with pytest.raises(InputError) as caught:
         read_matrix(RING.replace(old, new, 1), "ring.cm")
@@ -111,7 +111,7 @@ def test_hosts_outside_the_network_are_refused() -> None:
         read_matrix(RING.replace("Nodes 4", "Nodes 3"))
 
 
-def test_what_a_matrix_cannot_say_is_refused() -> None:
+def test_traffic_beyond_the_format_is_refused() -> None:
     with pytest.raises(InputError, match="cannot say"):
         write_matrix(traffic_of([0, 1], [1, 2], 1, start_s=[0.0, 1.0], after=((), (0,))), 3)
     with pytest.raises(InputError, match="several flows wait"):

@@ -29,7 +29,7 @@ def step(kind: str, dep: tuple[int, int] = (-1, -1), count: int = 1) -> str:
     return f'<step s="0" type="{kind}" cnt="{count}" depid="{dep[0]}" deps="{dep[1]}" hasdep="0"/>'
 
 
-def test_a_ring_sends_what_a_ring_all_reduce_sends() -> None:
+def test_msccl_ring_sends_bytes_of_ring_all_reduce() -> None:
     made = read_msccl(RING, 4e6)
     traffic = made.traffic
     assert (made.rank_count, made.collective) == (4, "allreduce")
@@ -83,7 +83,7 @@ def test_chunks_share_the_size() -> None:
         (RING.replace('ngpus="4"', 'ngpus="four"'), 'ngpus is "four"'),
     ],
 )
-def test_what_is_wrong_is_told(text: str, what: str) -> None:
+def test_invalid_file_names_problem_and_place(text: str, what: str) -> None:
     with pytest.raises(InputError) as caught:
         read_msccl(text, 1e6, "a.xml")
     assert what in str(caught.value)

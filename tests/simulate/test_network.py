@@ -21,7 +21,7 @@ from gpuyard.topology.topology import Topology
 GIGABIT = 1e9
 
 
-def test_a_fat_tree_has_the_shape_of_csg_htsim() -> None:
+def test_fat_tree_matches_csg_htsim() -> None:
     network = fat_tree(16, rate_bits_per_s=400e9, delay_s=1e-6)
     assert np.bincount(network.tier).tolist() == [16, 8, 8, 4]
     assert network.link_count == 2 * 3 * 16
@@ -50,12 +50,12 @@ def test_link_i_and_its_reverse_are_neighbours(network) -> None:  # type: ignore
 
 
 @pytest.mark.parametrize("hosts", [0, 1, 17, 100, 129])
-def test_a_fat_tree_of_another_size_is_refused_with_the_sizes_around_it(hosts: int) -> None:
+def test_fat_tree_of_other_size_names_nearest_sizes(hosts: int) -> None:
     with pytest.raises(InputError, match="k³/4"):
         fat_tree(hosts, rate_bits_per_s=1e9, delay_s=0.0)
 
 
-def test_a_network_without_rates_or_with_switches_first_is_refused() -> None:
+def test_network_without_rates_or_with_switches_first_is_refused() -> None:
     ends, names = np.array([[0, 1]], dtype=np.int32), ("a", "b")
     with pytest.raises(InputError, match="rate"):
         network_of(
@@ -111,7 +111,7 @@ def test_every_wired_server_port_is_a_host_in_order_of_server_and_rail() -> None
     assert network.delay_s[far] == pytest.approx(5e-7 + 10 * FIBRE_S_PER_M)
 
 
-def test_a_scale_up_rate_gives_every_server_a_switch_inside() -> None:
+def test_scale_up_rate_adds_switch_to_every_server() -> None:
     network = from_topology(
         _two_servers(), port_delay_s=0.0, unknown_cable_m=1.0, scale_up_bits_per_s=3600 * GIGABIT
     )
@@ -120,11 +120,11 @@ def test_a_scale_up_rate_gives_every_server_a_switch_inside() -> None:
     assert np.array_equal(np.sort(network.link_from[network.link_to == inside]), [4, 5, 6, 7])
 
 
-def test_an_unknown_cable_length_is_not_guessed() -> None:
+def test_unknown_cable_length_is_not_guessed() -> None:
     with pytest.raises(InputError, match="no cable length"):
         from_topology(_two_servers(), port_delay_s=0.0)
 
 
-def test_a_node_that_is_not_there_is_named() -> None:
+def test_unknown_node_is_named() -> None:
     with pytest.raises(InputError, match="leaf99"):
         single_switch(2, rate_bits_per_s=1e9, delay_s=0.0).node("leaf99")

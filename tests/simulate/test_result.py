@@ -14,7 +14,7 @@ LOADS = arrays(np.float64, st.integers(1, 40), elements=st.floats(0, 1e9))
 
 
 @given(loads=LOADS)
-def test_the_indices_stay_in_their_ranges(loads: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_result_indices_stay_in_range(loads: np.ndarray) -> None:  # type: ignore[type-arg]
     assert 1 - 1e-9 <= max_mean_ratio(loads) <= len(loads) + 1e-9
     assert 1 / len(loads) - 1e-9 <= jain_index(loads) <= 1 + 1e-9
 

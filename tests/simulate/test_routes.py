@@ -114,7 +114,7 @@ def test_switches_that_hash_alike_use_less_of_the_network() -> None:
     assert used[1] < used[0]
 
 
-def test_the_channel_changes_the_path_and_the_same_tuple_keeps_it() -> None:
+def test_channel_changes_path_and_same_tuple_does_not() -> None:
     traffic = traffic_of([0] * 64, [11] * 64, 1, channel=[7] * 64)
     assert len(np.unique(_paths(SPINES, routes_of(SPINES), traffic)[:, 1])) == 1
 
@@ -132,14 +132,14 @@ def test_routes_avoid_what_is_down() -> None:
     assert not np.isin(paths, [*cut, *(cut ^ 1)]).any()
 
 
-def test_no_way_is_wrong_input() -> None:
+def test_missing_route_raises_input_error() -> None:
     alive = np.ones(SPINES.link_count, dtype=np.bool_)
     alive[SPINES.link_from == 3] = False
     with pytest.raises(InputError, match="no route from host 0 to host 3"):
         _paths(SPINES, routes_of(SPINES, alive=alive), traffic_of([0], [3], 1))
 
 
-def test_a_ring_of_switches_has_no_up_down_routes_but_shortest_ones() -> None:
+def test_switch_ring_has_shortest_but_no_up_down_routes() -> None:
     count = 5
     ends = [(i, count + i) for i in range(count)] + [
         (count + i, count + (i + 1) % count) for i in range(count)

@@ -52,7 +52,7 @@ def all_reduce(
     )  # type: ignore[arg-type]
 
 
-def test_a_ring_on_one_switch_reaches_the_link() -> None:
+def test_ring_on_one_switch_reaches_link_rate() -> None:
     where = shaped_site(NetworkOptions(shape="switch", hosts=8, delay_s=0.0))
     done = all_reduce(
         where, SimulationOptions(engine="flow"), algorithm="ring", size_bytes=800e6
@@ -98,7 +98,7 @@ def test_many_messages_run_in_rounds() -> None:
     assert done.summary.fct_mean_s is None  # nothing is made up
 
 
-def test_a_dead_spine_makes_it_slower_or_equal() -> None:
+def test_failed_spine_never_speeds_up_traffic() -> None:
     fault = NodeDown(node="spine0", at_s=0.0)
     quick = all_reduce(
         small(), SimulationOptions(engine="flow", balancing="spray"), algorithm="halving"
@@ -112,7 +112,7 @@ def test_a_dead_spine_makes_it_slower_or_equal() -> None:
     assert slow.completion_s > quick.completion_s
 
 
-def test_nccl_as_measured_stands_beside_named_machines() -> None:
+def test_measured_nccl_is_shown_for_known_machines() -> None:
     done = simulate_collective(
         site(NetworkOptions(gpus=16, machine="a3-ultragpu-8g")),
         Collective(name="all-gather", size_bytes=8e9),
@@ -149,14 +149,14 @@ def test_dcqcn_marks_and_slows_down() -> None:
     assert (tamed.pauses or 0) <= (plain.pauses or 0)
 
 
-def test_a_msccl_file_needs_a_size() -> None:
+def test_msccl_file_needs_size() -> None:
     with pytest.raises(InputError, match="without a size"):
         read_traffic(EXAMPLES / "allreduce.xml")
     file = read_traffic(EXAMPLES / "allreduce.xml", 4e6)
     assert simulate_traffic(small(), file, SimulationOptions()).summary.completed == 24
 
 
-def test_a_designed_fabric_brings_its_settings(tmp_path: Path) -> None:
+def test_designed_fabric_sets_simulation_settings(tmp_path: Path) -> None:
     fabric = design(
         Demand(server_count=4, nic_bits_per_s=400e9, balancing="ecmp", shape="two-tier"), CATALOG
     )
@@ -181,7 +181,7 @@ def test_ports_of_one_nic_are_one_host() -> None:
     assert from_design.network.host_count == 16
 
 
-def test_networks_of_plans_are_made_once_and_not_for_tori() -> None:
+def test_planned_networks_are_built_once_and_not_for_tori() -> None:
     networks, constants = planned_networks(CATALOG), read_calibration().constants
     machine = CATALOG.machine("dgx-h100")
     assert networks(machine, 2, None, constants) is networks(machine, 2, None, constants)
@@ -196,7 +196,7 @@ def step(options: StepSimOptions | None = None, fabric: Fabric | None = None) ->
     return simulate_training_step(workspace, plan.options[1], fabric, options)
 
 
-def test_a_step_on_its_own_fabric_is_the_closed_form_s() -> None:
+def test_step_on_non_blocking_fabric_matches_closed_form() -> None:
     run = step()
     assert run.simulated_step_s == pytest.approx(run.closed_step_s, rel=0.05)
     assert sum(part.simulated_s for part in run.parts) == pytest.approx(run.simulated_step_s)
@@ -231,7 +231,7 @@ def asked(**more: object) -> SweepOptions:
     return replace(base, **more)  # type: ignore[arg-type]
 
 
-def test_a_sweep_is_the_same_in_several_processes() -> None:
+def test_sweep_is_the_same_in_several_processes() -> None:
     told: list[tuple[int, int]] = []
     alone = simulate_sweep(asked(), lambda done, total: told.append((done, total)))
     assert len(alone.rows) == 8
@@ -240,7 +240,7 @@ def test_a_sweep_is_the_same_in_several_processes() -> None:
     assert simulate_sweep(asked(workers=2)) == alone
 
 
-def test_what_is_wrong_in_a_sweep_ends_it() -> None:
+def test_invalid_sweep_case_ends_sweep() -> None:
     with pytest.raises(InputError, match="17 hosts are not"):
         simulate_sweep(
             asked(
@@ -249,7 +249,7 @@ def test_what_is_wrong_in_a_sweep_ends_it() -> None:
         )
 
 
-def test_ray_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(InputError, match="Ray is not installed"):
         simulate_sweep(asked(on="ray"))

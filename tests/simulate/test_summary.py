@@ -51,7 +51,7 @@ def test_packets_of_an_incast_pause_and_fill_the_last_link() -> None:
     assert summary.hottest[0].utilisation_ratio > 0.9
 
 
-def test_a_flow_that_never_ends_is_counted() -> None:
+def test_unfinished_flow_is_counted() -> None:
     network = single_switch(4, rate_bits_per_s=RATE, delay_s=DELAY)
     found = simulate_flows(network, traffic_of([0, 1], [2, 3], 1 << 20), FlowSettings())
     finish = found.outcome.finish_s.copy()
@@ -94,7 +94,7 @@ def test_rounds_load_links_as_their_messages_do(algorithm: str, balance: str) ->
 @pytest.mark.parametrize(
     "algorithm", ["ring", "rail-ring", "hierarchical", "tree", "halving", "nvls"]
 )
-def test_the_count_of_messages_is_about_right(algorithm: str) -> None:
+def test_message_count_is_approximately_right(algorithm: str) -> None:
     network = rails()
     call = CollectiveCall(collective="all-reduce", algorithm=algorithm, size_bytes=16e6)  # type: ignore[arg-type]
     estimate = message_count(call, grid_of(network))
@@ -102,7 +102,7 @@ def test_the_count_of_messages_is_about_right(algorithm: str) -> None:
     assert real / 3 <= estimate <= 3 * real
 
 
-def test_a_fat_tree_is_drawn_in_pods() -> None:
+def test_fat_tree_is_drawn_in_pods() -> None:
     network = fat_tree(16, rate_bits_per_s=RATE, delay_s=DELAY)
     topology = topology_of(network)
     assert len(topology.links) == network.link_count // 2

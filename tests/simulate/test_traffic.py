@@ -33,13 +33,13 @@ def test_all_to_all_holds_every_pair_once() -> None:
     assert traffic.total_bytes == 420
 
 
-def test_an_incast_has_one_target_and_no_sender_twice() -> None:
+def test_incast_has_one_target_and_distinct_senders() -> None:
     traffic = incast(9, 10, target=4, senders=5)
     assert set(traffic.target) == {4}
     assert traffic.source.tolist() == [0, 1, 2, 3, 5]
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     traffic = traffic_of(
         [0, 1, 2], [9, 1, 0], [1, 1, 0], start_s=[0.0, 0.0, -1.0], after=((), (5,), ())
     )
@@ -56,6 +56,6 @@ def test_every_problem_is_told_at_once() -> None:
         assert words in told
 
 
-def test_a_flow_cannot_wait_for_itself() -> None:
+def test_flow_cannot_wait_for_itself() -> None:
     with pytest.raises(InputError, match="waits for itself"):
         traffic_of([0], [1], 1, after=((0,),)).check(2)

@@ -39,7 +39,7 @@ def test_uplinks_and_downlinks_follow_the_tiers() -> None:
 
 
 @given(topologies())
-def test_every_link_is_seen_from_both_ends(topology: Topology) -> None:
+def test_every_link_is_listed_at_both_ends(topology: Topology) -> None:
     wiring = Wiring.of(topology)
     assert sum(wiring.degree(name) for name in wiring.names) == 2 * len(topology.links)
     assert {one for name in wiring.names for one in wiring.links_of(name)} == set(topology.links)

@@ -107,7 +107,7 @@ def test_names_and_contents_are_escaped(site: WebServer, path: str) -> None:
         "/plans/onprem%00",
     ],
 )
-def test_other_paths_are_not_found(site: WebServer, path: str) -> None:
+def test_other_paths_are_not_detected(site: WebServer, path: str) -> None:
     assert request(site, path).status == (200 if path == "//plans" else 404)
 
 
@@ -269,7 +269,7 @@ def test_site_on_the_network_needs_tls(home: Home, access: AccessSpec) -> None:
 
 
 @pytest.mark.parametrize("site", [True], indirect=True)
-def test_impossible_version_is_a_wrong_request(site: WebServer) -> None:
+def test_impossible_version_is_a_bad_request(site: WebServer) -> None:
     port = site.server_address[1]
     own = {"Origin": f"http://127.0.0.1:{port}", "Cookie": f"gpuyard_token={site.token}"}
     for version in ("9" * 24, "9" * 5000, "0", "-1", "../1", "é"):

@@ -78,7 +78,7 @@ def test_schema_accepts_examples_and_starters(tree: object) -> None:
         {"task": "hpc", "hpc": {"offload": "60%", "bound": "fp64"}, "pipeline": {"bake": {}}},
     ],
 )
-def test_schema_rejects_wrong_keys_and_values(tree: object) -> None:
+def test_schema_rejects_invalid_keys_and_values(tree: object) -> None:
     assert not VALIDATOR.is_valid(tree)
 
 

@@ -50,7 +50,7 @@ def test_vtysh_accepts_the_configuration(
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
 
-def test_vtysh_rejects_a_wrong_configuration(tmp_path: Path) -> None:
+def test_vtysh_rejects_invalid_configuration(tmp_path: Path) -> None:
     path = tmp_path / "frr.conf"
     path.write_text("router bgp 65000\n neighbour 10.0.0.1 remote-as 1\nexit\n", encoding="utf-8")
     assert (

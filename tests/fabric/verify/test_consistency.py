@@ -9,7 +9,7 @@ from gpuyard.fabric.lossless.watchdog import WatchdogConfig, watchdog_problems
 from gpuyard.fabric.verify.consistency import SizingClaim, check_name, check_sizing, named_count
 
 
-def test_name_with_a_wrong_count_is_reported() -> None:
+def test_name_with_wrong_count_is_reported() -> None:
     name, servers = (
         "AI Cluster 256 DGX-A100 Storage Fabric",
         4 * 32,

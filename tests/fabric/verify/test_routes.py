@@ -225,7 +225,7 @@ def test_valley_free_policy_proves_absence_of_deadlock() -> None:
         assert (result.valley, result.cycle, result.tried_count) == (None, None, 0)
 
 
-def test_buffer_cycle_is_found_without_the_filter_after_two_failures() -> None:
+def test_buffer_cycle_is_detected_without_filter_after_two_failures() -> None:
     result = deadlock(network(clos(stripes=1, spines=2), NO_FILTER))
     assert result.valley is not None
     assert result.cycle is not None

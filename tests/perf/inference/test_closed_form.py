@@ -22,7 +22,7 @@ def test_more_users_give_more_throughput_and_longer_tokens() -> None:
     assert many.tpot_s[0] > few.tpot_s[0]
 
 
-def test_the_cache_bounds_what_runs_and_the_rest_waits() -> None:
+def test_cache_bounds_running_requests() -> None:
     bound, free = steady(256.0, 64.0), steady(64.0)
     assert bound.sequences[0] == 64.0
     assert bound.output_tokens_per_s[0] == pytest.approx(free.output_tokens_per_s[0])

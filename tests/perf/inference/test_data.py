@@ -19,7 +19,7 @@ from gpuyard.perf.inference.serving_engine import choose_engine, find_engine, re
 CATALOG = load_catalog()
 
 
-def test_every_constant_lies_within_its_bounds_and_says_what_it_is() -> None:
+def test_every_constant_lies_within_bounds_and_has_a_description() -> None:
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))["constant"]
     for name, cell in table.items():
         assert cell["low"] <= cell["value"] * 1.001, name
@@ -59,7 +59,7 @@ def test_releases_belong_to_eras(engine: str, version: str, name: str) -> None:
     assert found.name == name
 
 
-def test_an_unknown_engine_is_named_with_the_nearest() -> None:
+def test_unknown_engine_suggests_nearest() -> None:
     with pytest.raises(InputError, match="vllm-v1"):
         find_engine("vllm-v2")
 
@@ -76,7 +76,7 @@ def test_chips_of_the_catalog_that_serve_are_known() -> None:
     assert serving_chip(CATALOG.chip("grace")) is None
 
 
-def test_a_kind_of_chip_with_few_rows_of_a_figure_has_its_widest_error() -> None:
+def test_chip_with_few_rows_has_widest_error() -> None:
     tpu, sure = (
         served("llama-3.1-8b", "tpu-v6e", engine="vllm-tpu"),
         served("llama-3.1-8b", "h100-sxm"),
@@ -88,7 +88,7 @@ def test_a_kind_of_chip_with_few_rows_of_a_figure_has_its_widest_error() -> None
     assert interval("tpot", sure.chip, sure.engine).ratio < 0.5
 
 
-def test_pools_apart_are_less_sure() -> None:
+def test_disaggregated_predictions_have_wider_error_bars() -> None:
     case = served("llama-3.1-8b", "h100-sxm")
     for metric in ("throughput", "tpot", "ttft", "e2e"):
         plain, apart = (interval(metric, case.chip, case.engine, pools) for pools in (False, True))  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def test_pools_apart_are_less_sure() -> None:
     assert "disaggregated" in interval("ttft", case.chip, case.engine, disaggregated=True).note
 
 
-def test_intervals_are_wider_where_fewer_runs_stand_behind_them() -> None:
+def test_intervals_widen_with_fewer_runs() -> None:
     sure, unsure = (
         served("llama-3.1-8b", "h100-sxm", engine="trt-bench"),
         served("llama-3.1-8b", "tpu-v6e"),
@@ -109,6 +109,6 @@ def test_intervals_are_wider_where_fewer_runs_stand_behind_them() -> None:
     assert "nearest architecture" in ill.note
 
 
-def test_the_room_does_not_load_numba_for_everyone() -> None:
+def test_import_does_not_load_numba() -> None:
     code = "import gpuyard.perf, sys; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_tables_of_constants_are_up_to_date() -> None:
+def test_tables_of_constants_are_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location(
         "inference_reference", ROOT / "tools" / "inference_reference.py"
     )
@@ -20,7 +20,7 @@ def test_the_tables_of_constants_are_up_to_date() -> None:
     assert tool.renewed(page) == page, "run python tools/inference_reference.py"
 
 
-def test_the_page_has_the_errors_of_the_benchmark() -> None:
+def test_page_has_errors_of_benchmark() -> None:
     page = (ROOT / "docs" / "concepts" / "inference-model.md").read_text(encoding="utf-8")
     errors = page.split("<!-- errors -->")[1].split("<!-- /errors -->")[0]
     assert "offline throughput" in errors

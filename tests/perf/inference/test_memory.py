@@ -39,7 +39,7 @@ def test_weights_of_a_model_are_shared_out_and_embeddings_stay_in_16_bits() -> N
     assert weight_bytes(split.shape, split.precision, split.layout) == whole / 8
 
 
-def test_a_70b_model_in_fp8_leaves_an_h100_little_and_an_h200_much() -> None:
+def test_70b_model_in_fp8_leaves_little_on_h100_and_much_on_h200() -> None:
     tight, ample = (
         served("llama-3.1-70b", chip, "fp8", "trt-bench", "fp8").room()
         for chip in ("h100-sxm", "h200-sxm")
@@ -48,11 +48,11 @@ def test_a_70b_model_in_fp8_leaves_an_h100_little_and_an_h200_much() -> None:
     assert ample.sequences(4096) > 5 * tight.sequences(4096)
 
 
-def test_a_model_that_does_not_fit_has_no_blocks() -> None:
+def test_model_that_does_not_fit_has_no_blocks() -> None:
     assert served("llama-3.1-70b", "l4", "bf16").room().blocks == 0
 
 
-def test_the_share_is_of_free_memory_or_of_all() -> None:
+def test_memory_share_is_of_free_or_total_memory() -> None:
     free, total = (
         served("llama-3.1-8b", "h100-sxm", "bf16", engine) for engine in ("trt-torch-1", "vllm-v1")
     )
@@ -70,13 +70,13 @@ def test_buffers_that_are_not_used_take_cache_for_every_sequence() -> None:
     assert lost == pytest.approx(4 * 128256 * 8192)
 
 
-def test_a_static_share_holds_weights_and_cache_alone() -> None:
+def test_static_share_holds_only_weights_and_cache() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "sglang")
     held = case.room()
     assert held.cache_bytes == pytest.approx(0.88 * case.chip.memory_bytes - held.weight_bytes)
 
 
-def test_windowed_layers_keep_their_whole_cache_where_the_engine_does_not_free_it() -> None:
+def test_windowed_layers_hold_full_cache_unless_engine_frees_it() -> None:
     freed, kept = (
         served("gpt-oss-120b", "b200", "mxfp4", engine).room()
         for engine in ("vllm-v1", "trt-torch-1")
@@ -86,7 +86,7 @@ def test_windowed_layers_keep_their_whole_cache_where_the_engine_does_not_free_i
     assert freed.sequence_bytes > 0.0
 
 
-def test_a_tuned_engine_sizes_its_step_from_the_cache() -> None:
+def test_tuned_engine_sizes_step_from_cache() -> None:
     engine = find_engine("trt-torch-1")
     held = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1").room()
     short, long = limits(engine, held, 128, 128), limits(engine, held, 20000, 2000)
@@ -105,7 +105,7 @@ def test_larger_buffers_leave_less_cache() -> None:
     )
 
 
-def test_the_largest_graph_is_of_the_most_sequences_or_the_largest_listed_below() -> None:
+def test_largest_graph_covers_max_sequences_or_nearest_listed_size() -> None:
     engine, plain = find_engine("trt-torch"), find_engine("vllm-v1")
     listed = replace(engine, graphs_listed=True)
     sizes = {n: StepLimits(sequences=n, budget_tokens=8192) for n in (192, 400, 500, 600, 4096)}

@@ -93,13 +93,13 @@ def test_repeats_and_rows_of_little_trust_are_left_out() -> None:
         ),
     ],
 )
-def test_a_row_that_cannot_be_modelled_says_why(cells: dict[str, str], why: str) -> None:
+def test_unsupported_row_names_reason(cells: dict[str, str], why: str) -> None:
     found = read(**cells)
     assert found.rows == 1
     assert why in found.unsupported[0][1]
 
 
-def test_a_slower_superchip_is_told_by_its_releases() -> None:
+def test_slower_superchip_is_identified_by_its_releases() -> None:
     cells = {
         "chip": "GH200-120GB",
         "tp": "4",
@@ -115,7 +115,7 @@ def test_a_slower_superchip_is_told_by_its_releases() -> None:
     assert slow.counts_as == before.name
 
 
-def test_jetstream_says_how_long_its_slots_are() -> None:
+def test_jetstream_reports_slot_length() -> None:
     note = "ShareGPT, 2000 prompts; max input 1024, max output 1024, cache 1280; mean lengths not stated"
     found = case(
         chip="TPU-v5e",
@@ -232,7 +232,7 @@ def test_mlperf_runs_are_set_up_as_they_were_submitted(
     assert found.load.run_s == 2400.0
 
 
-def test_an_interactive_submission_takes_fewer_tokens_a_step() -> None:
+def test_interactive_submission_takes_fewer_tokens_per_step() -> None:
     cells = {"source_ver": "v5.1", "chip": "B200", "weights_prec": "fp4"}
     found = submitted(scenario="MLPerf Interactive", **cells)
     assert (found.engine.sequence_count, found.engine.budget_tokens, found.load.run_s) == (
@@ -242,14 +242,14 @@ def test_an_interactive_submission_takes_fewer_tokens_a_step() -> None:
     )
 
 
-def test_a_submission_whose_layout_does_not_divide_its_chips_or_is_not_known_may_be_any() -> None:
+def test_submission_with_unknown_or_indivisible_layout_may_use_any() -> None:
     assert submitted(source_ver="v4.1", n_chips="9").layouts == (
         (ReplicaLayout(tp=1), 9),
     )  # two do not divide it
     assert len(submitted(source_ver="v3.1").layouts) > 1
 
 
-def test_what_was_submitted_again_ran_as_the_round_before() -> None:
+def test_resubmission_uses_settings_of_previous_round() -> None:
     cells = {
         "model": "Mixtral-8x7B",
         "layers": "32",
@@ -266,7 +266,7 @@ def test_what_was_submitted_again_ran_as_the_round_before() -> None:
     assert (found.engine.name, found.precision.weights) == ("trt-mlperf-5", "fp8")
 
 
-def test_a_round_asks_each_rank_of_deepseek_for_so_many_requests() -> None:
+def test_deepseek_round_sets_requests_per_rank() -> None:
     cells = {
         "model": "DeepSeek-R1",
         "moe": DEEPSEEK,
@@ -298,7 +298,7 @@ def test_outputs_of_the_small_llama_in_mlperf_are_as_long_as_may_be() -> None:
     assert submitted(output_len="81.63", **small).load.output_tokens == 128
 
 
-def test_a_submission_that_names_no_engine_was_vllms() -> None:
+def test_submission_without_engine_counts_as_vllm() -> None:
     assert (
         submitted(engine="CUDA 12.2", engine_ver="CUDA 12.2", date="2024-08").engine.family
         == "vllm"
@@ -333,7 +333,7 @@ def series(times: dict[int, str], **cells: str) -> ServingBenchmarks:
     return read_cases(rows, CATALOG)
 
 
-def test_a_series_whose_tokens_come_sooner_with_more_users_is_set_aside() -> None:
+def test_series_with_faster_tokens_at_more_users_is_excluded() -> None:
     assert not series({8: "20", 16: "16", 32: "24"}).unsupported  # a fifth sooner: noise
     found = series({8: "20", 16: "60", 32: "30"})
     assert [name for name, _ in found.unsupported] == ["x-16", "x-32", "x-8"]
@@ -357,9 +357,7 @@ def test_a_series_whose_tokens_come_sooner_with_more_users_is_set_aside() -> Non
         (("83", "741", "9"), False),
     ],
 )
-def test_a_figure_far_from_all_other_releases_is_a_misprint(
-    rates: tuple[str, ...], aside: bool
-) -> None:
+def test_figure_far_from_other_releases_is_a_misprint(rates: tuple[str, ...], aside: bool) -> None:
     cells = {
         "engine": "TensorRT-LLM",
         "scenario": "offline max-throughput",
@@ -501,7 +499,7 @@ def test_graphs_of_offline_runs_have_the_sizes_of_their_release() -> None:
     assert (before.graph_sequences, after.graph_sequences) == (128, 224)  # of a batch of 224
 
 
-def test_an_mlperf_server_has_the_limits_of_its_notes() -> None:
+def test_mlperf_server_has_limits_of_its_notes() -> None:
     found = case(
         engine="TensorRT-LLM",
         scenario="MLPerf Server",
@@ -548,7 +546,7 @@ def test_summaries_of_mlperf_are_a_search_over_four_beams_within_a_time() -> Non
     assert [found.engine.sequence_count for found in offline] == [192, 396, 100, 480]
 
 
-def test_a_bound_of_memory_is_not_crossed_by_a_run_at_all_its_bandwidth() -> None:
+def test_run_never_exceeds_memory_bandwidth() -> None:
     weights, cache = (
         70.6e9 - 2 * 128256 * 8192 / 2,
         64 * 1536 * 80 * 2 * 8 * 128,
@@ -558,7 +556,7 @@ def test_a_bound_of_memory_is_not_crossed_by_a_run_at_all_its_bandwidth() -> Non
     assert not read(tpot_ms_mean=f"{0.93 * least_ms}").cases
 
 
-def test_the_faster_of_two_deepseek_runs_of_one_configuration_is_speculative() -> None:
+def test_faster_of_two_equal_deepseek_runs_is_speculative() -> None:
     cells = {
         "model": "DeepSeek-R1",
         "layers": "61",
@@ -582,11 +580,11 @@ def test_the_faster_of_two_deepseek_runs_of_one_configuration_is_speculative() -
     assert not read_cases([slow, near], CATALOG).unsupported
 
 
-def test_clients_of_equal_requests_drift_apart() -> None:
+def test_clients_of_equal_requests_desynchronise() -> None:
     assert (case().load.variation, case().load.drift_tokens) == ((0.0, 0.0), 2)
 
 
-def test_a_generated_run_has_room_for_one_prompt_and_its_users() -> None:
+def test_generated_run_has_room_for_one_prompt_and_its_users() -> None:
     cells = {
         "source": "ai-dynamo/aiconfigurator silicon_sample.csv",
         "batch": "8",
@@ -605,7 +603,7 @@ def test_a_generated_run_has_room_for_one_prompt_and_its_users() -> None:
     assert case(**cells, notes="InferenceX origin").engine.budget_tokens == 8192
 
 
-def test_a_run_with_a_public_recipe_is_set_up_by_it() -> None:
+def test_run_with_public_recipe_uses_its_settings() -> None:
     cells = {
         "engine": "TensorRT-LLM",
         "engine_ver": "",

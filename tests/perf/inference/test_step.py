@@ -46,7 +46,7 @@ def test_more_work_is_never_faster(case: Served, seqs: float, context: float) ->
 
 @settings(max_examples=30, deadline=None)
 @given(any_served(), SEQS, TOKENS)
-def test_a_better_chip_is_never_slower(case: Served, seqs: float, context: float) -> None:
+def test_better_chip_is_never_slower(case: Served, seqs: float, context: float) -> None:
     faster = replace(
         case,
         chip=replace(
@@ -62,7 +62,7 @@ def test_a_better_chip_is_never_slower(case: Served, seqs: float, context: float
     )
 
 
-def test_a_decode_step_of_one_sequence_reads_every_weight_once() -> None:
+def test_decode_step_of_one_sequence_reads_every_weight_once() -> None:
     case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=8)
     products = step_parts_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0)[0]
     read_s = case.shape.parameters * 2.0 / 8 / case.chip.memory_bytes_per_s
@@ -105,7 +105,7 @@ def test_graphs_of_few_sizes_are_filled_up() -> None:
     assert passes[129.0] == passes[256.0]
 
 
-def test_the_largest_graph_is_of_the_most_sequences_or_larger_steps_are_launched() -> None:
+def test_steps_beyond_largest_graph_are_launched() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "fp8", "trt-torch", tp=8)
     most, listed = (
         replace(case, engine=replace(case.engine, graph_sequences=n)).row() for n in (192, 128)
@@ -117,7 +117,7 @@ def test_the_largest_graph_is_of_the_most_sequences_or_larger_steps_are_launched
     assert below[0] == below[1]
 
 
-def test_a_group_of_heads_takes_as_long_as_what_it_reads() -> None:
+def test_head_group_takes_time_of_its_reads() -> None:
     narrow, wide = (
         column(served("llama-3.1-70b", "h200-sxm", "fp8", kv=kv), "kv") for kv in ("fp8", "bf16")
     )
@@ -127,7 +127,7 @@ def test_a_group_of_heads_takes_as_long_as_what_it_reads() -> None:
     assert 1.2 * column(case, "kv") < column(more, "kv") < 2.0 * column(case, "kv")
 
 
-def test_beams_are_computed_as_so_many_sequences_that_read_one_prompt() -> None:
+def test_beams_count_as_sequences_that_share_a_prompt() -> None:
     case = served("llama-3.1-8b", "h100-sxm", engine="trt-mlperf", kv="fp8")
     beams = replace(case, engine=replace(case.engine, beams=4))
     one, four = case.row(), beams.row()
@@ -141,7 +141,7 @@ def test_beams_are_computed_as_so_many_sequences_that_read_one_prompt() -> None:
     assert step_time_s(four, 0.0, 0.0, 16.0, 2e4, 16.0) == pytest.approx(expected)
 
 
-def test_every_rank_samples_from_the_whole_vocabulary() -> None:
+def test_every_rank_samples_from_full_vocabulary() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench")
     small = replace(case, shape=replace(case.shape, vocab=case.shape.vocab / 4.0))
     assert column(case, "logits") == pytest.approx(4.0 * column(small, "logits"))
@@ -153,7 +153,7 @@ def test_every_rank_samples_from_the_whole_vocabulary() -> None:
     assert many - few == pytest.approx(63.0 * column(case, "logits"))
 
 
-def test_tiles_of_experts_are_computed_whole() -> None:
+def test_partly_filled_expert_tiles_are_computed() -> None:
     case = served("mixtral-8x7b", "h200-sxm", "fp8")
     rows = 8 / 2 * read_calibration()["moe.pad_tokens"]  # eight experts, two of them a token's
     assert column(case, "expert_pad") == pytest.approx(rows * column(case, "expert_compute"))
@@ -194,7 +194,7 @@ def test_norms_of_queries_and_keys_cost_kernels_and_launches() -> None:
     assert served("minimax-m2.5", "h100-sxm", "bf16", tp=8).shape.joint_norms
 
 
-def test_a_decode_step_that_no_graph_replays_takes_as_long_as_its_launches() -> None:
+def test_decode_step_without_graph_takes_launch_time() -> None:
     case = served("llama-3.1-8b", "b200", "fp8", engine="vllm-v1")
     plain = replace(case, engine=replace(case.engine, graphs=False))
     launches = case.row()[COLUMNS.index("eager")]
@@ -269,7 +269,7 @@ def test_all_reduces_over_two_sockets_are_slower_than_within_one_in_some_hosts()
     assert plain[1] == pytest.approx(plain[0] * (7 / 8) / (3 / 4))
 
 
-def test_hosts_of_one_bus_differ_by_what_stands_in_them() -> None:
+def test_pcie_hosts_differ_by_chip() -> None:
     old, new = (served("llama-3.1-70b", chip, "bf16", tp=4) for chip in ("a100-pcie", "l40s"))
     assert old.chip.link == new.chip.link
     assert column(new, "reduce_floor") < column(old, "reduce_floor")
@@ -298,7 +298,7 @@ def test_narrow_experts_pay_more_for_the_ends_of_tiles_than_wide_ones() -> None:
     assert ratio == pytest.approx(more[1] / more[0] / 8)
 
 
-def test_every_chip_of_an_expert_moves_whole_tokens() -> None:
+def test_every_chip_of_an_expert_moves_entire_tokens() -> None:
     alone, split = (column(served("mixtral-8x7b", tp=tp), "expert_activations") for tp in (1, 8))
     wide = (
         12.0 * 14336.0 / (8.0 * 4096.0)
@@ -310,7 +310,7 @@ def test_every_chip_of_an_expert_moves_whole_tokens() -> None:
     assert apart == pytest.approx(alone / 8.0)
 
 
-def test_a_cache_of_slots_is_read_whole() -> None:
+def test_slot_cache_is_read_completely() -> None:
     case = served("llama-3.1-8b", "tpu-v5e", "bf16", "jetstream", tp=8)
     slots = replace(case, engine=replace(case.engine, slot_tokens=2048))
     few, many = (

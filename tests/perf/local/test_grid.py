@@ -45,7 +45,7 @@ def product(rows: int, inputs: int, outputs: int, count: float = 1.0) -> StepGem
     outputs=st.integers(16, 256),
     count=st.integers(1, 9),
 )
-def test_powers_are_found_exactly_between_the_places(
+def test_powers_are_exact_between_grid_points(
     rows: int, inputs: int, outputs: int, count: int
 ) -> None:
     found = STRAIGHT.time_s(product(rows, inputs, outputs, count))

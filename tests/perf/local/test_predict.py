@@ -74,7 +74,7 @@ def probes(overhead_s: float, product: float, activation: float, optimizer: floa
     return found
 
 
-def test_constants_are_found_again() -> None:
+def test_fit_recovers_constants() -> None:
     fit = fit_probes(PROFILE, "jax_mlp", probes(2e-4, 1.5, 0.8, 1.2))
     assert fit.gemm_ratio == pytest.approx(1.5, rel=1e-6)
     assert fit.activation_ratio == pytest.approx(0.8, rel=1e-6)
@@ -105,7 +105,7 @@ def test_parts_add_up_and_no_constant_is_below_zero() -> None:
     )
 
 
-def test_what_was_not_measured_is_told() -> None:
+def test_missing_measurement_is_reported() -> None:
     work = mlp_step_work((4, 8, 2), 16)
     with pytest.raises(InputError, match="gpuyard measure"):
         predict_step(work, PROFILE, "torch_mlp")
@@ -116,7 +116,7 @@ def test_what_was_not_measured_is_told() -> None:
         fit_probes(replace(PROFILE, rates=()), "jax_mlp", [probe])
 
 
-def test_tokens_are_rows_where_they_were_not_timed_apart() -> None:
+def test_tokens_count_as_rows_where_not_timed_separately() -> None:
     shape = Transformer(layers=2, hidden=16, heads=2, ffn=128, vocab=128)
     attention = GemmTiming(
         kind="attention", by="jax", rows=16, inputs=8, outputs=4, time_s=1e-4, spread_ratio=0.0
@@ -178,7 +178,7 @@ def test_trees_of_few_rows_have_fewer_leaves_and_bins() -> None:
 
 
 @pytest.mark.parametrize(("rows", "least"), [(455, 20), (2000, 10), (5000, 20)])
-def test_leaves_that_are_cut_anywhere_are_as_many_as_the_work_says(rows: int, least: int) -> None:
+def test_leaf_count_matches_work(rows: int, least: int) -> None:
     rng, trees, leaves = random.Random(1), 100, 0
     for _ in range(trees):
         whole = [float(rows)]

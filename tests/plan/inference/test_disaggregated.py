@@ -152,7 +152,7 @@ def test_machines_for_pair_are_minimal(first: int, many: int, second: int, more:
     assert (first * many + second * more) > 8 * (count - 1)
 
 
-def test_replica_on_several_machines_takes_whole_machines() -> None:
+def test_multi_machine_replica_takes_entire_machines() -> None:
     wide = replace(REPLICAS[8], layout=ReplicaLayout(tp=8, ep=32, attention_dp=4))
     machine = CATALOG.machine("a4-highgpu-8g")
     assert machines_for_pair(machine, wide, 2, REPLICAS[2], 3) == 2 * 4 + 1

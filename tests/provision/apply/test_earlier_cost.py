@@ -63,6 +63,6 @@ def test_destroy_ends_what_is_counted() -> None:
     assert cost(*events, note="destroy") == pytest.approx(2.0)
 
 
-def test_types_without_machines_are_known_to_the_apis() -> None:
+def test_types_without_machines_exist_in_the_apis() -> None:
     collections = {name.rsplit(".", 1)[0] for name in google_methods()}
     assert set(WITHOUT_MACHINES) <= collections

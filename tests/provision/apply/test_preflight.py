@@ -87,7 +87,7 @@ def tamper(folder: Path) -> dict[str, Any]:
     return tree
 
 
-def test_file_changed_with_its_checksum_is_found_by_the_signature(folder: Path) -> None:
+def test_file_changed_with_its_checksum_fails_the_signature(folder: Path) -> None:
     tamper(folder)
     with pytest.raises(InputError, match=r"deployment.sig: does not match"):
         prepare(folder)

@@ -145,7 +145,7 @@ def test_megatron_bridge_sets_experts_and_precision() -> None:
         (run_of(is_tpu=True), "TPUs"),
     ],
 )
-def test_megatron_bridge_says_what_it_cannot_run(run: TrainingRun, why: str) -> None:
+def test_megatron_bridge_reports_what_it_cannot_run(run: TrainingRun, why: str) -> None:
     reason = megatron_bridge(run, "")
     assert isinstance(reason, str)
     assert why in reason

@@ -90,7 +90,7 @@ def test_encoder_profile_covers_every_input_at_the_planned_length() -> None:
     assert f"--maxShapes={shape}" in program
 
 
-def test_second_server_of_a_machine_has_ports_of_its_own() -> None:
+def test_second_server_of_a_machine_has_separate_ports() -> None:
     launch = launch_of(blueprint_of("resnet-50"))
     assert "--http-port 8001 --metrics-port 9001" in program_on_port(launch, 1)
 

@@ -86,7 +86,7 @@ def test_sbatch_sets_up_fabric_for_multi_node_only() -> None:
     assert "/usr/local/gib" not in alone
 
 
-def test_sbatch_allocates_whole_nvlink_domains() -> None:
+def test_sbatch_allocates_complete_nvlink_domains() -> None:
     racks = of_machines(blueprint_of("a4x-highgpu-4g", "multi-node", "reservation"), 36)
     result = render_artefacts(SLURM, racks)
     assert options(result.files[0].text)["switches"] == "2"

@@ -108,7 +108,7 @@ def test_sample_has_no_schema_errors(name: str) -> None:
         assert errors(part.body, part) == []
 
 
-def test_every_wrong_type_is_an_error() -> None:
+def test_every_invalid_type_is_an_error() -> None:
     tried = 0
     for part in all_parts():
         for path, value in leaves(part.body):

@@ -71,7 +71,7 @@ def test_every_rank_is_in_one_group_of_each_kind(tp, cp, dp, pp, order) -> None:
     assert (layout.server(ranks) * 8 + layout.rail(ranks) == ranks).all()
 
 
-def test_what_does_not_fit_is_told_at_once() -> None:
+def test_placement_that_does_not_fit_raises_input_error() -> None:
     with pytest.raises(InputError) as error:
         placement(tp=0, order="tp-dp")
     assert len(error.value.problems) == 2

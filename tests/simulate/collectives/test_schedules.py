@@ -247,7 +247,7 @@ def test_rail_rings_visit_all_and_cross_on_one_rail(servers, rails) -> None:
         assert counts.max() == counts.min() or (rails == 2 and servers % 2)
 
 
-def test_an_algorithm_that_cannot_is_told() -> None:
+def test_unsupported_algorithm_raises_input_error() -> None:
     with pytest.raises(InputError, match="no pxn all-reduce"):
         schedule_of(
             CollectiveCall(collective="all-reduce", algorithm="pxn", size_bytes=1.0), grid(2, 2)

@@ -89,7 +89,7 @@ def test_every_constant_has_a_meaning_and_lies_in_its_bounds() -> None:
             assert cell["low"] <= cell["value"] <= cell["high"], name
 
 
-def test_rows_are_read_as_their_words_say() -> None:
+def test_row_text_selects_system() -> None:
     base = {
         "collective": "all_reduce",
         "size_bytes": "8589934592",
@@ -139,7 +139,7 @@ def test_published_bandwidths_are_met() -> None:
     assert len(score.refused) + score.overall.rows == len(ROWS)
 
 
-def test_a_bandwidth_printed_with_one_digit_is_a_band() -> None:
+def test_bandwidth_with_one_digit_is_an_interval() -> None:
     row = {
         "system": "AWS p4d.24xlarge (A100 x8)",
         "fabric": "EFA 4x100 Gb/s",

@@ -184,7 +184,7 @@ def two_spines():
     return leaf_spine(4, hosts_per_leaf=2, spines=2, rate_bits_per_s=100e9, delay_s=1e-6)
 
 
-def test_a_cut_link_stalls_its_flow_until_routes_avoid_it() -> None:
+def test_failed_link_stalls_its_flow_until_reconvergence() -> None:
     network = two_spines()
     traffic = traffic_of([0], [2], 10_000_000, channel=0)
     base = simulate_flows(network, traffic, BARE)
@@ -227,7 +227,7 @@ def test_adaptive_routing_avoids_a_slow_link_that_spraying_suffers_from() -> Non
     assert best == pytest.approx(free * 4 / 3.25, rel=0.05)
 
 
-def test_a_dead_host_leaves_its_flows_unfinished_and_others_alone() -> None:
+def test_failed_host_affects_only_its_own_flows() -> None:
     network = two_spines()
     traffic = traffic_of([0, 1], [2, 3], 10_000_000)
     done = simulate_flows(

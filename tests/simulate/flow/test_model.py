@@ -46,7 +46,7 @@ def network(servers=16, **more):
 @pytest.mark.parametrize(
     "collective", ["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send"]
 )
-def test_an_uncongested_fabric_gives_the_closed_forms(collective) -> None:
+def test_uncongested_fabric_matches_closed_form(collective) -> None:
     simulated = flow_model(network(), C, FlowSettings(balance="spray"))
     closed = ClosedForm(chip=machine(), constants=C)
     ranks = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 128.0])
@@ -87,7 +87,7 @@ def test_hashing_and_oversubscription_cost_time() -> None:
     assert hashed > 1.05 * sprayed
 
 
-def test_one_port_is_slower_and_too_large_groups_are_told() -> None:
+def test_one_port_is_slower_and_oversized_groups_are_reported() -> None:
     model = flow_model(network(), C)
     size, ranks = np.array(1e9), np.array(128.0)
     assert model.time_s("all-gather", size, ranks, RankGroup(one_port=np.ones(()))) > model.time_s(

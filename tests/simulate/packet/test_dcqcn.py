@@ -130,7 +130,7 @@ def test_rates_are_those_of_ticking_timers(
             )  # near the top it snaps to the port
 
 
-def test_a_crowd_under_control_pauses_less_and_fills_queues_less() -> None:
+def test_congestion_control_reduces_pauses_and_queues() -> None:
     traffic = incast(9, 1 << 22)
     often = replace(FAST, cnp_interval_s=4e-6)
     free, held = (

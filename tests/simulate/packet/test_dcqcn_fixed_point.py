@@ -95,9 +95,7 @@ def steady(flows: int, dcqcn: DcqcnSettings, until_s: float = 0.25, from_s: floa
 @pytest.mark.parametrize(
     ("flows", "additive_bits_per_s"), [(2, 40e6), (2, 160e6), (4, 40e6), (8, 40e6)]
 )
-def test_the_steady_state_is_that_of_the_fluid_model(
-    flows: int, additive_bits_per_s: float
-) -> None:
+def test_steady_state_matches_fluid_model(flows: int, additive_bits_per_s: float) -> None:
     dcqcn = replace(
         PAPER, additive_bits_per_s=additive_bits_per_s, hyper_bits_per_s=additive_bits_per_s
     )
@@ -112,7 +110,7 @@ def test_the_steady_state_is_that_of_the_fluid_model(
         assert found.marked_ratio == pytest.approx(marked, rel=0.45)
 
 
-def test_the_queue_grows_with_the_flows() -> None:
+def test_queue_grows_with_flow_count() -> None:
     queues = [steady(flows, PAPER, until_s=0.15, from_s=0.05).queue_bytes for flows in (2, 4, 8)]
     assert queues == sorted(queues)
     assert queues[2] > 2 * queues[0]

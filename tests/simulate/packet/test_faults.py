@@ -30,7 +30,7 @@ def _with(*faults: Fault, settings: PacketSettings | None = None) -> PacketResul
     return simulate_packets(NETWORK, TRAFFIC, settings, faults)
 
 
-def test_routes_looked_up_at_every_switch_are_those_known_from_the_start() -> None:
+def test_per_hop_routes_match_precomputed_routes() -> None:
     # A failure that comes after the end changes nothing but the way in which routes are looked up.
     late = _with(LinkDown(one="leaf0", other="spine0", at_s=1.0))
     assert np.array_equal(late.outcome.finish_s, whole().outcome.finish_s)
@@ -52,7 +52,7 @@ def test_flows_go_round_a_dead_link_or_spine(fault: Fault) -> None:
     assert result.outcome.duration_s > whole().outcome.duration_s
 
 
-def test_a_link_that_is_down_carries_nothing_after_reconvergence() -> None:
+def test_failed_link_carries_nothing_after_reconvergence() -> None:
     down = NETWORK.links_between(NETWORK.node("leaf0"), NETWORK.node("spine0"))
     result = _with(LinkDown(one="leaf0", other="spine0", at_s=0.0))
     assert result.outcome.link_bytes[down] == 0
@@ -72,21 +72,21 @@ def test_slower_reconvergence_loses_more() -> None:
     assert lost[0] < lost[-1]
 
 
-def test_a_dead_leaf_takes_its_hosts_with_it_and_no_others() -> None:
+def test_failed_leaf_disconnects_only_its_hosts() -> None:
     result = _with(NodeDown(node="leaf1", at_s=5e-6))
     concerned = np.isin(TRAFFIC.source // 4, [1]) | np.isin(TRAFFIC.target // 4, [1])
     assert np.array_equal(np.isnan(result.outcome.finish_s), concerned)
     assert result.counters.failed_flow_count > 0  # given up after their retries
 
 
-def test_a_nic_that_comes_back_finishes_late() -> None:
+def test_recovered_nic_finishes_late() -> None:
     flow = int(np.flatnonzero(TRAFFIC.source == 3)[0])
     result = _with(NodeDown(node="host3", at_s=10e-6, until_s=300e-6, reconverge_s=1e-6))
     assert result.outcome.unfinished_count == 0
     assert result.outcome.finish_s[flow] > 300e-6
 
 
-def test_a_slow_nic_slows_its_flow_to_its_rate() -> None:
+def test_slow_nic_limits_its_flow() -> None:
     flow = int(np.flatnonzero(TRAFFIC.source == 3)[0])
     result = _with(SlowLink(one="host3", other="leaf0", rate_ratio=0.1))
     assert result.outcome.finish_s[flow] >= (1 << 21) * 8 / (0.1 * RATE)
@@ -98,7 +98,7 @@ def test_a_slow_nic_slows_its_flow_to_its_rate() -> None:
     )
 
 
-def test_a_straggler_is_late_by_its_lag() -> None:
+def test_straggler_is_late_by_its_lag() -> None:
     flow = int(np.flatnonzero(TRAFFIC.source == 3)[0])
     assert _with(Straggler(host="host3", lag_s=1e-3)).outcome.began_s[flow] == pytest.approx(1e-3)
     chain = traffic_of([3, 0], [0, 3], 4096, after=((), (0,)))
@@ -108,7 +108,7 @@ def test_a_straggler_is_late_by_its_lag() -> None:
     assert result.outcome.began_s[1] == pytest.approx(result.outcome.finish_s[0] + 2e-4)
 
 
-def test_a_pfc_storm_stops_others_and_the_watchdog_frees_them() -> None:
+def test_watchdog_releases_ports_stopped_by_pfc_storm() -> None:
     storm = PfcStorm(host="host3", at_s=5e-6)
     stuck = _with(storm)
     freed = _with(storm, settings=PacketSettings(watchdog=WATCHDOG, retransmit_timeout_s=1e-4))
@@ -122,7 +122,7 @@ def test_a_pfc_storm_stops_others_and_the_watchdog_frees_them() -> None:
     assert freed.storms[0].at_s == pytest.approx(40e-6, abs=WATCHDOG.poll_s)
 
 
-def test_the_watchdog_restores_a_port_that_is_calm_again() -> None:
+def test_watchdog_restores_port_after_storm() -> None:
     storm = PfcStorm(host="host3", at_s=5e-6, until_s=200e-6)
     result = _with(storm, settings=PacketSettings(watchdog=WATCHDOG, retransmit_timeout_s=1e-4))
     assert len(result.storms) == 1
@@ -142,7 +142,7 @@ def _ring(count: int) -> Network:
     )
 
 
-def test_a_ring_of_switches_without_up_down_routes_deadlocks_and_is_found() -> None:
+def test_switch_ring_without_up_down_routes_deadlocks() -> None:
     ring = _ring(5)
     hosts = list(range(5))
     traffic = traffic_of(hosts * 2, [(host + 2) % 5 for host in hosts] * 2, 1 << 23)
@@ -154,7 +154,7 @@ def test_a_ring_of_switches_without_up_down_routes_deadlocks_and_is_found() -> N
     assert result.counters.in_flight_count > 0
 
 
-def test_the_watchdog_breaks_a_deadlock() -> None:
+def test_watchdog_breaks_deadlock() -> None:
     hosts = list(range(5))
     traffic = traffic_of(hosts * 2, [(host + 2) % 5 for host in hosts] * 2, 1 << 21)
     settings = PacketSettings(
@@ -184,6 +184,6 @@ def test_without_a_failure_there_is_neither_storm_nor_deadlock() -> None:
         (Straggler(host="host0", lag_s=-1.0), "negative lag"),
     ],
 )
-def test_a_failure_that_cannot_be_is_refused(fault: Fault, words: str) -> None:
+def test_impossible_failure_raises_input_error(fault: Fault, words: str) -> None:
     with pytest.raises(InputError, match=words):
         _with(fault)

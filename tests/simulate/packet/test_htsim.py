@@ -24,7 +24,7 @@ DELAYED = PacketSettings(done="acknowledged")
 FINAL = PacketSettings(acks="final", done="acknowledged")
 
 
-def test_an_incast_ends_to_the_nanosecond_when_htsim_says() -> None:
+def test_incast_matches_htsim_to_the_nanosecond() -> None:
     for settings in (HTSIM_ROCE, DELAYED):
         outcome = simulate_packets(TREE, incast(128, 1 << 20), settings).outcome
         assert outcome.duration_s * 1e6 == pytest.approx(2713.09, abs=0.01)  # 8 runs, all the same
@@ -34,7 +34,7 @@ def test_an_incast_ends_to_the_nanosecond_when_htsim_says() -> None:
 
 
 @pytest.mark.parametrize("settings", [HTSIM_ROCE, DELAYED])
-def test_an_all_to_all_agrees_within_five_per_cent(settings: PacketSettings) -> None:
+def test_all_to_all_matches_htsim_within_five_per_cent(settings: PacketSettings) -> None:
     outcomes = [
         simulate_packets(TREE, all_to_all(128, 1 << 16), replace(settings, seed=seed)).outcome
         for seed in range(2)
@@ -61,7 +61,7 @@ def test_permutations_agree_within_three_and_five_per_cent(settings: PacketSetti
     assert last == pytest.approx(101.06, rel=0.05)  # standard deviation 7.7
 
 
-def test_a_ring_of_sixteen_agrees_within_a_thousandth() -> None:
+def test_ring_of_sixteen_matches_htsim_within_a_thousandth() -> None:
     ranks, steps = 16, 30
     source = [(rank + step) % ranks for rank in range(ranks) for step in range(steps)]
     after = tuple(

@@ -61,7 +61,7 @@ def test_headroom_is_used_up_to_what_was_worked_out_and_not_beyond() -> None:
     assert 200_000 + 0.8 * NEEDED_BYTES < held <= 200_000 + NEEDED_BYTES
 
 
-def test_a_buffer_that_is_too_small_loses_packets_even_with_headroom() -> None:
+def test_undersized_buffer_drops_packets_despite_headroom() -> None:
     result = simulate_packets(
         STAR, CROWD, PacketSettings(buffer_bytes=3_000_000, retransmit_timeout_s=1e-4)
     )

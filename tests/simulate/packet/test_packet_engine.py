@@ -52,7 +52,7 @@ MODES = {
 }  # fmt: skip
 
 
-def test_a_lone_flow_takes_its_packets_and_its_hops() -> None:
+def test_single_flow_takes_serialisation_plus_hop_delay() -> None:
     result = simulate_packets(FAT, traffic_of([0], [15], 100 * 4096))
     assert result.outcome.finish_s[0] == pytest.approx(
         100 * PACKET_S + 5 * PACKET_S + 6 * DELAY, abs=1e-11
@@ -83,7 +83,7 @@ def test_cut_through_does_not_run_ahead_of_a_slower_link() -> None:
     assert cut >= 50 * 4160 * 8 / 100e9
 
 
-def test_the_last_packet_is_as_short_as_what_is_left() -> None:
+def test_last_packet_carries_the_remainder() -> None:
     result = simulate_packets(
         single_switch(2, rate_bits_per_s=RATE, delay_s=0.0), traffic_of([0], [1], 4096 + 100)
     )
@@ -91,7 +91,7 @@ def test_the_last_packet_is_as_short_as_what_is_left() -> None:
     assert result.outcome.finish_s[0] == pytest.approx((4160 + 4160 + 164) * 8 / RATE, abs=1e-11)
 
 
-def test_an_acknowledged_flow_ends_a_way_back_later() -> None:
+def test_acknowledged_flow_ends_one_return_path_later() -> None:
     received, acknowledged, in_band = (
         simulate_packets(FAT, traffic_of([0], [15], 10 * 4096), settings).outcome.finish_s[0]
         for settings in (PacketSettings(), PacketSettings(done="acknowledged"), HTSIM_ROCE)
@@ -100,7 +100,7 @@ def test_an_acknowledged_flow_ends_a_way_back_later() -> None:
     assert in_band == pytest.approx(acknowledged, abs=1e-11)
 
 
-def test_a_window_of_one_packet_waits_for_every_answer() -> None:
+def test_window_of_one_packet_waits_for_every_ack() -> None:
     result = simulate_packets(
         FAT, traffic_of([0], [1], 10 * 4096), PacketSettings(window_bytes=4096)
     )
@@ -132,7 +132,7 @@ def test_flows_of_one_host_take_turns() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_same_seed_gives_the_same_result_and_all_arrives(mode: str) -> None:
+def test_same_seed_gives_same_result_and_delivers_everything(mode: str) -> None:
     traffic = permutation(16, 60 * 4096, seed=4)
     one, other = (simulate_packets(FAT, traffic, MODES[mode]) for _ in range(2))
     assert one.outcome.unfinished_count == 0
@@ -162,7 +162,7 @@ def test_balancing_by_packet_beats_hashing_by_flow() -> None:
 
 
 @pytest.mark.parametrize("mode", ["plain", "htsim", "window", "dcqcn", "cut-through", "dynamic"])
-def test_order_is_kept_where_flows_keep_their_path(mode: str) -> None:
+def test_packets_on_one_path_stay_in_order(mode: str) -> None:
     counters = simulate_packets(FAT, all_to_all(16, 20 * 4096), MODES[mode]).counters
     assert counters.late_count == counters.duplicate_count == counters.go_back_count == 0
 
@@ -209,7 +209,7 @@ def test_coarser_cells_are_close() -> None:
     assert coarse.outcome.duration_s == pytest.approx(fine.outcome.duration_s, rel=0.05)
 
 
-def test_the_end_stops_what_is_not_finished() -> None:
+def test_time_limit_stops_unfinished_flows() -> None:
     result = simulate_packets(FAT, permutation(16, 1 << 22, seed=1), PacketSettings(end_s=20e-6))
     assert result.outcome.unfinished_count == 16
     assert result.counters.in_flight_count > 0
@@ -262,7 +262,7 @@ def test_sending_several_packets_in_one_step_changes_little(burst_count: int) ->
     assert many.outcome.mean_completion_s == pytest.approx(one.outcome.mean_completion_s, rel=0.01)
 
 
-def test_a_wide_slot_with_many_events_of_no_delay_is_worked_off() -> None:
+def test_wide_calendar_slot_with_zero_delay_events_is_processed() -> None:
     network = single_switch(2, rate_bits_per_s=400e9, delay_s=0.0)
     traffic = traffic_of([0] * 40, [1] * 40, 100, start_s=np.arange(40) * 1e-9)
     result = simulate_packets(network, traffic, PacketSettings(acks="queued", done="acknowledged"))

@@ -32,7 +32,7 @@ def test_arrivals_have_the_rate_and_the_burstiness() -> None:
     assert spread == pytest.approx([1.0, 2.0], rel=0.1)
 
 
-def test_a_hit_ratio_is_of_each_prompt() -> None:
+def test_prefix_hit_ratio_applies_to_each_prompt() -> None:
     assert (fixed(3, 100, 1, hit_ratio=0.25).cached_tokens == 25).all()
 
 

@@ -41,7 +41,7 @@ def test_no_other_stretch_is_shorter(arrived: list[float], most: int) -> None:
         assert part.arrived_s[0] == 0.0
 
 
-def test_a_trace_as_a_load(tmp_path: Path) -> None:
+def test_trace_is_read_as_load(tmp_path: Path) -> None:
     lines = [
         "arrived_at,num_prefill_tokens,num_decode_tokens",
         *(f"{i / 2},100,{10 + i % 3}" for i in range(41)),
@@ -58,7 +58,7 @@ def test_a_trace_as_a_load(tmp_path: Path) -> None:
     assert load.long_output_tokens == pytest.approx(12.0)
 
 
-def test_requests_beyond_the_context_are_told(tmp_path: Path) -> None:
+def test_requests_beyond_context_are_reported(tmp_path: Path) -> None:
     lines = [
         "arrived_at,num_prefill_tokens,num_decode_tokens",
         *(f"{i},{9000 if i == 3 else 100},10" for i in range(9)),

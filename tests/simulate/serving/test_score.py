@@ -36,7 +36,7 @@ def rows(step: int) -> list[dict[str, str]]:
         return list(csv.DictReader(file))[::step]
 
 
-def test_the_score_has_every_key_and_counts_every_row() -> None:
+def test_score_has_every_key_and_counts_every_row() -> None:
     some = [*rows(9), {**rows(9)[0], "id": "odd", "chip": "abacus"}]
     found = score_json(score(some, CATALOG))
     assert set(found) >= {
@@ -60,7 +60,7 @@ def test_the_score_has_every_key_and_counts_every_row() -> None:
     json.dumps(found, allow_nan=False)
 
 
-def test_a_figure_that_a_row_does_not_state_is_not_scored() -> None:
+def test_figure_missing_from_row_is_not_scored() -> None:
     bare = [{**row, "tpot_ms_mean": "", "itl_ms_mean": ""} for row in rows(9)]
     assert score(bare, CATALOG).metrics.tpot.rows == 0
 
@@ -80,7 +80,7 @@ def test_gathered_schedules_predict_what_the_simulation_does() -> None:
     assert np.nanmedian(np.abs(fast[:, 2] / slow[:, 2] - 1.0)) < 0.02
 
 
-def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
+def test_offline_run_is_mean_over_possible_cache_sizes() -> None:
     calibration = read_calibration()
     case = next(
         c
@@ -100,7 +100,7 @@ def test_an_offline_run_is_the_mean_over_what_its_cache_may_hold() -> None:
     assert predicted.output_tokens_per_s == pytest.approx(tokens / np.mean(spans))
 
 
-def test_a_longer_offline_run_of_mlperf_ends_only_once() -> None:
+def test_longer_mlperf_offline_run_has_one_tail() -> None:
     calibration = read_calibration()
     case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-offline")
     short, long = (
@@ -118,7 +118,7 @@ def test_a_longer_offline_run_of_mlperf_ends_only_once() -> None:
     assert rates[0] < rates[1]
 
 
-def test_a_server_is_slower_by_the_time_of_its_last_request() -> None:
+def test_server_throughput_includes_time_of_last_request() -> None:
     calibration = read_calibration()
     case = next(c for c in read_cases(rows(1), CATALOG).cases if c.load.kind == "mlperf-server")
     brief, long = (

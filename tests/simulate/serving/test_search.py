@@ -28,7 +28,7 @@ def test_tighter_limits_allow_less() -> None:
     assert rate(10.0, 0.001) == 0.0
 
 
-def test_whole_requests_may_have_a_limit_too() -> None:
+def test_end_to_end_latency_may_have_a_limit() -> None:
     load, own = fixed(2000, 200, 50), pool(sequences=16)
     long, short, none = (
         highest_rate(load, own, Ceiling(e2e_s=s), np.random.default_rng(0))
@@ -55,7 +55,7 @@ def test_even_arrivals_allow_more() -> None:
     assert even > 1.02 * poisson
 
 
-def test_what_does_not_fit_is_infeasible() -> None:
+def test_model_that_does_not_fit_is_infeasible() -> None:
     found = highest_rate(
         fixed(2, 10_000, 50), pool(blocks=4), Ceiling(ttft_s=1.0), np.random.default_rng(0)
     )

@@ -115,13 +115,13 @@ def test_too_little_memory_preempts_and_everything_is_computed_again() -> None:
     assert tight.timeline.prefill_tokens.sum() > ample.timeline.prefill_tokens.sum()
 
 
-def test_a_reserving_engine_waits_instead() -> None:
+def test_engine_that_reserves_blocks_waits_instead() -> None:
     found = run(requests([64] * 4, [200] * 4), pool(blocks=40, reserves=True))
     assert found.preemptions.sum() == 0
     assert found.timeline.running.max() == 2
 
 
-def test_a_request_that_can_never_fit_is_infeasible() -> None:
+def test_request_that_never_fits_is_infeasible() -> None:
     found = simulate(requests([10_000], [10]), pool(blocks=10))
     assert isinstance(found, Infeasible)
     assert found.binding == "memory"
@@ -134,7 +134,7 @@ def test_prompts_that_run_alone_hold_up_decoding() -> None:
     assert alone.timeline.decode_seqs[alone.timeline.prefill_tokens > 0].max() == 0
 
 
-def test_a_prompt_is_split_by_the_budget_or_waits_for_a_step_of_its_own() -> None:
+def test_prompt_is_chunked_by_token_budget_or_waits_for_its_own_step() -> None:
     load = requests([5000], [2])
     assert (run(load, pool(budget=512)).timeline.prefill_tokens > 0).sum() == 10
     assert (run(load, pool(budget=512, chunks=False)).timeline.prefill_tokens > 0).sum() == 1
@@ -154,7 +154,7 @@ def test_users_wait_for_their_answer_before_they_ask_again() -> None:
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
-def test_the_next_request_of_a_user_misses_the_steps_under_way(overlaps: bool) -> None:
+def test_next_request_of_a_user_misses_steps_in_progress(overlaps: bool) -> None:
     found = run(requests([100, 100, 100], [5, 20, 5]), pool(overlaps=overlaps), users=2)
     line, begun = found.timeline, found.arrived_s[2]
     missed = line.steps[
@@ -164,12 +164,12 @@ def test_the_next_request_of_a_user_misses_the_steps_under_way(overlaps: bool) -
     assert found.admitted_s[2] == pytest.approx(begun + missed * DECODE_S, rel=1e-2)
 
 
-def test_a_user_alone_is_not_kept_waiting() -> None:
+def test_single_user_does_not_wait() -> None:
     found = run(requests([100, 100], [5, 5]), pool(overlaps=True), users=1)
     assert found.admitted_s[1] == found.arrived_s[1] == found.finished_s[0]
 
 
-def test_the_same_input_gives_the_same_times() -> None:
+def test_same_input_gives_same_times() -> None:
     load = at_rate(
         lognormal(300, 200, 60, (1.0, 1.0), np.random.default_rng(3)),
         20.0,
@@ -224,7 +224,7 @@ def test_both_pools_are_used_evenly() -> None:
     assert np.bincount(found.replica, minlength=5)[2:].min() >= 90
 
 
-def test_the_summary_is_of_the_times() -> None:
+def test_summary_matches_request_times() -> None:
     found = run(fixed(50, 100, 20), pool(sequences=10))
     summary = found.summary()
     assert summary.requests == 50

@@ -19,7 +19,7 @@ def test_requests_are_read_in_order_of_arrival_from_zero() -> None:
     assert found.output_tokens.tolist() == [5, 20]
 
 
-def test_columns_may_stand_in_any_order_beside_others() -> None:
+def test_trace_columns_may_have_any_order() -> None:
     text = "num_decode_tokens,user,arrived_at,num_prefill_tokens\n7,me,0,9\n"
     assert parse_trace(text, "t.csv").output_tokens.tolist() == [7]
 
@@ -42,7 +42,7 @@ def test_columns_may_stand_in_any_order_beside_others() -> None:
         (HEADER + "0,10\n", "t.csv:2", "2 cells"),
     ],
 )
-def test_a_wrong_trace_names_the_line_and_the_fix(text: str, where: str, what: str) -> None:
+def test_invalid_trace_names_line_and_fix(text: str, where: str, what: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_trace(text, "t.csv")
     problem = caught.value.problems[0]
@@ -51,7 +51,7 @@ def test_a_wrong_trace_names_the_line_and_the_fix(text: str, where: str, what: s
     assert problem.fix
 
 
-def test_all_wrong_lines_are_told() -> None:
+def test_all_invalid_lines_are_reported() -> None:
     with pytest.raises(InputError) as caught:
         parse_trace(HEADER + "a,1,1\n0,b,1\n0,1,c\n", "t.csv")
     assert [problem.where for problem in caught.value.problems] == ["t.csv:2", "t.csv:3", "t.csv:4"]
@@ -62,12 +62,12 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
         read_trace(tmp_path / "none.csv")
 
 
-def test_a_trace_beyond_any_clock_is_refused() -> None:
+def test_trace_with_impossible_time_is_refused() -> None:
     with pytest.raises(InputError, match=r"span 1e\+300 s"):
         parse_trace("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n1e300,1,1\n", "t.csv")
 
 
-def test_a_trace_larger_than_a_workload_file_is_read(tmp_path: Path) -> None:
+def test_large_trace_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.csv"
     line = f"1.5,100,10,{'x' * 1000}\n"
     path.write_text(

@@ -62,7 +62,7 @@ def test_every_pass_is_done_once(stages, chunks, groups) -> None:
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
 @settings(max_examples=40, deadline=None)
-def test_the_bubble_is_the_textbooks(stages, chunks, groups) -> None:
+def test_pipeline_bubble_matches_textbook(stages, chunks, groups) -> None:
     micro = groups * stages
     each = 1.0 / chunks
     done = simulate_step(
@@ -87,7 +87,7 @@ def test_gradients_hide_behind_the_last_backward_pass() -> None:
     assert gathered.exposed_parameter_s == pytest.approx(2.0 + 0.25 - 1.0)
 
 
-def test_one_slow_chip_slows_the_whole_pipeline() -> None:
+def test_slow_chip_slows_entire_pipeline() -> None:
     base = simulate_step(work()).step_s
     slow = simulate_step(work(), (Slow(stage=2, ratio=1.5),)).step_s
     assert slow == pytest.approx(base + 0.5 * 3.0 * 8, rel=0.05)
@@ -146,7 +146,7 @@ def case(**degrees):
     )
 
 
-def test_the_timeline_takes_as_long_as_the_model_of_the_step_says() -> None:
+def test_timeline_length_matches_step_model() -> None:
     for degrees in (
         {"tp": 4, "pp": 4, "dp": 4, "virtual_pipeline": 5, "grad_accum": 16, "shard_ranks": 4},
         {"tp": 8, "pp": 2, "dp": 8, "grad_accum": 8, "shard_ranks": 8},
@@ -159,7 +159,7 @@ def test_the_timeline_takes_as_long_as_the_model_of_the_step_says() -> None:
         )
 
 
-def test_a_simulated_network_serves_the_step() -> None:
+def test_step_runs_on_simulated_network() -> None:
     arch, layout, chip, soft = case(tp=8, pp=2, dp=4, grad_accum=8, shard_ranks=4)
     network = rail_network(
         8, 8, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9, servers_per_leaf=2, spines=4
@@ -179,7 +179,7 @@ def test_a_simulated_network_serves_the_step() -> None:
     assert simulate_step(step_work(arch, layout, chip, soft, C, tight)).step_s > closed
 
 
-def test_the_traffic_of_a_step() -> None:
+def test_step_traffic_matches_layout() -> None:
     arch, layout, _, soft = case(tp=8, pp=2, dp=4, cp=2, grad_accum=8, shard_ranks=8)
     phases = {phase.label: phase for phase in step_phases(arch, layout, soft)}
     assert set(phases) == {
@@ -197,7 +197,7 @@ def test_the_traffic_of_a_step() -> None:
     assert all(phase.sent_bytes > 0 for phase in phases.values())
 
 
-def test_the_trace_opens_in_perfetto() -> None:
+def test_trace_is_valid_perfetto_json() -> None:
     done = simulate_step(work(2, 1, 2, gradient_s=1.0, optimizer_s=0.5))
     rows = json.loads(trace_json(done))["traceEvents"]
     spans = [row for row in rows if row["ph"] == "X"]
