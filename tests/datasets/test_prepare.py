@@ -272,7 +272,7 @@ def test_large_table_stays_below_memory_limit(tmp_path: Path) -> None:
     )
     files, size = 0, 0
     (tmp_path / "raw").mkdir()
-    while size < 5 * (cap - 250e6):
+    while size < 2.5 * (cap - 250e6):
         block.with_columns(pl.col("id") + files * 39_000).write_parquet(
             tmp_path / "raw" / f"{files:03d}.parquet", compression="uncompressed"
         )
