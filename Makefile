@@ -12,7 +12,7 @@ JOBS ?= 3
 # Tests start Python hundreds of times; without cached bytecode every start compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo check test mlflow xla lint bench docs sbom audit clean
+.PHONY: help install demo check test mlflow xla lint bench refit docs sbom audit clean
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
@@ -23,6 +23,7 @@ help:
 	@echo "make xla       an environment with PyTorch/XLA, in .venv-xla"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     measurements, side by side"
+	@echo "make refit     fit the performance models to the published tables in PUBLISHED=FOLDER"
 	@echo "make docs      the documentation, into site/"
 	@echo "make sbom      the installed packages as CycloneDX, into build/sbom.cdx.json"
 	@echo "make audit     known vulnerabilities of the installed packages"
@@ -78,6 +79,13 @@ test: lint $(TESTED)
 
 bench: install
 	@for script in $(filter-out bench/%_servers.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# PUBLISHED: the folder with the published tables; GPUYARD_PUBLISHED by default. The same tables give the same constants.
+PUBLISHED ?= $(GPUYARD_PUBLISHED)
+refit: install
+	@test -d "$(PUBLISHED)" || { echo "make refit PUBLISHED=FOLDER, with training_runs.csv and nccl_refs.csv"; exit 2; }
+	$(BIN)/python tools/fit_training.py $(PUBLISHED)/training_runs.csv $(PUBLISHED)/training_runs_2025h2.csv
+	$(BIN)/python bench/accuracy_collectives.py $(PUBLISHED)/nccl_refs.csv $(PUBLISHED)/nccl_refs_2026.csv --fit
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -21,7 +21,6 @@ from gpuyard.perf.profiles import SoftwareProfile, read_profiles
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "training-model.md"
 _MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_AT_BOUND = 1e-3  # of the span between the bounds
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -38,20 +37,18 @@ def code(text: str) -> str:
 
 
 def fitted(kind: str) -> str:
-    """The constants or the ratios, with their bounds; a value that the fit pushed to a bound is marked."""
+    """The constants or the ratios, with their standard errors and priors."""
     cells = tomllib.loads(PATH.read_text(encoding="utf-8"))[kind]
-    rows = [["name", "value", "unit", "bounds", "meaning"]]
+    rows = [["name", "value", "standard error", "unit", "prior", "meaning"]]
     for name, cell in cells.items():
-        edge = min(cell["value"] - cell["low"], cell["high"] - cell["value"]) <= _AT_BOUND * (
-            cell["high"] - cell["low"]
-        )
-        value = f"{cell['value']:.3g}{' (at its bound)' if edge else ''}"
+        limit = f", below {cell['limit']:g}" if "limit" in cell else ""
         rows.append(
             [
                 code(name),
-                value,
+                f"{cell['value']:.3g}",
+                f"{cell['standard_error']:.2g}",
                 cell["unit"],
-                f"{cell['low']:g} to {cell['high']:g}",
+                f"{cell['start']:g} ± {cell['spread']:g}{limit}",
                 cell["meaning"],
             ]
         )

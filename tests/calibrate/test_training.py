@@ -1,11 +1,9 @@
-"""The fit: it finds a stack that was made slower, stays within bounds, and writes what it found."""
+"""The fit: it recovers a slower stack, does not depend on its start, and writes what it fitted."""
 
 from __future__ import annotations
 
 import csv
 import math
-import os
-import sys
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,8 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyard.calibrate.training import calibration_text, refit
-from gpuyard.errors import external_error_from
+from gpuyard.calibrate.training import (
+    ParameterSpace,
+    calibration_text,
+    fit_training,
+    refit,
+)
 from gpuyard.perf.calibration import PATH, TrainingCalibration, read_calibration, scalar
 from gpuyard.perf.constants import TrainingConstants
 from gpuyard.perf.profiles import find_profile
@@ -43,8 +45,6 @@ def runs() -> PublishedRuns:
 @pytest.fixture(scope="module")
 def fitted(runs: PublishedRuns) -> TrainingCalibration:
     """What a quick fit to those steps finds."""
-    if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
-        pytest.importorskip("scipy")
     return refit(runs, scored_rows(runs), SHIPPED)
 
 
@@ -70,39 +70,33 @@ def test_fit_improves_on_start(runs: PublishedRuns, fitted: TrainingCalibration)
     assert after.mean_abs_error < before.mean_abs_error
 
 
-def test_fitted_constants_stay_within_bounds(fitted: TrainingCalibration) -> None:
-    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    values = {
-        field.name: getattr(fitted.constants, field.name) for field in fields(TrainingConstants)
-    } | dict(fitted.ratios)
-    for name, value in values.items():
-        cell = table["constant"].get(name) or table["ratio"][name]
-        assert cell["low"] - 1e-12 <= value <= cell["high"] + 1e-12, name
+def test_fit_does_not_depend_on_its_start(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
+    rows = scored_rows(runs)
+    other = predict(runs, fit_training(runs, rows).calibration, rows)
+    assert np.abs(np.log(other / predict(runs, fitted, rows))).max() < 2e-3
+
+
+def test_point_and_values_are_inverse() -> None:
+    space = ParameterSpace()
+    point = np.linspace(-3.0, 3.0, len(space.names))
+    assert space.point(space.values(point)) == pytest.approx(point)
+    assert np.all(space.values(point) < space.limit)
 
 
 def test_fit_round_trips(runs: PublishedRuns, fitted: TrainingCalibration) -> None:
-    table = tomllib.loads(calibration_text(fitted, runs, scored_rows(runs)))
+    rows = scored_rows(runs)
+    table = tomllib.loads(calibration_text(fit_training(runs, rows, fitted), runs, rows))
     shipped = tomllib.loads(PATH.read_text(encoding="utf-8"))
     for kind in ("constant", "ratio"):
         assert list(table[kind]) == list(shipped[kind])
         for name, cell in table[kind].items():
             assert set(cell) == set(shipped[kind][name]), name
-            assert {key: cell[key] for key in ("low", "high", "unit", "meaning")} == {
-                key: shipped[kind][name][key] for key in ("low", "high", "unit", "meaning")
-            }
+            for key in set(cell) - {"value", "standard_error"}:
+                assert cell[key] == shipped[kind][name][key], name
     for field in fields(TrainingConstants):
         assert table["constant"][field.name]["value"] == pytest.approx(
-            getattr(fitted.constants, field.name), rel=1e-5
+            getattr(fitted.constants, field.name), rel=1e-2
         )
-    assert table["effect"][f"profile|{SLOWED}"] == pytest.approx(
-        fitted.effects[f"profile|{SLOWED}"], abs=1e-5
+    assert table["effect"][f"profile|{SLOWED}"]["value"] == pytest.approx(
+        fitted.effects[f"profile|{SLOWED}"], abs=1e-3
     )
-
-
-def test_missing_scipy_is_reported(runs: PublishedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(ImportError) as caught:
-        refit(runs, scored_rows(runs), SHIPPED)
-    error = external_error_from(caught.value, "gpuyard calibrate")
-    assert error is not None
-    assert "gpuyard[fit]" in error.problem.fix

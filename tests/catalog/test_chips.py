@@ -19,7 +19,8 @@ FP8_AT_BF16_RATE = {"tpu-v5p", "tpu-v6e"}  # they accept FP8 and multiply in BF1
 DENSE_16_BIT = {
     "b200": 2250, "gb200": 2500, "b300": 2250, "gb300": 2500, "rtx-pro-6000": 467.8, "h200-sxm": 989, "h100-sxm": 989,
     "a100-80gb": 312, "a100-40gb": 312, "l4": 121, "l40s": 362, "t4": 65, "v100": 125, "p100": 18.7,
-    "mi300x": 1307.4, "mi325x": 1307.4, "tpu-v4": 275, "tpu-v5e": 197, "tpu-v5p": 459, "tpu-v6e": 918, "tpu-7x": 2307,
+    "mi300x": 1307.4, "mi325x": 1307.4, "mi350x": 2306.9, "mi355x": 2516.6,
+    "tpu-v4": 275, "tpu-v5e": 197, "tpu-v5p": 459, "tpu-v6e": 918, "tpu-7x": 2307,
 }  # fmt: skip
 # What Google's GPU page prints for FP16 under the word dense; for these it is the rate with sparsity.
 PRINTED_SPARSE_FP16 = {

@@ -1,4 +1,4 @@
-"""The fitted numbers: every one within its bounds, with a unit and a meaning; and how they make a scalar."""
+"""The fitted numbers: every one near its prior, with a unit and a meaning; and how they make a scalar."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ UNITS = {"ratio", "s", "bytes", "passes", "tokens"}
 
 
 @pytest.mark.parametrize(("name", "cell"), CELLS, ids=[name for name, _ in CELLS])
-def test_every_number_is_within_its_bounds_and_has_a_meaning(
+def test_every_number_has_standard_error_and_is_within_its_limit(
     name: str, cell: dict[str, Any]
 ) -> None:
-    assert cell["low"] <= cell["value"] <= cell["high"], name
-    assert cell["low"] <= cell["start"] <= cell["high"], name
-    assert cell["low"] < cell["high"], name
-    assert cell.get("prior", 1.0) > 0.0
+    limit = cell.get("limit", math.inf)
+    assert 0.0 < cell["value"] < 0.98 * limit, name
+    assert 0.0 < cell["start"] < limit, name
+    assert cell["spread"] > 0.0
+    assert 0.0 < cell["standard_error"] < cell["value"], name
     assert cell["unit"] in UNITS
     assert len(cell["meaning"]) > 10
 
@@ -57,14 +58,15 @@ def test_calibration_round_trips() -> None:
     for field in fields(TrainingConstants):
         assert getattr(found.constants, field.name) == TABLE["constant"][field.name]["value"]
     assert dict(found.ratios) == {name: cell["value"] for name, cell in TABLE["ratio"].items()}
-    assert dict(found.effects) == TABLE["effect"]
+    assert dict(found.effects) == {name: cell["value"] for name, cell in TABLE["effect"].items()}
 
 
 def test_scalars_of_the_software_stay_near_one() -> None:
     """A scalar explains what the equations do not; one far from 1 would hide a missing term."""
-    for name, value in TABLE["effect"].items():
+    for name, cell in TABLE["effect"].items():
         assert name.split("|")[0] in {"family", "profile", "kind", "moe"}, name
-        assert abs(value) < 0.35, name
+        assert abs(cell["value"]) < 0.35, name
+        assert 0.0 < cell["standard_error"] < 0.1, name
 
 
 @given(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3))
@@ -95,11 +97,25 @@ def test_profile_without_runs_falls_back_on_its_family() -> None:
     assert scalar(calibration, nobody, False) == 1.0
 
 
+def test_release_without_runs_starts_from_the_one_before() -> None:
+    last = find_profile("mlperf-v5.1")
+    following = replace(last, name="mlperf-v6", after=last.name)
+    calibration = read_calibration()
+    for moe in (False, True):
+        assert scalar(calibration, following, moe) == scalar(calibration, last, moe)
+
+
 def test_measured_scalar_takes_precedence() -> None:
     assert scalar(read_calibration(), replace(find_profile("automodel"), scalar=1.23), True) == 1.23
 
 
 def test_keys() -> None:
-    assert effect_keys("fsdp", "automodel", False) == ("family|fsdp", "profile|automodel")
-    assert effect_keys("fsdp", "automodel", True)[2:] == ("kind|moe", "moe|automodel")
+    automodel = find_profile("automodel")
+    assert effect_keys(automodel, False) == ("family|fsdp", "profile|automodel")
+    assert effect_keys(automodel, True)[2:] == ("kind|moe", "moe|automodel")
+    assert effect_keys(find_profile("mlperf-v4"), False) == (
+        "family|megatron-core",
+        "profile|mlperf-v3",
+        "profile|mlperf-v4",
+    )
     assert isinstance(read_calibration(), TrainingCalibration)

@@ -90,7 +90,7 @@ def test_names_of_published_runs(published: str, name: str) -> None:
 
 
 def test_unknown_chip_has_no_facts() -> None:
-    assert silicon_named("MI350X") is None
+    assert silicon_named("MI450X") is None
     assert silicon_named("") is None
     assert silicon_of(CATALOG.chip("epyc-turin")) is None
     assert silicon_of(replace(CATALOG.chip("h100-sxm"), name="h100-of-tomorrow")) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import pytest
 from gpuyard.errors import InputError
 from gpuyard.perf.calibration import PATH, read_calibration
 from gpuyard.perf.layout import Software
-from gpuyard.perf.profiles import SoftwareProfile, choose_profile, find_profile, read_profiles
+from gpuyard.perf.profiles import (
+    SoftwareProfile,
+    choose_profile,
+    find_profile,
+    lineage,
+    read_profiles,
+)
 from gpuyard.perf.software import software, software_numbers
 
 PROFILES = read_profiles()
@@ -46,14 +53,16 @@ def test_names_are_unique() -> None:
 
 def test_profile_runs_are_those_of_its_effect() -> None:
     """`fitted_on` says how many rows; the fit wrote how many it had."""
-    text = PATH.read_text(encoding="utf-8")
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
+    said = dict.fromkeys((profile.name for profile in PROFILES), 0)
+    for profile in PROFILES:
+        rows = sum(int(part.split()[1]) for part in profile.fitted_on)
+        for release in lineage(profile):  # later releases inform the effect of an earlier one
+            said[release.name] += rows
     fitted = {
-        name: int(count)
-        for name, count in re.findall(r'^"profile\|(\S+)" = \S+  # rows (\d+)$', text, re.M)
-    }
-    said = {
-        profile.name: sum(int(part.split()[1]) for part in profile.fitted_on)
-        for profile in PROFILES
+        name.split("|")[1]: cell["rows"]
+        for name, cell in table.items()
+        if name.startswith("profile|")
     }
     assert fitted == {name: count for name, count in said.items() if count}
 

@@ -84,7 +84,7 @@ def test_user_row_is_read() -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"chip": "MI350X"}, "unknown chip MI350X"),
+        ({"chip": "MI450X"}, "unknown chip MI450X"),
         ({"chip": "A100-80GB", "precision": "fp8"}, "no fp8 peak known for A100-80GB"),
         ({"model": "nobody-9b"}, "missing: layers"),
         ({"n_chips": "many"}, "invalid cell"),

@@ -1,38 +1,65 @@
-"""Fit the constants of the training model to published runs; needs SciPy.
+"""Fit the constants of the training model to published runs.
 
-Idea: alternate between constants (soft-L1 least squares on log step time, weak priors) and software
-effects (robust ridge regression of the remaining log errors, solved in closed form inside).
-Invariant: constants stay within their bounds; an effect without rows is 0.
-Source: soft-L1 as in scipy.optimize.least_squares; ridge as a Gaussian prior on log effects.
+Idea: one maximum a posteriori fit of all constants, GEMM ratios and software effects on the log of
+the step time: Gauss-Newton with finite differences, rows reweighted for the soft-L1 loss, a normal
+prior on every parameter. A constant is fitted on a log scale, or on a logit scale below its
+physical limit, so it cannot reach a bound; where the data says nothing it stays at its prior.
+Invariant: the same rows give the same fit, whatever the start; an effect without rows is 0.
+Source: soft-L1 as in scipy.optimize.least_squares; cluster-robust standard errors as in K.-Y. Liang
+and S. L. Zeger, Biometrika 73 (1986) 13-22.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuyard.perf.calibration import PATH, TrainingCalibration, effect_keys
 from gpuyard.perf.chip_kernels import power_speed, ratio_keys, with_ratios
 from gpuyard.perf.constants import TrainingConstants
 from gpuyard.perf.layout import Array
 from gpuyard.perf.runs import PublishedRuns
-from gpuyard.perf.score import Index, inputs_of
+from gpuyard.perf.score import Index, group_of, inputs_of, source_of
 from gpuyard.perf.training import step_time
 
-RIDGE = {"family": 1.0, "profile": 1.0, "kind": 0.5, "moe": 0.7}  # rows of evidence for "no effect"
 SOFT = 0.05  # log error beyond which a row counts linearly
-HEADER = (
-    "# Written by `python tools/fit_training.py`. start, low, high, prior: of the fit;"
-    " value: its result.\n"
-)
+# Prior standard deviation of an effect, on a log scale: family, release after release, MoE.
+EFFECT_SPREAD = {"family": 0.05, "profile": 0.05, "kind": 0.07, "moe": 0.06}
+SOURCE_ROWS = 10.0  # rows of one source beyond this number share the weight of this number
+ROUNDS = 12
+HEADER = """\
+# Written by `make refit`. value, standard_error: of the fit. start, spread: centre and deviation
+# of the prior, on a log scale, or on a logit scale below the physical limit. effect: on the log of
+# a software stack's scalar; rows: published runs that have it.
+"""
+STEP = 1e-4  # of finite differences
+SETTLED = 1e-5  # largest change of a log step time in the last round
 
 
-class _Space:
-    """Names, bounds and starting values of the fitted parameters, from the calibration file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedParameter:
+    """A fitted number, its standard error and its prior."""
+
+    name: str
+    value: float
+    standard_error: float  # of the value
+    prior_z: float  # distance from the prior's centre, in its standard deviations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingFit:
+    """Result of a fit, with its uncertainty."""
+
+    calibration: TrainingCalibration
+    parameters: tuple[FittedParameter, ...]
+
+
+class ParameterSpace:
+    """Constants and ratios of the calibration file as unbounded numbers with a standard prior."""
 
     def __init__(self) -> None:
         table = tomllib.loads(PATH.read_text(encoding="utf-8"))
@@ -43,29 +70,41 @@ class _Space:
             *table["ratio"].values(),
         ]
         self.names = [*self.constants, *self.ratios]
-        self.low = np.array([float(cell["low"]) for cell in self.cells])
-        self.span = np.array([float(cell["high"]) for cell in self.cells]) - self.low
-        self.start = np.array([float(cell["start"]) for cell in self.cells])
-        self.prior = np.array([float(cell.get("prior", 1.0)) for cell in self.cells])
+        self.spread = np.array([float(cell["spread"]) for cell in self.cells])
+        self.limit = np.array([float(cell.get("limit", np.inf)) for cell in self.cells])
+        self.centre = self._unbounded(np.array([float(cell["start"]) for cell in self.cells]))
 
-    def calibration(self, x: Array, effects: Mapping[str, float]) -> TrainingCalibration:
-        """Return a parameter vector as a calibration."""
-        values = dict(zip(self.names, x.tolist(), strict=True))
+    def _unbounded(self, value: Array) -> Array:
+        return np.asarray(np.log(value) - np.log1p(-value / self.limit), dtype=np.float64)
+
+    def values(self, u: Array) -> Array:
+        """Return the constants and ratios of a point; 0 is the centre of the prior."""
+        power = np.exp(self.centre + self.spread * u)
+        return np.asarray(power / (1.0 + power / self.limit), dtype=np.float64)
+
+    def point(self, values: Array) -> Array:
+        """Return the point of constants and ratios: the inverse of `values`."""
+        return np.asarray((self._unbounded(values) - self.centre) / self.spread, dtype=np.float64)
+
+    def calibration(self, u: Array, effects: Mapping[str, float]) -> TrainingCalibration:
+        """Return a point as a calibration."""
+        values = dict(zip(self.names, self.values(u).tolist(), strict=True))
         return TrainingCalibration(
             constants=TrainingConstants(**{name: values[name] for name in self.constants}),
             ratios={name: values[name] for name in self.ratios},
             effects=effects,
         )
 
-    def vector(self, calibration: TrainingCalibration) -> Array:
+    def point_of(self, calibration: TrainingCalibration) -> Array:
+        """Return a calibration as a point."""
         constants = [float(getattr(calibration.constants, name)) for name in self.constants]
-        return np.array(constants + [calibration.ratios[name] for name in self.ratios])
+        return self.point(np.array(constants + [calibration.ratios[key] for key in self.ratios]))
 
 
 class _Subset:
     """Some rows, with the model evaluated on them for any constants."""
 
-    def __init__(self, runs: PublishedRuns, rows: Index, space: _Space) -> None:
+    def __init__(self, runs: PublishedRuns, rows: Index, space: ParameterSpace) -> None:
         self.space = space
         self.arch, self.layout, self.chip, self.soft = inputs_of(runs, rows)
         self.log_reference = np.log(runs.reference_s[rows])
@@ -76,130 +115,134 @@ class _Subset:
         self.factor = np.array([place[key[2]] if key[2] else -1 for key in keys])
         self.gain = np.array([runs.silicon[i].power_gain_ratio for i in rows])
 
-    def log_time(self, x: Array, scalar: Array) -> Array:
-        """Return log(step / scalar); the scalar matters where kernel launches bind."""
+    def log_time(self, u: Array, log_scalar: Array) -> Array:
+        """Return the log of the step time."""
+        x = self.space.values(u)
         constants = TrainingConstants(**dict(zip(self.space.constants, x.tolist(), strict=False)))
         factor = np.where(self.factor < 0, 1.0, x[self.factor])
         chip = with_ratios(
             self.chip, x[self.gemm], x[self.half], factor, power_speed(self.gain, constants)
         )
-        step = step_time(self.arch, self.layout, chip, replace(self.soft, scalar=scalar), constants)
-        return np.asarray(np.log(step.total_s / scalar), dtype=np.float64)
+        soft = replace(self.soft, scalar=np.exp(log_scalar))
+        step = step_time(self.arch, self.layout, chip, soft, constants)
+        return np.asarray(np.log(step.total_s), dtype=np.float64)
+
+    def slopes(self, u: Array, design: Array, effects: Array) -> tuple[Array, Array]:
+        """Return the log step times and their derivatives by constants, ratios and effects."""
+        log_scalar = design @ effects
+        here = self.log_time(u, log_scalar)
+        columns = []
+        for index in range(len(u)):
+            there = u.copy()
+            there[index] += STEP
+            columns.append((self.log_time(there, log_scalar) - here) / STEP)
+        by_scalar = (self.log_time(u, log_scalar + STEP) - here) / STEP
+        return here, np.column_stack([*columns, by_scalar[:, None] * design])
 
 
-def _design(runs: PublishedRuns) -> tuple[Array, Array, list[str]]:
-    """Return the design matrix (rows × effects), the ridge of each effect, and their names."""
-    kinds = zip(runs.profiles, runs.arch.experts, strict=True)
-    rows = [
-        effect_keys(profile.family, profile.name, bool(experts > 0)) for profile, experts in kinds
-    ]
-    names = sorted({key for row in rows for key in row})
+def _design(runs: PublishedRuns, rows: Index) -> tuple[Array, list[str]]:
+    """Return the design matrix (rows × effects) and the names of the effects."""
+    chosen = [effect_keys(runs.profiles[i], bool(runs.arch.experts[i] > 0)) for i in rows]
+    names = sorted({key for keys in chosen for key in keys})
     place = {name: index for index, name in enumerate(names)}
     matrix = np.zeros((len(rows), len(names)))
-    for index, row in enumerate(rows):
-        matrix[index, [place[key] for key in row]] = 1.0
-    return matrix, np.array([RIDGE[name.split("|")[0]] for name in names]), names
+    for index, keys in enumerate(chosen):
+        matrix[index, [place[key] for key in keys]] = 1.0
+    return matrix, names
 
 
-def _effects(matrix: Array, ridge: Array, log_error: Array) -> Array:
-    """Robust ridge regression of log errors on effects (iteratively reweighted)."""
-    weight: Array = np.ones(len(log_error))
-    effects: Array = np.zeros(matrix.shape[1])
-    for _ in range(4):
-        left = (matrix * weight[:, None]).T @ matrix + np.diag(ridge)
-        effects = np.asarray(
-            np.linalg.solve(left, matrix.T @ (weight * log_error)), dtype=np.float64
-        )
-        weight = 1.0 / np.sqrt(1.0 + ((log_error - matrix @ effects) / (1.2 * SOFT)) ** 2)
-    return effects
+def row_weights(sources: Sequence[str]) -> Array:
+    """Return the weight of each row: a long table counts little more than a short one."""
+    names, place, counts = np.unique(np.array(sources), return_inverse=True, return_counts=True)
+    assert len(names)
+    return np.asarray(1.0 / np.sqrt(np.maximum(counts / SOURCE_ROWS, 1.0)), dtype=np.float64)[place]
 
 
-def _settled(sub: _Subset, x: Array, matrix: Array, ridge: Array, effects: Array) -> Array:
-    """Iterate effects to consistency with the launch overhead, which depends on them."""
-    for _ in range(3):
-        effects = _effects(
-            matrix, ridge, sub.log_reference - sub.log_time(x, np.exp(matrix @ effects))
-        )
-    return effects
-
-
-def fit(
-    runs: PublishedRuns,
-    rows: Index,
-    start: TrainingCalibration | None = None,
-    rounds: int = 2,
-    evaluations: int = 40,
-) -> TrainingCalibration:
-    """Fit constants, ratios and effects to these rows."""
-    space = _Space()
-    sub = _Subset(runs, rows, space)
-    design, ridge, names = _design(runs)
-    matrix = design[rows]
-    x = space.start if start is None else space.vector(start)
-    effects = (
-        np.array([start.effects.get(name, 0.0) for name in names])
-        if start
-        else np.zeros(len(names))
+def fit_training(
+    runs: PublishedRuns, rows: Index, start: TrainingCalibration | None = None
+) -> TrainingFit:
+    """Fit constants, ratios and effects to these rows, with standard errors."""
+    space = ParameterSpace()
+    subset = _Subset(runs, rows, space)
+    design, names = _design(runs, rows)
+    sd = np.array([EFFECT_SPREAD[name.split("|")[0]] for name in names])
+    count = len(space.names)
+    penalty = np.concatenate([np.ones(count), 1.0 / sd**2])
+    point = np.zeros(count + len(names))
+    if start is not None:
+        point[:count] = space.point_of(start)
+        point[count:] = [start.effects.get(name, 0.0) for name in names]
+    weight = row_weights([source_of(runs.rows[i]["id"]) for i in rows])
+    for _ in range(ROUNDS):
+        here, slopes = subset.slopes(point[:count], design, point[count:])
+        error = subset.log_reference - here
+        robust = weight / np.sqrt(1.0 + (error / SOFT) ** 2)
+        scaled = slopes * (robust / SOFT**2)[:, None]
+        hessian = scaled.T @ slopes + np.diag(penalty)
+        move = np.linalg.solve(hessian, scaled.T @ error - penalty * point)
+        move *= min(1.0, 1.0 / np.abs(move[:count]).max())  # at most one prior deviation per round
+        point = point + move
+        if np.abs(slopes @ move).max() < SETTLED:
+            break
+    calibration = space.calibration(
+        point[:count], dict(zip(names, point[count:].tolist(), strict=True))
     )
-    prior = (space.start - space.low) / space.span
-    effects = _settled(sub, x, matrix, ridge, effects)
-    for _ in range(rounds):
-        held = np.exp(matrix @ effects)
+    groups = [group_of(runs.rows[i]) for i in rows]
+    errors_u = _standard_errors(hessian, scaled * error[:, None], np.array(groups))
+    tilt = (space.values(point[:count] + STEP) - space.values(point[:count])) / STEP
+    values = np.concatenate([space.values(point[:count]), point[count:]])
+    errors_x = np.concatenate([errors_u[:count] * tilt, errors_u[count:]])
+    away = np.concatenate([point[:count], point[count:] / sd])
+    return TrainingFit(
+        calibration=calibration,
+        parameters=tuple(
+            FittedParameter(name=name, value=value, standard_error=error_x, prior_z=z)
+            for name, value, error_x, z in zip(
+                [*space.names, *names],
+                values.tolist(),
+                errors_x.tolist(),
+                away.tolist(),
+                strict=True,
+            )
+        ),
+    )
 
-        def residual(u: Array, held: Array = held) -> Array:
-            """Return each row's log error after the effects, and the distance from the prior."""
-            error = sub.log_reference - sub.log_time(space.low + u * space.span, held)
-            left = (error - matrix @ _effects(matrix, ridge, error)) / SOFT
-            return np.concatenate([left, space.prior * (u - prior)])
 
-        u = np.clip((x - space.low) / space.span, 1e-3, 1.0 - 1e-3)
-        x = space.low + _least_squares(residual, u, evaluations) * space.span
-        effects = _settled(sub, x, matrix, ridge, effects)
-    return space.calibration(x, dict(zip(names, effects.tolist(), strict=True)))
+def _standard_errors(hessian: Array, scores: Array, groups: npt.NDArray[np.str_]) -> Array:
+    """Return standard errors that allow for equal errors of one source's rows.
+
+    The larger of the posterior's deviation and the cluster-robust one.
+    """
+    inverse = np.linalg.inv(hessian)
+    sums = np.array([scores[groups == name].sum(axis=0) for name in np.unique(groups)])
+    clustered = inverse @ (sums.T @ sums) @ inverse
+    return np.asarray(np.sqrt(np.maximum(np.diag(clustered), np.diag(inverse))), dtype=np.float64)
 
 
 def refit(runs: PublishedRuns, rows: Index, start: TrainingCalibration) -> TrainingCalibration:
-    """Return a quick fit that starts from another one."""
-    return fit(runs, rows, start, rounds=1, evaluations=10)
+    """Return the calibration of these rows; `start` saves rounds and does not change the result."""
+    return fit_training(runs, rows, start).calibration
 
 
-def _least_squares(residual: Callable[[Array], Array], start: Array, evaluations: int) -> Array:
-    """Return the vector in [0, 1] with the least soft-L1 residuals."""
-    from scipy.optimize import least_squares
-
-    solution = least_squares(
-        residual,
-        start,
-        bounds=(0, 1),
-        loss="soft_l1",
-        max_nfev=evaluations,
-        diff_step=np.full(len(start), 1e-3),
-        x_scale=0.3,
-    )
-    return cast(Array, solution.x)
-
-
-def calibration_text(calibration: TrainingCalibration, runs: PublishedRuns, rows: Index) -> str:
-    """Return the calibration file with these values, their meanings and bounds."""
-    space = _Space()
+def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
+    """Return the calibration file with these values, their standard errors and their priors."""
+    space = ParameterSpace()
+    known = {item.name: item for item in fit.parameters}
     parts = [HEADER]
     for index, (name, cell) in enumerate(zip(space.names, space.cells, strict=True)):
         table = "constant" if index < len(space.constants) else "ratio"
-        lines = [f'[{table}."{name}"]', f"value = {space.vector(calibration)[index]:.6g}"]
-        for key in ("start", "low", "high", "prior", "unit", "meaning"):
+        lines = [f'[{table}."{name}"]', *_fitted_lines(known.pop(name))]
+        for key in ("start", "spread", "limit", "unit", "meaning"):
             if key in cell:
-                lines.append(
-                    f'{key} = "{cell[key]}"'
-                    if isinstance(cell[key], str)
-                    else f"{key} = {cell[key]:.6g}"
-                )
+                text = f'"{cell[key]}"' if isinstance(cell[key], str) else f"{cell[key]:.6g}"
+                lines.append(f"{key} = {text}")
         parts.append("\n".join(lines) + "\n")
-    matrix, _, names = _design(runs)
-    parts.append("[effect]  # natural logarithms; rows: how many published runs had it")
-    for column in np.argsort(names):
-        seen = int(matrix[rows, column].sum())
-        if seen:
-            parts.append(
-                f'"{names[column]}" = {calibration.effects[names[column]]:.5f}  # rows {seen}'
-            )
-    return "\n".join(parts) + "\n"
+    design, names = _design(runs, rows)
+    for name, count in zip(names, design.sum(axis=0).astype(int), strict=True):
+        parts.append("\n".join([f'[effect."{name}"]', *_fitted_lines(known[name])]))
+        parts.append(f"rows = {count}\n")
+    return "\n".join(parts)
+
+
+def _fitted_lines(item: FittedParameter) -> tuple[str, str]:
+    return f"value = {item.value:.6g}", f"standard_error = {item.standard_error:.2g}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuyard.perf.constants import TrainingConstants
-from gpuyard.perf.profiles import SoftwareProfile
+from gpuyard.perf.profiles import SoftwareProfile, lineage
 
 PATH = Path(__file__).parent / "data" / "calibration.toml"
 
@@ -34,19 +34,23 @@ def read_calibration() -> TrainingCalibration:
             **{f.name: float(table["constant"][f.name]["value"]) for f in fields(TrainingConstants)}
         ),
         ratios={name: float(cell["value"]) for name, cell in table["ratio"].items()},
-        effects={name: float(value) for name, value in table["effect"].items()},
+        effects={name: float(cell["value"]) for name, cell in table["effect"].items()},
     )
 
 
-def effect_keys(family: str, profile: str, moe: bool) -> tuple[str, ...]:
-    """Return the effects of a scalar; an unseen profile falls back on its family."""
-    dense = (f"family|{family}", f"profile|{profile}")
-    return (*dense, "kind|moe", f"moe|{profile}") if moe else dense
+def effect_keys(profile: SoftwareProfile, moe: bool) -> tuple[str, ...]:
+    """Return the effects of a scalar: family, then release after release up to the profile.
+
+    A release without runs starts from the one that it follows.
+    """
+    releases = [item.name for item in lineage(profile)]
+    dense = (f"family|{profile.family}", *(f"profile|{name}" for name in releases))
+    return (*dense, "kind|moe", *(f"moe|{name}" for name in releases)) if moe else dense
 
 
 def scalar(calibration: TrainingCalibration, profile: SoftwareProfile, moe: bool) -> float:
     """Return the factor on the device time for a software profile."""
     if profile.scalar is not None:
         return profile.scalar
-    keys = effect_keys(profile.family, profile.name, moe)
-    return float(np.exp(sum(calibration.effects.get(key, 0.0) for key in keys)))
+    effects = (calibration.effects.get(key, 0.0) for key in effect_keys(profile, moe))
+    return float(np.exp(sum(effects)))

@@ -64,6 +64,7 @@ class ChipKernels:
     power_gain_ratio: Annotated[
         float, Doc("power limit over that of the part that the ratio is fitted on")
     ] = 1.0
+    exponential_ratio: Annotated[float, Doc("exponentials per clock over its generation's")] = 1.0
     torus_axes: int = 1
     calibrated: bool = True
     memory_bytes: Annotated[float | None, BYTES, Doc("where it differs from the catalog's")] = None
@@ -135,6 +136,7 @@ def training_chip(
         scaleup_chips=_number(domain_count),
         board_chips=_number(board_count or domain_count),
         torus_axes=_number(silicon.torus_axes),
+        exponential_ratio=_number(silicon.exponential_ratio),
         nic_bytes_per_s=_number(nic_bytes_per_s or bytes_from_bits(silicon.usual_nic_bits_per_s)),
         sm_count=_number(silicon.sm_count),
         generation=np.asarray(GENERATIONS.index(silicon.generation), dtype=np.int64),

@@ -114,7 +114,15 @@ def flash_attention_s(
     lanes = np.where(chip.generation == GENERATIONS.index("tpu"), 128.0, 32.0)
     width = np.ceil(arch.qk_head_dim / lanes) * lanes + np.ceil(arch.head_dim / lanes) * lanes
     flop = (
-        2.0 * pairs * (width + 2.0 * c.exponential_exposed * EXPONENTIAL_COLUMNS[chip.generation])
+        2.0
+        * pairs
+        * (
+            width
+            + 2.0
+            * c.exponential_exposed
+            * EXPONENTIAL_COLUMNS[chip.generation]
+            / chip.exponential_ratio
+        )
     )
     hopper = chip.generation == GENERATIONS.index("hopper")
     old = np.where((soft.flash2 > 0) & hopper, c.flash2_ratio, 1.0)

@@ -51,6 +51,7 @@ class Architecture:
     q_rank: Array  # query LoRA rank of multi-head latent attention (MLA); 0: none
     kv_rank: Array  # KV latent width of MLA; 0: no MLA
     trains_weights: Array  # 1: full training; 0: adapters only (LoRA)
+    adapts_ffn: Array = field(default_factory=_one)  # 0: adapters on attention projections only
     frozen_bytes: Array = field(default_factory=_zero)  # per frozen weight; 0: as GEMM operands
     attention_ratio: Array = field(default_factory=_one)  # softmax attention per layer
     linear_ratio: Array = field(default_factory=_zero)  # linear attention per layer
@@ -77,6 +78,7 @@ class TrainingChip:
     sm_count: Array  # streaming multiprocessors; 0: not a GPU
     generation: npt.NDArray[np.int64]  # index into GENERATIONS
     gemm_bytes: Array  # per operand element at the compute dtype
+    exponential_ratio: Array  # exponentials per clock, over the generation's
     elementwise_speed_ratio: Array  # attention and elementwise kernels, over peak and bandwidth
     cast_bytes: Array  # moved to quantise one operand element
     host_bytes_per_s: Array = field(default_factory=_zero)  # to host memory, per chip; 0: unknown

@@ -53,13 +53,18 @@ def layer_activation_bytes(
     # Separate kernels store their inputs too.
     more = (1.0 - soft.fused) * (1.0 - layout.recompute_elementwise)
     low = 1.0 - chip.gemm_bytes / 2.0  # GEMM inputs are stored at the GEMM dtype
-    residual = 2.0 * (4.0 + 2.0 * more - 2.0 * low) * t * arch.hidden / sequence_ranks
+    # A frozen weight has no gradient, so its GEMM's input is not stored: norms' inputs remain.
+    train = arch.trains_weights
+    inputs = train * (2.0 - 2.0 * low)
+    residual = 2.0 * (2.0 + 2.0 * more + inputs) * t * arch.hidden / sequence_ranks
     kv = np.maximum(arch.kv_heads, layout.tp)
     qkv = arch.heads * arch.qk_head_dim + kv * (arch.qk_head_dim + arch.head_dim)
     qkv = 2.0 * (1.0 + more) * t * qkv / layout.tp  # unfused: also before RoPE
     out = 2.0 * t * arch.heads * arch.head_dim / layout.tp
     moe = arch.moe_layers / arch.layers
-    width = 2.0 + arch.gated + more - low  # up (and gate) and activation
+    # Up (and gate) and activation; with frozen weights only up and gate, at the GEMM dtype.
+    frozen = (1.0 + arch.gated) * (1.0 - low) + more
+    width = np.where(train > 0, 2.0 + arch.gated + more - low, frozen)
     dense = 2.0 * t * width * arch.ffn_hidden / layout.tp
     routed = (
         2.0

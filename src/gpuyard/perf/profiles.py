@@ -43,6 +43,7 @@ class SoftwareProfile:
     framework: Annotated[str, Doc("pattern over the framework's name")]
     flags: tuple[Flag, ...]
     fitted_on: Annotated[tuple[str, ...], Doc("published runs that its scalar is fitted to")]
+    after: Annotated[str, Doc("the release before it, whose scalar it starts from")] = ""
     chip: str = ""
     precision: str = ""
     first: Annotated[str, Doc("from this date on")] = ""
@@ -88,6 +89,15 @@ def choose_profile(framework: str, date: str, chip: str, precision: str) -> Soft
         if profile.matches(framework, date or TODAY, chip, precision)
     ]
     return matches[-1] if matches else None
+
+
+def lineage(profile: SoftwareProfile) -> tuple[SoftwareProfile, ...]:
+    """Return the releases before a profile, oldest first, and the profile."""
+    known = {item.name: item for item in read_profiles()}
+    releases = [profile]
+    while releases[0].after:
+        releases.insert(0, known[releases[0].after])
+    return tuple(releases)
 
 
 def find_profile(name: str) -> SoftwareProfile:

@@ -95,6 +95,7 @@ def architecture_cells(row: Row) -> dict[str, float]:
         "moe_layers": layers + extra - _dense_layers(model) if experts else 0.0,
         "q_rank": 1536.0 if latent else 0.0,  # DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437)
         "kv_rank": 512.0 if latent else 0.0,
+        "adapts_ffn": float("MLPerf" not in row["task"]),
         "trains_weights": 0.0 if row["task"].startswith("LoRA") else 1.0,
         "expert_bias": float(model.startswith("GPT-OSS")),
         "mtp": extra,

@@ -13,6 +13,7 @@ from gpuyard.perf.calibration import TrainingCalibration, scalar
 from gpuyard.perf.chip_kernels import power_speed, ratio_keys, with_ratios
 from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingChip
 from gpuyard.perf.memory import memory
+from gpuyard.perf.published_run import Row
 from gpuyard.perf.runs import PublishedRuns
 from gpuyard.perf.training import step_time
 
@@ -68,6 +69,11 @@ def source_of(row_id: str) -> str:
     return re.sub(r"-\d+[a-z]*$", "", row_id).replace("bloom-pre", "bloom")
 
 
+def group_of(row: Row) -> str:
+    """Return the group of a row: its source, model and chip."""
+    return f"{source_of(row['id'])}|{row['model']}|{row['chip']}"
+
+
 def scored_rows(runs: PublishedRuns) -> Index:
     """Return the rows with a measured step time."""
     return np.flatnonzero(np.isfinite(runs.reference_s))
@@ -121,7 +127,7 @@ def hold_out_groups(
 ) -> Array:
     """Return predictions with each row's (source, model, chip) group held out of the fit."""
     rows = scored_rows(runs)
-    group = np.array([f"{source_of(row['id'])}|{row['model']}|{row['chip']}" for row in runs.rows])
+    group = np.array([group_of(row) for row in runs.rows])
     names = np.unique(group[rows])
     np.random.default_rng(seed).shuffle(names)
     fold = {name: index % GROUP_FOLDS for index, name in enumerate(names)}

@@ -101,14 +101,12 @@ def _attention(
 def adapter_s(
     arch: Architecture, layout: Layout, chip: TrainingChip, c: TrainingConstants
 ) -> Array:
-    """Return the forward seconds of LoRA adapters on every projection (memory-bound)."""
+    """Return the forward seconds of LoRA adapters (memory-bound)."""
     t = micro_tokens(arch, layout)
-    read = 2.0 * arch.hidden + arch.heads * arch.head_dim + arch.ffn_hidden
-    written = (
-        (arch.heads + 2.0 * arch.kv_heads) * arch.head_dim
-        + 2.0 * arch.hidden
-        + (1.0 + arch.gated) * arch.ffn_hidden
-    )
+    read = arch.hidden + arch.heads * arch.head_dim
+    written = (arch.heads + 2.0 * arch.kv_heads) * arch.head_dim + arch.hidden
+    read = read + arch.adapts_ffn * (arch.hidden + arch.ffn_hidden)
+    written = written + arch.adapts_ffn * (arch.hidden + (1.0 + arch.gated) * arch.ffn_hidden)
     bytes_ = 2.0 * t * (read + 3.0 * written) / layout.tp
     return bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio) * (1.0 - arch.trains_weights)
 
@@ -156,6 +154,9 @@ def layer_time(
     pf, pd, pw = training_gemms_s(proj, chip, c)
     ff, fd, fw = training_gemms_s(ffn, chip, c)
     cf, cb = cast_s((*proj, *ffn), chip, c)
+    # Frozen weights need no column copy of an operand: that of the weight gradient.
+    copies = 1.0 - 0.25 * (1.0 - arch.trains_weights)
+    cf, cb = cf * copies, cb * copies
     unfused = 1.0 - soft.fused
     ef, eb = elementwise_s(arch, layout, chip, unfused, c)
     expert: Array = np.zeros(())
