@@ -9,7 +9,7 @@ from gpuyard.perf.inference.benchmark_load import output_tokens_per_s
 from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.published_serving import read_cases
-from gpuyard.perf.inference.run_columns import Row, layout_of, pools_of
+from gpuyard.perf.inference.run_columns import Row, counted_in_chips, layout_of, pools_of
 
 CATALOG = load_catalog()
 BASE = {
@@ -637,3 +637,27 @@ def test_llama_4_reads_little_beyond_a_chunk() -> None:
         moe=moe,
     ).shape
     assert (shape.window_layers, shape.full_layers, shape.window_tokens) == (36, 12, 4096)
+
+
+def test_cards_with_two_gpus_and_chips_with_two_cores_count_as_chips() -> None:
+    dual = counted_in_chips(row(n_chips="4", notes="1-node-4x-BMG-Pro-B60-Dual"))
+    assert dual["n_chips"] == "8"
+    cores = counted_in_chips(row(tp="24", len_note="TP degree counts NeuronCores (2 a chip)"))
+    assert cores["tp"] == "12"
+    assert counted_in_chips(row()) == row()
+
+
+def test_a_rate_of_several_kinds_of_chips_is_not_supported() -> None:
+    assert "several kinds" in read(chip="mixed MI300X+MI325X").unsupported[0][1]
+
+
+def test_amd_submissions_run_vllm_at_the_stated_rate() -> None:
+    server = case(
+        chip="MI355X", n_chips="8", tp="", engine="", engine_ver="PyTorch 2.9.1, ROCm 7.0.0",
+        scenario="MLPerf Server", model="Llama-2-70B", weights_prec="fp4", qps="360", date="2026-04",
+        input_len="222", output_len="283", notes="Server: TTFT<=2000ms TPOT<=200ms", source_ver="v6.0",
+    )  # fmt: skip
+    assert server.engine.name == "vllm-async"
+    assert server.load.rate_per_s == 360.0
+    assert server.chip.fp4_flop_per_s > server.chip.fp8_flop_per_s > 0.0
+    assert not server.chip.calibrated

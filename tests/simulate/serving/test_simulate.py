@@ -241,3 +241,15 @@ def test_without_a_timeline_the_times_are_the_same() -> None:
     assert isinstance(bare, ServingOutcome)
     assert (bare.finished_s == run(load, pool()).finished_s).all()
     assert replace(bare).timeline.at_s.size == 0
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_an_arrival_misses_the_step_that_an_overlapping_engine_has_composed(overlaps: bool) -> None:
+    lone = run(requests([100], [50]), pool(overlaps=overlaps))
+    first_s = float(lone.first_token_s[0])
+    load = replace(
+        requests([100, 100], [50, 5]), arrived_s=np.array([0.0, first_s + 5.5 * DECODE_S])
+    )
+    late = run(load, pool(overlaps=overlaps))
+    steps = (late.admitted_s[1] - late.arrived_s[1]) / DECODE_S
+    assert (1.0 if overlaps else 0.0) < steps < (2.0 if overlaps else 1.0)

@@ -27,6 +27,7 @@ MLPERF = (
     ("8B", (0.45, 0.0), (2540.0, 128.0), 13368),
     ("DeepSeek", (1.0, 1.5), (4096.0, 20000.0), 4388),
     ("GPT-J", (0.45, 0.35), (1919.0, 128.0), 13368),
+    ("gpt-oss", (0.5, 0.2), (20000.0, 10240.0), 6396),
 )
 # Prompt and output tokens of GPT-J, whose rows state none: the articles of Llama 3.1 8B, and 69
 # tokens per sample (tokens over samples per second of mlperf_log_summary.txt, round 4.1).
@@ -143,6 +144,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> BenchmarkLoad | str:
         requests=dataset[3],
         prompt_tokens=prompt,
         output_tokens=round(output),
+        rate_per_s=number(row, "qps", 0.0) if server else 0.0,
         variation=dataset[1],
         most_tokens=dataset[2],
         run_s=MLPERF_S,

@@ -20,6 +20,10 @@ class ServingCalibration:
     def __getitem__(self, name: str) -> float:
         return self.values[name]
 
+    def replaced(self, values: Mapping[str, float]) -> ServingCalibration:
+        """Return the same with some other values."""
+        return ServingCalibration(values={**self.values, **values})
+
 
 @functools.cache
 def read_calibration() -> ServingCalibration:

@@ -33,7 +33,7 @@ class BenchmarkLoad:
     prompt_tokens: float
     output_tokens: float
     users: int = 0  # concurrency of a closed loop, all replicas
-    rate_per_s: float = 0.0  # arrival rate of an open loop
+    rate_per_s: float = 0.0  # arrival rate of an open loop, and of MLPerf where it is stated
     low_ratio: float = 1.0  # lengths are uniform in [ratio × stated, stated]
     variation: tuple[float, float] = (0.0, 0.0)  # log-normal spread of prompt and output lengths
     drift_tokens: int = 0  # spread of outputs of one length
@@ -43,6 +43,7 @@ class BenchmarkLoad:
     budget_tokens: int = 0
     polls: bool = False  # requests wait until the engine polls its queue
     wait_steps: float = 0.0  # additional steps, where polling every N steps is configured
+    transfers: bool = False  # prefill is disaggregated in pools that are not simulated
     run_s: float = 0.0  # minimum duration of an MLPerf run, which repeats requests
     ceiling: Ceiling = Ceiling()  # of MLPerf Server and Interactive
 

@@ -23,7 +23,7 @@ class Variant:
     """A catalog chip, or a variant of one, and its group of fitted constants."""
 
     name: str
-    chip: Annotated[str, Doc("a name under chips")]
+    chip: Annotated[str, Doc("a name under chips: its values where the variant states none")]
     match: Annotated[str, Doc("pattern over the chip names of published runs")]
     kernels: Annotated[str, Doc("group of fitted constants")]
     link: Link
@@ -32,7 +32,9 @@ class Variant:
     ] = True
     memory_bytes: Annotated[float | None, BYTES] = None
     memory_bytes_per_s: Annotated[float | None, BYTES_PER_S] = None
-    bf16_flop_per_s: Annotated[float | None, FLOP_PER_S] = None
+    bf16_flop_per_s: Annotated[float | None, FLOP_PER_S, Doc("other peaks in proportion")] = None
+    fp8_flop_per_s: Annotated[float | None, FLOP_PER_S] = None
+    fp4_flop_per_s: Annotated[float | None, FLOP_PER_S] = None
     link_bytes_per_s: Annotated[
         float | None, BYTES_PER_S, Doc("unidirectional, where the catalog has no scale-up link")
     ] = None
@@ -110,9 +112,14 @@ def _chip(own: Variant, chip: Chip) -> ServingChip:
         memory_bytes=own.memory_bytes or chip.memory_bytes,
         memory_bytes_per_s=own.memory_bytes_per_s or chip.memory_bytes_per_s,
         bf16_flop_per_s=half * share,
-        fp8_flop_per_s=(dense.fp8_flop_per_s or 0.0) * share,
-        fp4_flop_per_s=(dense.fp4_flop_per_s or 0.0) * share,
+        fp8_flop_per_s=_peak(own.fp8_flop_per_s, dense.fp8_flop_per_s, own.speed_ratio, share),
+        fp4_flop_per_s=_peak(own.fp4_flop_per_s, dense.fp4_flop_per_s, own.speed_ratio, share),
         int8_flop_per_s=(dense.int8_flop_per_s or 0.0) * share,
         link_bytes_per_s=link,
         link_chip_count=domain,
     )
+
+
+def _peak(own: float | None, listed: float | None, speed_ratio: float, share: float) -> float:
+    """Return the variant's peak; else the catalog's, in proportion to the 16-bit peak."""
+    return own * speed_ratio if own is not None else (listed or 0.0) * share

@@ -275,7 +275,7 @@ class _Costs:
         """Return TP all-reduces, and expert dispatch and combine with attention DP."""
         s, lay, link = self.shape, self.layout, self.chip.link
         if lay.tp * lay.attention_dp > self.chip.link_chip_count:
-            link = "network" if link.startswith(("nvlink", "ici")) else "pcie5"
+            link = "network" if link.startswith(("nvlink", "ici", "xgmi")) else "pcie5"
         latency_ratio, rate_ratio = self._bus(link)
         rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"] * rate_ratio
         alpha = self.constants[f"{link}.latency_us"] * 1e-6 * latency_ratio

@@ -19,6 +19,7 @@ from gpuyard.perf.inference.precision import FORMATS, Precision
 from gpuyard.perf.inference.recipes import RecipeQuery, apply_recipe, as_generated, recipe_of
 from gpuyard.perf.inference.run_columns import (
     Row,
+    counted_in_chips,
     integer,
     layout_of,
     number,
@@ -66,14 +67,15 @@ def read_cases(rows: Iterable[Row], catalog: Catalog, trust: str = "AB") -> Serv
 
 def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
     """Return the row as model inputs, or the reason why it is not supported."""
+    row = counted_in_chips(row)
     missing = [key for key in NEEDED if not row[key]]
     if missing:
         return "missing: " + ", ".join(missing)
+    if reason := _unsupported_reason(row):
+        return reason
     chip = chip_named(_chip_words(row), catalog)
     if chip is None:
         return f"unknown chip {row['chip']}"
-    if reason := _unsupported_reason(row):
-        return reason
     engine = engine_of(row)
     if engine is None:
         return f"unknown engine {row['engine']}"
@@ -213,8 +215,11 @@ def _unsupported_reason(row: Row) -> str:
         return "sequences of a static batch are equal and choose the same experts"
     if "beam search" in row["notes"] and not _set_up(row).beams:
         return "beam search with unknown kernels"
-    if "MTP speculative" in row["notes"]:
-        return "speculative decoding"
+    interactive = row["scenario"] == "MLPerf Interactive" and row["model"].startswith("DeepSeek")
+    if "MTP speculative" in row["notes"] or interactive:
+        return "speculative decoding"  # mlcommons.org/2026/03/mlperf-inference-gpt-oss
+    if row["chip"].startswith("mixed "):
+        return f"chips of several kinds in one rate ({row['chip']})"
     return "power cap without a value" if "MaxQ" in row["notes"] else ""
 
 
@@ -254,8 +259,9 @@ def engine_of(row: Row) -> ServingEngine | None:
 
 def _mlperf_engine(row: Row) -> str:
     """Return the engine of an MLPerf round; DeepSeek-R1 ran on the PyTorch backend in 5.1."""
-    if "vLLM" in row["engine"]:
-        return "vllm-v1"
+    words = f"{row['engine']} {row['engine_ver']}"
+    if "vLLM" in words or "ROCm" in words or row["chip"].startswith("MI3"):
+        return "vllm-async" if row["date"] >= "2026" else "vllm-v1"  # AMD's submissions run vLLM
     if row["engine"].startswith("CUDA"):
         return "vllm-v0"  # Red Hat, round 4.1 (closed/RedHat/code)
     if "TensorRT 9" in row["engine_ver"]:
@@ -276,10 +282,14 @@ def _set_up(row: Row) -> Submission:
 
 
 def _as_long(row: Row, load: BenchmarkLoad, submitted: Submission) -> BenchmarkLoad:
-    """Return the load with the requests and duration of the submission."""
+    """Return the load with the requests, duration and waits of the submission."""
     least = (submitted.chip_requests or 0) * integer(row, "n_chips")
     return replace(
-        load, requests=max(load.requests, least), run_s=max(load.run_s, submitted.run_s or 0.0)
+        load,
+        requests=max(load.requests, least),
+        run_s=max(load.run_s, submitted.run_s or 0.0),
+        wait_steps=submitted.wait_steps or 0.0,
+        transfers=bool(submitted.transfers),
     )
 
 

@@ -30,6 +30,18 @@ def integer(row: Row, key: str, default: int = 1) -> int:
     return int(float(text)) or default if text else default
 
 
+def counted_in_chips(row: Row) -> Row:
+    """Return the row with chips counted as GPUs, and parallel sizes in chips.
+
+    A card with two GPUs counts as two; tables of Neuron count the two cores of each chip in tp.
+    """
+    if "Dual" in row["notes"] and row["n_chips"]:
+        row = {**row, "n_chips": str(2 * integer(row, "n_chips"))}
+    if "NeuronCores (2 a chip)" in row["len_note"]:
+        row = {**row, "tp": str(max(1, integer(row, "tp") // 2))}
+    return row
+
+
 def shape_of_row(row: Row) -> DecoderShape:
     """Return the shape from the architecture columns and the text of the `moe` column."""
     words = row["moe"]

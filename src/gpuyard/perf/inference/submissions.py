@@ -44,6 +44,8 @@ class Submission:
     memory_ratio: float | None = None
     chunks: bool | None = None
     graphs: bool | None = None
+    wait_steps: Annotated[float | None, Doc("steps that a prompt waits to be batched")] = None
+    transfers: Annotated[bool | None, Doc("separate pools for prefill and decode")] = None
     run_s: Annotated[float | None, DURATION, Doc("minimum duration of a run")] = None
     chip_requests: Annotated[int | None, Doc("minimum requests of a run, per chip")] = None
 

@@ -54,15 +54,26 @@ def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
 
 
 @jit
-def _join(req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: int) -> None:
-    """Puts a request that is there `now` into a replica's queue."""
-    idle = rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] == 0
+def _join(
+    req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: int, ahead: int
+) -> None:
+    """Puts a request that is there `now` into a replica's queue.
+
+    `ahead`: steps after the one in progress that a busy replica has composed already, without it.
+    """
+    idle = (
+        rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] + rep[r, state.LATE]
+        == 0
+    )
     if idle and real[r, state.CLOCK] < now:
         real[r, state.CLOCK] = now
     req[state.REPLICA, i] = r
     if req[state.GIVEN, i] == 0:
         req[state.ARRIVE_ENTRY, i] = entry
-    push_waiting(req, rep, r, i)
+    if idle or ahead == 0:
+        push_waiting(req, rep, r, i)
+    else:
+        push_in_transit(req, rep, r, i, ahead)
 
 
 @jit(allocates=False)
@@ -254,7 +265,7 @@ def _burst(
     for i in range(count):
         times[state.ARRIVED, i] = 0.0
         r = _route(rep, policy, role, ROUND_ROBIN, turn)
-        _join(req, rep, real, r, i, 0.0, 0)
+        _join(req, rep, real, r, i, 0.0, 0, 0)
         turn = r + 1
     return count
 
@@ -300,7 +311,8 @@ def serve(
             role = state.DECODE if req[state.GIVEN, i] > 0 else first
             r = _route(rep, policy, role, router, turns[role])
             turns[role] = r + 1
-            _join(req, rep, real, r, i, soonest, used)
+            ahead = policy[r, state.LAG] - 1 if role != state.DECODE else 0
+            _join(req, rep, real, r, i, soonest, used, ahead)
             continue
         if keep:
             entries = _grown(entries, used)

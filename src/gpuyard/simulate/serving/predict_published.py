@@ -15,8 +15,8 @@ from gpuyard.perf.inference.costs import costs_row, request_s
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits, kv_cache_capacity, limits
 from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
+from gpuyard.simulate.serving.mlperf_server import ServerRun, run_server
 from gpuyard.simulate.serving.outcome import ServingOutcome
-from gpuyard.simulate.serving.search import highest_rate
 from gpuyard.simulate.serving.simulate import ReplicaPool, Transfer, simulate
 
 SEED = 20260401
@@ -180,8 +180,8 @@ def cache_ratios(case: ServingBenchmark) -> tuple[float, ...]:
 
 def run(
     case: ServingBenchmark, calibration: ServingCalibration, cache_ratio: float = 1.0
-) -> tuple[ServingOutcome, float, float] | Infeasible:
-    """Return the outcome of one rank or of pools, the number of ranks, and the request rate."""
+) -> tuple[ServingOutcome, float] | Infeasible:
+    """Return the outcome of one rank or of pools, and the number of ranks; not MLPerf servers."""
     layout, replicas = best_layout(case)
     load, rng = case.load, np.random.default_rng(SEED)
     ranks = float(replicas * layout.attention_dp)
@@ -190,8 +190,6 @@ def run(
     if load.kind == "offline" and load.slots:
         case = replace(case, load=replace(load, slots=max(1, round(load.slots / ranks))))
     pool = replace(pool_of(case, layout, 1, calibration, cache_ratio), replicas=1)
-    if load.kind == "mlperf-server":
-        return _run_server(case, pool, layout, replicas)
     share = 1.0 / ranks
     if load.kind == "mlperf-offline":
         share = min(mlperf_requests(case, layout, replicas), MOST_REQUESTS) / load.requests
@@ -200,30 +198,49 @@ def run(
     if load.kind == "open" and load.rate_per_s:
         requests = at_rate(requests, load.rate_per_s / ranks, rng)
     outcome = simulate(requests, pool, users=users)
-    return (outcome, ranks, 0.0) if not isinstance(outcome, Infeasible) else outcome
+    return (outcome, ranks) if not isinstance(outcome, Infeasible) else outcome
 
 
-def _run_server(
-    case: ServingBenchmark, pool: ReplicaPool, layout: ReplicaLayout, replicas: int
-) -> tuple[ServingOutcome, float, float] | Infeasible:
-    """A server of MLPerf at its highest rate, one replica of it."""
+def _server(
+    case: ServingBenchmark, calibration: ServingCalibration
+) -> tuple[ServerRun, float] | Infeasible:
+    """Run one replica of an MLPerf server; return it and the number of replicas."""
+    layout, replicas = best_layout(case)
     load, together = case.load, 1 if case.engine.chunks else layout.attention_dp
     parts = replicas * layout.attention_dp / together
+    pool = replace(pool_of(case, layout, 1, calibration), replicas=1)
     count = mlperf_requests(case, layout, replicas) * together
     requests = requests_of(
         load, min(count, MOST_SERVED) / load.requests, np.random.default_rng(SEED)
     )
-    turns = np.random.default_rng(
-        SEED
-    )  # parts take requests in turn: gaps of one are sums of as many as there are
-    pool = _together(pool, together)
-    result = highest_rate(requests, pool, load.ceiling, turns, burstiness=parts)
-    return (result[1], parts, result[0]) if not isinstance(result, Infeasible) else result
+    result = run_server(load, requests, _together(pool, together), parts, SEED)
+    return (result, parts) if not isinstance(result, Infeasible) else result
+
+
+def _predict_server(
+    case: ServingBenchmark, calibration: ServingCalibration
+) -> ServingPrediction | Infeasible:
+    """Throughput at the highest rate, latencies at the stated one."""
+    result = _server(case, calibration)
+    if isinstance(result, Infeasible):
+        return result
+    server, parts = result
+    short = case.load.ceiling.tpot_s < SHORT_S
+    ratio = calibration["mlperf.interactive_ratio" if short else "mlperf.server_ratio"]
+    completed = _completed(case.load, server, parts)
+    outside_s = entry_s(case, calibration, server.tpot_s)
+    return ServingPrediction(
+        output_tokens_per_s=ratio * completed * server.output_tokens * parts,
+        tpot_s=server.tpot_s,
+        ttft_s=server.ttft_s + outside_s,
+        e2e_s=server.ttft_s + server.decode_s + outside_s,
+        ttft_p50_s=server.ttft_p50_s + outside_s,
+    )
 
 
 def _run_pools(
     case: ServingBenchmark, calibration: ServingCalibration, layout: ReplicaLayout, replicas: int
-) -> tuple[ServingOutcome, float, float] | Infeasible:
+) -> tuple[ServingOutcome, float] | Infeasible:
     """A disaggregated run, its pools cut down together where they are many."""
     assert case.prefill is not None
     decode = pool_of(case, layout, replicas, calibration)
@@ -240,23 +257,27 @@ def _run_pools(
         transfer=move,
         users=case.load.users,
     )
-    return (outcome, 1.0, 0.0) if not isinstance(outcome, Infeasible) else outcome
+    return (outcome, 1.0) if not isinstance(outcome, Infeasible) else outcome
 
 
 def entry_s(case: ServingBenchmark, calibration: ServingCalibration, tpot_s: float) -> float:
     """Return the seconds of a request outside the engine, with the steps until it is polled."""
-    looks = case.load.wait_steps + (
-        calibration[f"{case.engine.name}.poll_steps"] if case.load.polls else 0.0
-    )
-    return request_s(case.engine, case.load.prompt_tokens, calibration) + looks * max(tpot_s, 0.0)
+    load = case.load
+    looks = load.wait_steps
+    if load.polls:
+        looks += calibration[f"{case.engine.name}.poll_steps"]
+    if load.kind == "mlperf-server":  # from LoadGen to the engine's queue and back
+        trt = case.engine.family == "tensorrt-llm"
+        looks += calibration["mlperf.trt_wait_steps" if trt else "mlperf.http_wait_steps"]
+    moved_s = calibration["transfer.latency_us"] * 1e-6 if load.transfers else 0.0
+    outside_s = request_s(case.engine, load.prompt_tokens, calibration)
+    return outside_s + moved_s + looks * max(tpot_s, 0.0)
 
 
-def _completed(
-    load: BenchmarkLoad, outcome: ServingOutcome, rate_per_s: float, ranks: float
-) -> float:
+def _completed(load: BenchmarkLoad, server: ServerRun, parts: float) -> float:
     """Requests a second until the last one asked for is done, as LoadGen counts a server's."""
-    asked_s = max(load.requests / (rate_per_s * ranks), load.run_s)
-    return rate_per_s * asked_s / (asked_s + float(outcome.e2e_s.mean()))
+    asked_s = max(load.requests / (server.rate_per_s * parts), load.run_s)
+    return server.rate_per_s * asked_s / (asked_s + server.e2e_s)
 
 
 def repeated(case: ServingBenchmark, outcome: ServingOutcome) -> tuple[float, float]:
@@ -286,24 +307,17 @@ def predict(
     case: ServingBenchmark, calibration: ServingCalibration
 ) -> ServingPrediction | Infeasible:
     """The figures that the row's benchmark would print."""
+    if case.load.kind == "mlperf-server":
+        return _predict_server(case, calibration)
     result = run(case, calibration)
     if isinstance(result, Infeasible):
         return result
-    outcome, ranks, rate = result
-    if rate:
-        short = case.load.ceiling.tpot_s < SHORT_S
-        ratio = calibration["mlperf.interactive_ratio" if short else "mlperf.server_ratio"]
-        per_s = (
-            ratio
-            * _completed(case.load, outcome, rate, ranks)
-            * float(outcome.output_tokens.mean())
-        )
-    else:
-        others = [run(case, calibration, ratio) for ratio in cache_ratios(case) if ratio != 1.0]
-        outcomes = [outcome, *(other[0] for other in others if not isinstance(other, Infeasible))]
-        per_s = 1.0 / float(
-            np.mean([1.0 / _tokens_per_s(case, other) for other in outcomes])
-        )  # the mean time
+    outcome, ranks = result
+    others = [run(case, calibration, ratio) for ratio in cache_ratios(case) if ratio != 1.0]
+    outcomes = [outcome, *(other[0] for other in others if not isinstance(other, Infeasible))]
+    per_s = 1.0 / float(
+        np.mean([1.0 / _tokens_per_s(case, other) for other in outcomes])
+    )  # the mean time
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0
     outside_s = entry_s(case, calibration, mean_s)

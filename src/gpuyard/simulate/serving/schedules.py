@@ -91,9 +91,9 @@ def schedules(cases: Sequence[ServingBenchmark], calibration: ServingCalibration
         outcomes = [one for one in results if not isinstance(one, Infeasible)]
         if len(outcomes) < len(results):
             continue
-        outcome, ranks, _ = outcomes[0]
+        outcome, ranks = outcomes[0]
         often, whole = repeated(case, outcome)
-        entries = np.concatenate([_weighted(one, often) for one, _, _ in outcomes])
+        entries = np.concatenate([_weighted(one, often) for one, _ in outcomes])
         entries[:, STATE:] /= len(outcomes)
         gathered = _gathered(entries)
         chosen.append(case)

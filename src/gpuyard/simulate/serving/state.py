@@ -50,7 +50,7 @@ CLOCK, CONTEXT, REPLICA_REALS = range(
 # Of a replica's policy (second index of `policy`)
 (
     MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE,
-    LAG,  # steps that begin before a user's next request is there
+    LAG,  # steps that begin before a user's next request is there; one less for other arrivals
     BEAMS,  # tokens that a step adds to a sequence's cache; divides BLOCK
     POLICY_INTS,
 ) = range(12)  # fmt: skip
