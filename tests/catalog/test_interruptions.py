@@ -20,10 +20,11 @@ def test_interruption_record_has_positive_counts(record: Interruption) -> None:
     assert record.cause == "preemption" or record.restart_s is not None
 
 
-def test_every_cause_has_one_default() -> None:
+def test_failures_have_one_default_and_preemptions_one_per_provider() -> None:
     assert [record.name for record in CATALOG.interruptions if record.default] == [
         "llama-3",
         "spot-google-c3",
+        "spot-aws-v100",
     ]
 
 

@@ -40,6 +40,9 @@ NOT_IN_CATALOG = {
 ONE_VCPU_A_CORE = {"A4X Max", "A4X", "H3", "H4D"}
 
 
+RENTED = [machine for machine in CATALOG.machines if machine.provider not in ("google", "onprem")]
+
+
 def by_name(machine: Machine) -> str:
     return machine.name
 
@@ -69,7 +72,7 @@ def test_chips_and_cpus_of_machines_exist(machine: Machine) -> None:
     assert (machine.chip is None) == (machine.chip_count == 0)
     assert machine.is_accelerated == (machine.chip is not None)
     if machine.chip:
-        assert chips[machine.chip].kind in ("gpu", "tpu")
+        assert chips[machine.chip].kind in ("gpu", "tpu", "npu")
     if machine.cpu not in NOT_IN_CATALOG:
         assert chips[machine.cpu].kind == "cpu"
 
@@ -195,7 +198,7 @@ def test_listed_price_is_not_an_offer() -> None:
     assert CATALOG.machine("tpu7x-standard-4t").consumption.spot is None
 
 
-@pytest.mark.parametrize("machine", CATALOG.machines, ids=by_name)
+@pytest.mark.parametrize("machine", GOOGLE, ids=by_name)
 def test_cloud_run_offers_one_l4_or_rtx_pro(machine: Machine) -> None:
     offered = machine.chip in ("l4", "rtx-pro-6000") and machine.chip_count == 1
     assert (machine.platforms.cloud_run == "yes") == offered
@@ -221,3 +224,17 @@ def test_machine_power_covers_chips() -> None:
         chip_w = CATALOG.chip(machine.chip).power_w
         if machine.power_w and chip_w:
             assert machine.chip_count * chip_w < machine.power_w < 2.5 * machine.chip_count * chip_w
+
+
+def test_every_rented_machine_has_a_provider_row_and_no_google_consumption() -> None:
+    providers = {row.name for row in CATALOG.providers}
+    for machine in RENTED:
+        assert machine.provider in providers, machine.name
+        assert machine.consumption.flex_start == "no", machine.name
+
+
+def test_machines_without_a_known_network_are_planned_alone() -> None:
+    for machine in RENTED:
+        network = machine.network
+        known = network.fabric_bits_per_s or network.host_bits_per_s
+        assert machine.multi_host == bool(known), machine.name

@@ -64,6 +64,10 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("name", "name"), ("vendor", "vendor"), ("asic", "asic"), ("ports", "port_count"),
         ("speed", "port_bits_per_s"), ("power", "power_w"), ("OS", "os"), ("roles", "roles"),
     ),
+    "providers": (
+        ("name", "name"), ("label", "label"), ("Kubernetes", "kubernetes"), ("Slurm", "slurm"),
+        ("note", "note"),
+    ),
     "regions": (
         ("name", "name"), ("provider", "provider"), ("place", "place"), ("note", "note"),
     ),

@@ -66,7 +66,7 @@ def eligible_machines(workload: Workload, catalog: Catalog) -> CheckResult:
     reasons: dict[str, list[str]] = {}
     candidates = []
     for machine in catalog.machines:
-        if machine.provider != workload.where.provider:
+        if not workload.where.includes(machine.provider):
             continue
         exclusion = exclusion_of(workload, machine, catalog)
         if exclusion is None:

@@ -27,7 +27,7 @@ def plan_workload(
     """Plan a workload; `profile` names the training software, `networks` simulated ones."""
     workload = workspace.workload
     if workload.where.provider == "local":
-        fix = "run it with `gpuyard up FILE`, or use provider: google or onprem"
+        fix = "run it with `gpuyard up FILE`, or name another provider, such as google"
         raise InputError.one("where.provider", "a local workload is run, not planned", fix)
     catalog = _with_switch_technology(workload, workspace.catalog)
 

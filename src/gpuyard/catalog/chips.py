@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from gpuyard.catalog.rows import Bandwidth, Bytes, FlopRate, SourceNames, Watts
 from gpuyard.document.field_types import AtLeast, Doc
 
-ChipKind = Literal["gpu", "tpu", "cpu"]
+ChipKind = Literal["gpu", "tpu", "npu", "cpu"]
 Framework = Literal["cuda", "rocm", "xla", "pytorch", "pytorch-xla", "jax-xla"]
 
 

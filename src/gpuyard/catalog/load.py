@@ -17,6 +17,7 @@ from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.catalog.platforms import PlatformInfo
 from gpuyard.catalog.prices import Price
+from gpuyard.catalog.providers import CloudProvider
 from gpuyard.catalog.references import broken_references
 from gpuyard.catalog.regions import Region
 from gpuyard.catalog.rows import Source
@@ -56,6 +57,7 @@ class Catalog:
     interruptions: tuple[Interruption, ...] = ()
     asics: tuple[Asic, ...] = ()
     switches: tuple[Switch, ...] = ()
+    providers: tuple[CloudProvider, ...] = ()
     regions: tuple[Region, ...] = ()
     prices: tuple[Price, ...] = ()
     models: tuple[Model, ...] = ()

@@ -9,8 +9,10 @@ from gpuyard.catalog.rows import Bytes, LinkSpeed, SourceNames, Watts
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.units import BITS_PER_S, BYTES, COUNT, show
 
-Provider = Literal["google", "onprem", "aws", "azure", "lambda", "nebius", "runpod", "oci"]
-NetworkTechnology = Literal["roce", "tcpxo", "tcpx", "ici", "infiniband", "ethernet"]
+Provider = Literal[
+    "google", "onprem", "aws", "azure", "coreweave", "lambda", "nebius", "oci", "runpod"
+]
+NetworkTechnology = Literal["roce", "tcpxo", "tcpx", "ici", "efa", "infiniband", "ethernet"]
 YesNo = Literal["yes", "no"]  # a missing value means unknown, never "no"
 # price-only: a price is listed, but the documentation does not confirm availability.
 Offer = Literal["yes", "no", "price-only"]

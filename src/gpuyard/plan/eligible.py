@@ -92,25 +92,26 @@ def _offered(_workload: Workload, machine: Machine, _catalog: Catalog) -> Exclus
 
 
 def _region(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion | None:
-    """A machine whose zones are known is offered only there."""
+    """A machine whose zones are known, or whose provider is priced by region, is only there."""
     where = workload.where
     rows = [
         row
         for row in catalog.prices
-        if row.provider == machine.provider and row.machine == machine.name and row.zones
+        if row.provider == machine.provider
+        and row.machine == machine.name
+        and (row.zones or machine.provider != "google")
     ]
     if where.region is None or not rows:
         return None
-    here = [zone for row in rows if row.region == where.region for zone in row.zones]
+    here = [row for row in rows if row.region == where.region]
     if not here:
         regions = choices_text(sorted({row.region for row in rows}), limit=MAX_REGIONS)
         what = f"not offered in {where.region}, only in {regions}"
         return Exclusion(binding="where.region", what=what)
-    if where.zone is not None and where.zone not in here:
-        return Exclusion(
-            binding="where.zone",
-            what=f"not offered in {where.zone}, only in {' and '.join(sorted(here))}",
-        )
+    zones = sorted(zone for row in here for zone in row.zones)
+    if where.zone is not None and zones and where.zone not in zones:
+        what = f"not offered in {where.zone}, only in {' and '.join(zones)}"
+        return Exclusion(binding="where.zone", what=what)
     return None
 
 

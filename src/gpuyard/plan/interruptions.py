@@ -148,11 +148,12 @@ def _failures(machine: Machine, catalog: Catalog) -> tuple[Interruption | None, 
 
 
 def _preemptions(machine: Machine, catalog: Catalog) -> tuple[Interruption | None, float]:
-    """The preemption record of the provider, and preemptions per machine and second."""
-    records = [
-        record
-        for record in catalog.interruptions
-        if record.cause == "preemption" and record.default
-    ]
-    record = next((record for record in records if record.provider in (machine.provider, "")), None)
+    """The preemption record of the provider, and preemptions per machine and second.
+
+    Of a provider without a record, the highest rate of the catalog counts.
+    """
+    records = [row for row in catalog.interruptions if row.cause == "preemption" and row.default]
+    own = (row for row in records if row.provider in (machine.provider, ""))
+    worst = min(records, key=lambda row: row.mean_time_between_s, default=None)
+    record = next(own, worst)
     return record, 1.0 / record.mean_time_between_s if record else 0.0

@@ -68,7 +68,11 @@ def ranked(options: Iterable[Option], rules: RankingRules = DEFAULT_RULES) -> tu
     chips, or by time on machines that are owned.
     """
     rest = list(options)
-    known = [_ranking_usd(option) for option in rest if option.usd and option.meets_limits]
+    known = [
+        _ranking_usd(option)
+        for option in rest
+        if option.usd and option.meets_limits and _is_advised(option)
+    ]
     known = known or [_ranking_usd(option) for option in rest if option.usd]
     least = min(known, default=1.0)
     return tuple(sorted(rest, key=lambda option: _order(option, least, rules)))
@@ -79,7 +83,6 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
     time_s, usd, chip_count = _triple(option)
     machines = option.cluster.machine_count
     risk = 0 if option.meets_limits else 1 + round(RISK_STEPS * (1.0 - option.chance))
-    advised = option.bill is None or option.bill.advised
     late = option.service is None and time_s > rules.patience_s
     if math.isfinite(usd):
         size: tuple[float, ...] = (
@@ -97,7 +100,11 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
         size = (math.inf, time_s, chip_count)
     else:
         size = (math.inf, not option.measured, chip_count, machines, time_s)
-    return risk, not advised, size, option.cluster.machine, machines
+    return risk, not _is_advised(option), size, option.cluster.machine, machines
+
+
+def _is_advised(option: Option) -> bool:
+    return option.bill is None or option.bill.advised
 
 
 def _cost_step(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.platforms import PlatformInfo
+from gpuyard.catalog.providers import CloudProvider
 from gpuyard.plan.option import Suitability
 from gpuyard.workload.where import PlatformChoice
 from gpuyard.workload.workload import Workload
@@ -30,15 +31,15 @@ def suitability(
     workload: Workload, machine: Machine, machine_count: int, catalog: Catalog
 ) -> tuple[Suitability, ...]:
     """Return every platform of the provider with the reason for or against it, best first."""
-    onprem = workload.where.provider == "onprem"
+    cloud = machine.provider == "google"
     rows = {row.name: row for row in catalog.platforms}
     results: list[tuple[float, int, Suitability]] = []
-    for order, platform in enumerate(ONPREM if onprem else CLOUD):
-        row = None if onprem else rows.get(platform)
+    for order, platform in enumerate(CLOUD if cloud else ONPREM):
+        row = rows.get(platform) if cloud else None
         case = _PlacementCase(
             workload=workload, machine=machine, machine_count=machine_count, row=row
         )
-        against = _not_requested(platform, case) or (None if onprem else _against(platform, case))
+        against = _not_requested(platform, case) or _against(platform, case, catalog)
         verdict = Suitability(
             platform=platform, suits=against is None, why=against or _why(platform, case, catalog)
         )
@@ -53,8 +54,21 @@ def _not_requested(platform: PlatformChoice, case: _PlacementCase) -> str | None
     return None if requested in (None, platform) else f"where.platform is {requested}"
 
 
-def _against(platform: PlatformChoice, case: _PlacementCase) -> str | None:
-    return _task(case) or RULES[platform](case)
+def _against(platform: PlatformChoice, case: _PlacementCase, catalog: Catalog) -> str | None:
+    if case.machine.provider == "google":
+        return _task(case) or RULES[platform](case)
+    provider = _provider(case, catalog)
+    if provider is not None and not _service(platform, provider):
+        return f"{provider.label} offers no {platform.capitalize()} for {case.machine.name}"
+    return None
+
+
+def _provider(case: _PlacementCase, catalog: Catalog) -> CloudProvider | None:
+    return next((row for row in catalog.providers if row.name == case.machine.provider), None)
+
+
+def _service(platform: PlatformChoice, provider: CloudProvider) -> str:
+    return provider.kubernetes if platform == "kubernetes" else provider.slurm
 
 
 def _task(case: _PlacementCase) -> str | None:
@@ -163,6 +177,10 @@ def _why(platform: PlatformChoice, case: _PlacementCase, catalog: Catalog) -> st
     parts += _products(platform, case)
     if case.row is not None:
         parts.append(f"control: {case.row.control}")
+    provider = _provider(case, catalog)
+    if provider is not None and case.row is None:
+        parts.append(f"files for a cluster of {_service(platform, provider)} that exists")
+        parts += [provider.note] if provider.note else []
     return "; ".join(parts) or f"your own {platform}"
 
 
@@ -181,7 +199,7 @@ def _products(platform: PlatformChoice, case: _PlacementCase) -> Iterator[str]:
         ),
         "cloud-run": (("services", support.cloud_run),),
     }
-    if case.workload.where.provider == "onprem":
+    if case.machine.provider != "google":
         return
     products = [name for name, answer in support_of[platform] if answer not in (None, "no")]
     if products:

@@ -49,9 +49,23 @@ def conclude_plan(
         notes=(
             *outcome.notes,
             *_unpriced(workload, best),
+            *_deployable(best, catalog),
             *_against_guidance(workload, best, catalog),
         ),
         frontier=tuple(outcome.frontier),
+    )
+
+
+def _deployable(best: Sequence[Option], catalog: Catalog) -> Iterator[str]:
+    """What runs the first option on a cloud where gpuyard creates no machines."""
+    provider = catalog.machine(best[0].cluster.machine).provider
+    row = next((row for row in catalog.providers if row.name == provider), None)
+    if row is None or row.name == "google":
+        return
+    services = " or ".join(name for name in (row.kubernetes, row.slurm) if name)
+    yield (
+        f"{row.label}: create the machines or a cluster of {services} there; "
+        "`gpuyard provision --on kubernetes`, slurm or ray writes what runs on it"
     )
 
 
@@ -84,6 +98,8 @@ def _against_guidance(
     )
     if not named or series[0] in named or recommended is None:
         return
+    if catalog.machine(best[0].cluster.machine).provider != "google":
+        return  # the guidance is Google's
     if best[0].usd is None or recommended.usd is None:
         return
     costs = f"{show(best[0].usd, MONEY)} instead of {show(recommended.usd, MONEY)}"

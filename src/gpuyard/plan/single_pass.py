@@ -71,7 +71,7 @@ def plan_single_pass(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
     misses: list[LimitViolation] = []
     searched = 0
     machines = [
-        machine for machine in catalog.machines if machine.provider == workload.where.provider
+        machine for machine in catalog.machines if workload.where.includes(machine.provider)
     ]
     for machine in cheapest_equivalents(machines, workload, catalog):
         case = _case(workload, model, work, machine, catalog)

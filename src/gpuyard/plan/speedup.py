@@ -31,7 +31,7 @@ FACES = 6  # of a block in three dimensions, one neighbour each
 # GPUDirect-TCPX and TCPXO do not carry MPI.
 TCP_S = 47e-6
 RDMA_S = 4.7e-6
-RDMA = ("roce", "infiniband")
+RDMA = ("roce", "infiniband", "efa")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

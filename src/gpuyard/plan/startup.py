@@ -22,7 +22,7 @@ LOAD_BYTES_PER_S = 1e9
 # Process start, NCCL, torch.compile and CUDA graphs; XLA compiles whole programs. Assumptions. vLLM
 # reports 39 s for 8B (#11005) and 132 s with the weights of 70B (#20402); on TPUs
 # 300 s with cached graphs (pull request 6856), 400 to 630 s (tpu-inference, pull request 2415).
-COMPILE_S = {"gpu": 180.0, "tpu": 300.0, "cpu": 30.0}
+COMPILE_S = {"gpu": 180.0, "tpu": 300.0, "npu": 300.0, "cpu": 30.0}
 
 
 def start_up_s(chip: Chip | None, weight_bytes: float) -> float:

@@ -14,6 +14,7 @@ from gpuyard.catalog.machines import Machine
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.perf.calibration import read_calibration
 from gpuyard.perf.chip_kernels import peak_flop_per_s
+from gpuyard.perf.from_catalog import nic_bytes_per_s
 from gpuyard.perf.layout import Layout
 from gpuyard.perf.memory import Memory
 from gpuyard.perf.operators import model_flop_per_token
@@ -44,6 +45,7 @@ FIT_RATIO = 0.92
 CHECKPOINT_BYTES = 2.0  # per parameter of published weights, in bf16
 LEAST_GAIN = 0.05  # of a narrower dtype, to be mentioned
 MAX_CHIPS = 16_384  # the largest cluster of the published runs that the model was fitted on
+_EvaluationKey = tuple[str, int, float, str, tuple[int, ...]]
 _Terms = tuple[tuple[BreakdownTerm, ...], tuple[BreakdownTerm, ...]]  # of step time and memory
 NOTHING_LEFT = Infeasible(
     binding="where",
@@ -65,6 +67,7 @@ def plan_training(
     misses: list[LimitViolation] = []
     excluded: list[RejectedFamily] = []
     searches: dict[tuple[str, str], TrainingSearch] = {}
+    evaluations: dict[_EvaluationKey, LayoutEvaluation] = {}
     rules = ranking_rules(workload)
     searched = 0
     for row in catalog.machines:
@@ -72,7 +75,7 @@ def plan_training(
             workload, demand, row, catalog, profile, calibration, excluded
         ):
             searches[row.name, search.software.label] = search
-            results, tried = _machine_options(search, catalog)
+            results, tried = _machine_options(search, catalog, evaluations)
             searched += tried
             misses += [result for result in results if isinstance(result, LimitViolation)]
             options += [result for result in results if isinstance(result, Option)]
@@ -101,13 +104,29 @@ def plan_training(
 
 
 def _machine_options(
-    search: TrainingSearch, catalog: Catalog
+    search: TrainingSearch,
+    catalog: Catalog,
+    evaluations: dict[_EvaluationKey, LayoutEvaluation],
 ) -> tuple[list[Option | LimitViolation], int]:
-    """The option or the violation of every number of machines, and the layouts tried."""
+    """The option or the violation of every number of machines, and the layouts tried.
+
+    Machines of several providers with the same chips and network share an evaluation.
+    """
     where = search.workload.where
     counts = tuple(machine_counts_allowed(where, search.row, _counts(search.workload, search.row)))
+    counts = search.in_time(counts)
     chips = tuple(_chips(search.row, count) for count in counts)
-    evaluation = evaluate(search.case(), search.layouts(chips), FIT_RATIO)
+    key = (
+        search.chip.name,
+        search.domain,
+        nic_bytes_per_s(search.row),
+        search.software.label,
+        chips,
+    )
+    evaluation = evaluations.get(key)
+    if evaluation is None:
+        evaluation = evaluate(search.case(), search.layouts(chips), FIT_RATIO)
+        evaluations[key] = evaluation
     terms = _terms(search, evaluation, chips)
     results = [_option(search, count, evaluation, catalog, terms) for count in counts]
     valid = [result for result in results if result is not None]

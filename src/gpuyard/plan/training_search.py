@@ -129,6 +129,21 @@ class TrainingSearch:
             return layouts.take(layouts.dp == pinned.dp)
         return layouts
 
+    def in_time(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out numbers of machines that would be late even at their peak rate.
+
+        The largest number stays: it is the nearest miss if nothing meets the deadline.
+        """
+        deadline_s = self.workload.requirements.deadline_s
+        rate = peak_flop_per_s(self.chip, self.precision)
+        if deadline_s is None or not counts or not rate:
+            return counts
+        demand = self.demand
+        shape = architecture(demand.shape, demand.sequence_tokens, demand.adapters)
+        machine_s = demand.tokens * model_flop_per_token(shape) / (rate * self.row.chip_count)
+        fewest = machine_s / deadline_s
+        return tuple(count for count in counts if count >= fewest or count == max(counts))
+
     @property
     def is_profiled(self) -> bool:
         """True if the times are those of the software that runs the layout."""
@@ -155,7 +170,7 @@ def training_searches(
     rejected: list[RejectedFamily],
 ) -> Iterator[TrainingSearch]:
     """Yield one search per framework; reasons against the machine are added to `rejected`."""
-    if row.provider != workload.where.provider:
+    if not workload.where.includes(row.provider):
         return
     chip = chip_of(row, catalog)
     silicon = silicon_of(chip) if chip else None

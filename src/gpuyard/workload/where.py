@@ -10,7 +10,19 @@ from typing import Annotated, Literal
 from gpuyard.catalog.machines import Machine
 from gpuyard.document.field_types import AtLeast, Doc
 
-ProviderName = Literal["google", "onprem", "local"]
+ProviderName = Literal[
+    "google",
+    "aws",
+    "azure",
+    "coreweave",
+    "lambda",
+    "nebius",
+    "oci",
+    "runpod",
+    "any",
+    "onprem",
+    "local",
+]
 PlatformChoice = Literal["compute-engine", "gke", "slurm", "vertex-ai", "cloud-run", "kubernetes"]
 ConsumptionName = Literal["on-demand", "spot", "flex-start", "reservation"]
 EngineName = Literal["local", "ray", "slurm", "kubernetes"]
@@ -32,7 +44,8 @@ class Where:
     """Limits on where the work can run; a key left out is not limited."""
 
     provider: Annotated[
-        ProviderName, Doc("Google Cloud, your own machines, or the host that gpuyard runs on")
+        ProviderName,
+        Doc("a cloud, `any` cloud, your own machines, or the host that gpuyard runs on"),
     ] = "google"
     platform: Annotated[
         PlatformChoice | None,
@@ -62,7 +75,7 @@ class Where:
     def allows(self, machine: Machine) -> bool:
         """Return True if provider, inventory, machines and exclude allow the machine."""
         return (
-            machine.provider == self.provider
+            self.includes(machine.provider)
             and (
                 not self.inventory
                 or any(item.name.casefold() == machine.name.casefold() for item in self.inventory)
@@ -74,6 +87,10 @@ class Where:
             )
             and not any(matches(pattern, machine.name) for pattern in self.exclude)
         )
+
+    def includes(self, provider: str) -> bool:
+        """Return True if machines of this provider are planned."""
+        return provider == self.provider or (self.provider == "any" and provider != "onprem")
 
     def exact_count(self, machine: Machine) -> int | None:
         """Return the count of the machine under `cluster`, or None."""

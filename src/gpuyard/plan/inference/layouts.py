@@ -11,7 +11,7 @@ PP = (1, 2, 4, 8)
 ATTENTION_DP = (2, 4, 8, 16, 32)
 MAX_CHIPS = 64  # per replica
 # Networks that can carry a replica over several machines.
-FABRICS = ("roce", "tcpxo", "tcpx", "infiniband", "ici")
+FABRICS = ("roce", "tcpxo", "tcpx", "infiniband", "ici", "efa")
 
 
 def layouts(shape: Transformer) -> tuple[ReplicaLayout, ...]:

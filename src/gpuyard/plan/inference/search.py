@@ -120,7 +120,7 @@ def plan_inference(
 def _machines(search: _Search) -> Iterator[Machine]:
     """Machine types that can be candidates; reasons against others go to `excluded`."""
     for machine in search.catalog.machines:
-        if machine.provider != search.workload.where.provider:
+        if not search.workload.where.includes(machine.provider):
             continue
         exclusion = exclusion_of(search.workload, machine, search.catalog) or unsupported(
             machine, search.catalog, search.workload.where

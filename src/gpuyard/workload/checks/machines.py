@@ -22,7 +22,7 @@ from gpuyard.workload.workload import Workload
 
 def _named(where: Where, catalog: Catalog) -> Iterator[tuple[str, str, tuple[Machine, ...]]]:
     """Yield the key path, the text and the matching machines of each name or pattern."""
-    rows = [machine for machine in catalog.machines if machine.provider == where.provider]
+    rows = [machine for machine in catalog.machines if where.includes(machine.provider)]
     for index, pattern in enumerate(where.machines):
         yield (
             f"where.machines[{index}]",
@@ -61,15 +61,15 @@ def check_names(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _suggestion(pattern: str, where: Where, catalog: Catalog) -> str:
-    here = [row.name for row in catalog.machines if row.provider == where.provider]
+    here = [row.name for row in catalog.machines if where.includes(row.provider)]
     elsewhere = {
         row.name.casefold(): row.provider
         for row in catalog.machines
-        if row.provider != where.provider
+        if not where.includes(row.provider)
     }
     if pattern.casefold() in elsewhere:
         provider = elsewhere[pattern.casefold()]
-        return f"it is a machine of {provider}; see `gpuyard catalog machines`"
+        return f"it is a machine of {provider}: use provider: {provider}"
     meant = closest_match(pattern, here)
     suggestion = f'use "{meant}"' if meant else "see `gpuyard catalog machines`"
     return f"{suggestion}, or describe it in your own catalog file and add that to where.catalog"

@@ -14,6 +14,7 @@ from gpuyard.workload.workload import Workload
 
 _CLOUD_ONLY = ("region", "zone", "consumption")
 _ONPREM_ONLY = ("inventory", "switch")
+_ONE_CLOUD_ONLY = ("region", "zone", "platform")
 _SELECTION = ("platform", "machines", "exclude", "max_chips")
 CLOUD_PLATFORMS: tuple[PlatformChoice, ...] = (
     "compute-engine",
@@ -36,29 +37,24 @@ ENGINES: dict[PlatformChoice, tuple[EngineName, ...]] = {
 def check_provider(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
     """Report keys and platforms of another provider, and a missing inventory."""
     where = workload.where
-    unused = {
-        "google": _ONPREM_ONLY,
+    unused: dict[str, tuple[str, ...]] = {
         "onprem": _CLOUD_ONLY,
         "local": (*_CLOUD_ONLY, *_ONPREM_ONLY, *_SELECTION),
+        "any": (*_ONPREM_ONLY, *_ONE_CLOUD_ONLY),
     }
     for entry in entries(workload):
         section, _, word = entry.path.partition(".")
-        if section != "where" or not entry.given or word not in unused[where.provider]:
+        keys = unused.get(where.provider, _ONPREM_ONLY)
+        if section != "where" or not entry.given or word not in keys:
             continue
-        users = {
-            "google": "on-premises machines",
-            "onprem": "Google Cloud",
-            "local": "a choice of machines",
-        }
-        other = {
-            "google": "onprem",
-            "onprem": "google",
-            "local": "onprem" if word in _ONPREM_ONLY else "google",
-        }
+        other = "onprem" if word in _ONPREM_ONLY else "google"
+        users = {"onprem": "clouds", "local": "a choice of machines"}.get(
+            where.provider, "on-premises machines" if word in _ONPREM_ONLY else "one cloud"
+        )
         yield Problem(
             where=entry.path,
-            what=f"{word} is for {users[where.provider]}; provider is {where.provider}",
-            fix=f"remove {word}, or use provider: {other[where.provider]}",
+            what=f"{word} is for {users}; provider is {where.provider}",
+            fix=f"remove {word}, or use provider: {other}",
         )
     if where.provider == "onprem" and not where.inventory:
         yield Problem(
@@ -90,7 +86,10 @@ def check_local_pipeline(workload: Workload, _catalog: Catalog) -> Iterator[Prob
 def check_region(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
     """Report a zone or region that does not exist; one without known prices is accepted."""
     where = workload.where
+    if where.provider in ("onprem", "local", "any"):
+        return
     if where.provider != "google":
+        yield from _check_region_of_prices(workload, catalog)
         return
     if where.zone is not None and region_of(where.zone) is None:
         yield Problem(
@@ -115,6 +114,25 @@ def check_region(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
     yield Problem(
         where="where.zone" if in_zone else "where.region", what=f'"{where.region}" {what}', fix=fix
     )
+
+
+def _check_region_of_prices(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
+    """Report a region without a machine of the provider, and a zone, which only Google has here."""
+    where = workload.where
+    known = sorted({row.region for row in catalog.prices if row.provider == where.provider})
+    if where.zone is not None:
+        yield Problem(
+            where="where.zone",
+            what=f"zones of {where.provider} are not in the catalog",
+            fix="use where.region",
+        )
+    elif where.region is not None and where.region not in known:
+        close = difflib.get_close_matches(where.region, known, n=3, cutoff=0.6)
+        yield Problem(
+            where="where.region",
+            what=f'"{where.region}" is not a region of {where.provider} in the catalog',
+            fix=f"use {choices_text(close or known, limit=6)}",
+        )
 
 
 def check_zone(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
