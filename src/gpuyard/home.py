@@ -4,6 +4,7 @@
 .gpuyard/runs/ID/      files of one run
 .gpuyard/models/       model versions, one folder per version
 .gpuyard/data/         prepared data, by content hash
+.gpuyard/catalog/      prices, zones and quotas of the cloud, as `gpuyard catalog refresh` read them
 
 It stays consistent when a process is killed: SQLite transactions, and files written atomically.
 """
@@ -62,6 +63,16 @@ class Home:
     @property
     def data(self) -> Path:
         return self.path / "data"
+
+    @property
+    def refreshed_catalog(self) -> Path:
+        """The catalog layer that `gpuyard catalog refresh` writes."""
+        return self.path / "catalog" / "google.json"
+
+    @property
+    def catalog_layers(self) -> tuple[Path, ...]:
+        """The refreshed layer, if there is one."""
+        return (self.refreshed_catalog,) if self.refreshed_catalog.is_file() else ()
 
     def check_writable(self) -> None:
         """Create the folder; raise ExternalError if it is not writable, before long work starts."""

@@ -76,6 +76,10 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("on demand", "on_demand"), ("spot", "spot"), ("1 year", "committed_1y"),
         ("3 years", "committed_3y"), ("date", "date"),
     ),
+    "quotas": (
+        ("region", "region"), ("metric", "metric"), ("limit", "limit"), ("used", "used"),
+        ("date", "date"),
+    ),
     "models": (
         ("name", "name"), ("kind", "kind"), ("parameters", "parameters"),
         ("active", "active_parameters"), ("layers", "layers"), ("hidden", "hidden"),

@@ -21,7 +21,7 @@ class Workspace:
     """A workload, the catalog with every layer it needs, and the state directory."""
 
     workload: Workload
-    catalog: Catalog  # built-in rows, the user's layers, then the catalog files the workload names
+    catalog: Catalog  # built-in rows, refreshed ones, the user's layers, then those of the workload
     home: Home
     folder: Path  # relative paths in the workload start here
     file: Path | None = None  # None for a workload that was not read from a file
@@ -40,11 +40,12 @@ class Workspace:
 
 def open_workspace(file: Path, layers: Sequence[Path] = (), home: Home | None = None) -> Workspace:
     """Read a workload file and its catalog; InputError with every problem if the file is wrong."""
-    catalog = load_catalog((*layers, *own_catalogs(file)))
+    home = home or Home.for_workload(file)
+    catalog = load_catalog((*home.catalog_layers, *layers, *own_catalogs(file)))
     return Workspace(
         workload=read_workload(file, catalog),
         catalog=catalog,
-        home=home or Home.for_workload(file),
+        home=home,
         folder=file.parent,
         file=file,
     )
@@ -61,11 +62,12 @@ def workspace_from_tree(
     where = tree.get("where")
     names = where.get("catalog") if isinstance(where, dict) else None
     own = [folder / str(name) for name in names] if isinstance(names, list | tuple) else []
-    catalog = load_catalog((*layers, *own))
+    home = home or Home.for_workload(folder / "workload.yaml")
+    catalog = load_catalog((*home.catalog_layers, *layers, *own))
     return Workspace(
         workload=parse_workload(json.dumps(tree), "workload", catalog),
         catalog=catalog,
-        home=home or Home.for_workload(folder / "workload.yaml"),
+        home=home,
         folder=folder,
     )
 

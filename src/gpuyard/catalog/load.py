@@ -18,6 +18,7 @@ from gpuyard.catalog.models import Model
 from gpuyard.catalog.platforms import PlatformInfo
 from gpuyard.catalog.prices import Price
 from gpuyard.catalog.providers import CloudProvider
+from gpuyard.catalog.quotas import Quota
 from gpuyard.catalog.references import broken_references
 from gpuyard.catalog.regions import Region
 from gpuyard.catalog.rows import Source
@@ -60,6 +61,7 @@ class Catalog:
     providers: tuple[CloudProvider, ...] = ()
     regions: tuple[Region, ...] = ()
     prices: tuple[Price, ...] = ()
+    quotas: tuple[Quota, ...] = ()
     models: tuple[Model, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
 

@@ -18,12 +18,16 @@ from gpuyard.app.catalog import (
     row_type,
     row_with_sources,
 )
-from gpuyard.catalog.load import Catalog, Row, find
-from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
+from gpuyard.catalog.load import Catalog, Row, find, load_catalog
+from gpuyard.cli.catalog_refresh import refresh
+from gpuyard.cli.home_option import add_home, home_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.report.table import Table, TableColumn, show_value
 from gpuyard.report.terminal import print_json, print_table, print_text
+
+REFRESH = "refresh"  # in place of a kind of rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'examples:\n  gpuyard catalog chips --where "memory>=80GB" --where kind=gpu --sort=-bf16\n'
         "  gpuyard catalog machines a3-ultragpu-8g --sources\n"
         "  gpuyard catalog prices --where machine=a3-* --sort spot\n"
-        "  gpuyard catalog chips h100-sxm --yaml > my-chip.yaml     a row to start your own from"
+        "  gpuyard catalog chips h100-sxm --yaml > my-chip.yaml     a row to start your own from\n"
+        "  gpuyard catalog refresh --project my-project     today's prices, zones and quotas"
     )
-    add_option(parser, "KIND?", ", ".join(KINDS))
+    add_option(parser, "KIND?", ", ".join((*KINDS, REFRESH)))
     add_option(parser, "NAME?", "one row, with all its fields")
     add_option(
         parser, "--where CONDITION...", "field, operator (= != < > <= >= ~), value; repeat for more"
@@ -45,13 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--columns FIELDS", "fields to show, separated by commas", default="")
     add_option(parser, "--sources", "show the source and date of each row")
     add_option(parser, "--yaml", "with NAME: print the row as your own catalog file")
+    add_option(parser, "--project ID", f"{REFRESH}: your Google Cloud project", default="")
+    add_home(parser)
     add_catalog(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print rows of the catalog."""
-    catalog = catalog_of(arguments)
+    """Print rows of the catalog, or refresh it."""
+    if arguments.kind == REFRESH:
+        return refresh(arguments)
+    catalog = load_catalog((*home_of(arguments).catalog_layers, *catalog_layers(arguments)))
     if arguments.kind is None:
         _overview(catalog, arguments.json)
     elif arguments.name is not None:

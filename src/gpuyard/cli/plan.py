@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from pathlib import Path
 
 from gpuyard.app.plan import plan_workload, sweep_counts
@@ -16,6 +17,7 @@ from gpuyard.home import write_atomic
 from gpuyard.plan.option import Plan
 from gpuyard.plan.shortlist import Networks
 from gpuyard.report.plan import explain_option, option_section, plan_page, text_notes
+from gpuyard.report.plan_age import price_age
 from gpuyard.report.plan_lines import plan_text
 from gpuyard.report.plan_tables import comparison, scaling_table
 from gpuyard.report.recommendation import recommendation
@@ -109,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print_json(plan)
     else:
-        _print(plan, arguments)
+        _print(plan, arguments, workspace.catalog)
     return 0
 
 
@@ -142,9 +144,11 @@ def _pictures(plan: Plan, workspace: Workspace, arguments: argparse.Namespace) -
     ]
 
 
-def _print(plan: Plan, arguments: argparse.Namespace) -> None:
+def _print(plan: Plan, arguments: argparse.Namespace, catalog: Catalog) -> None:
     if arguments.explain is None:
-        print_text(plan_text(plan, arguments.top, text_notes(plan)))
+        today = datetime.datetime.now(datetime.UTC).date()
+        notes = (*price_age(plan, catalog, today), *text_notes(plan))
+        print_text(plan_text(plan, arguments.top, notes))
         print_text("use `--explain N` for one option in full, `--html PATH` for plots")
     else:
         for table in explain_option(plan, arguments.explain):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpuyard.catalog.google_skus import SERIES
 from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible
 from gpuyard.plan.limits import LimitViolation, infeasible, rejected
@@ -50,6 +51,7 @@ def conclude_plan(
             *outcome.notes,
             *_unpriced(workload, best),
             *_deployable(best, catalog),
+            *_short_quota(best[0], catalog),
             *_against_guidance(workload, best, catalog),
         ),
         frontier=tuple(outcome.frontier),
@@ -67,6 +69,22 @@ def _deployable(best: Sequence[Option], catalog: Catalog) -> Iterator[str]:
         f"{row.label}: create the machines or a cluster of {services} there; "
         "`gpuyard provision --on kubernetes`, slurm or ray writes what runs on it"
     )
+
+
+def _short_quota(option: Option, catalog: Catalog) -> Iterator[str]:
+    """A quota of the project that does not allow the first option, if the catalog knows it."""
+    words = SERIES.get(catalog.machine(option.cluster.machine).series)
+    if words is None or not words.quota or option.bill is None:
+        return
+    prefix = "PREEMPTIBLE_" if option.bill.consumption in ("spot", "flex-start") else ""
+    metric = f"{prefix}{words.quota}"
+    name = f"google/{option.bill.region}/{metric}"
+    quota = next((row for row in catalog.quotas if row.name == name), None)
+    if quota is not None and quota.free_count < option.cluster.chip_count:
+        yield (
+            f"quota: {metric} in {quota.region} leaves {quota.free_count:g} of "
+            f"{quota.limit_count:g}, option 1 needs {option.cluster.chip_count:g}: request more"
+        )
 
 
 def _unpriced(workload: Workload, best: Sequence[Option]) -> Iterator[str]:
