@@ -32,6 +32,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Deploy": {
         "provision": "render deployment files for an option, and apply or destroy them",
         "lint": "lint manifests, API bodies, blueprints and batch scripts",
+        "preflight": "check quota, capacity, permissions, prices and admission before applying",
+        "diff": "compare what the cloud has with what was rendered",
         "sweep": "list, and optionally delete, leftover cloud resources by label",
     },
     "Run": {

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from gpuyard.provision.validate.schema import schema_findings
 
+from .project import Project
 from .routes import Route, route_of
 
 CREATES = ("insert", "create", "upload")
@@ -55,6 +56,7 @@ class Cloud:
     quotas: dict[str, int] = field(default_factory=dict)
     stockouts: int = 0  # machines for which the next creations fail
     filled: set[str] = field(default_factory=set)  # buckets that are not empty
+    project: Project = field(default_factory=Project)
     resources: dict[str, Tree] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     requests: dict[tuple[str, str], Tree] = field(default_factory=dict)
@@ -71,6 +73,9 @@ class Cloud:
         query = dict(parse_qsl(query_text))
         self.log.append(f"{http} {path}")
         found = route_of(service, http, path)
+        read = None if path in self.resources else self.project.answer(service, http, path, text)
+        if read is not None:
+            return read
         if found is None:
             return refused(404, "notFound", f"no method answers {http} {path} of {service}")
         route, _ = found

@@ -63,7 +63,9 @@ class GoogleClient:
     def find(self, step: ApiCall) -> ExistingResource | None:
         """Return the resource at the path of a step, or with its display name, if it exists."""
         if step.identity == "listed":
-            return self._find_in_list(step)
+            row = self._find_row(step)
+            version = step.resource.split("/")[0]
+            return _existing(step, f"{version}/{row['name']}", row) if row else None
         tree = self._get(step, step.resource)
         if tree is None:
             return None
@@ -187,12 +189,15 @@ class GoogleClient:
             raise ExternalError(path, str(error), error.fix)
         return response.body if isinstance(response.body, dict) else {}
 
-    def _find_in_list(self, step: ApiCall) -> ExistingResource | None:
-        version = step.resource.split("/")[0]
+    def read(self, step: ApiCall) -> dict[str, Plain] | None:
+        """Return the resource of a step as the server has it; None if there is none."""
+        return self._find_row(step) if step.identity == "listed" else self._get(step, step.resource)
+
+    def _find_row(self, step: ApiCall) -> dict[str, Plain] | None:
         query = (("filter", f'displayName="{step.name}"'),)
         for row in pages(self, step.root, step.resource, query):
             if row.get("displayName") == step.name and ownership_labels(row) == step.labels:
-                return _existing(step, f"{version}/{row['name']}", row)
+                return row
         return None
 
     def _wait(self, step: ApiCall, operation: str) -> ApiError | None:

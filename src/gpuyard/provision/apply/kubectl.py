@@ -34,13 +34,9 @@ class KubectlClient:
 
     def find(self, step: KubernetesObject) -> ExistingResource | None:
         """Return the object if it exists, with its own labels."""
-        result = _on_object(step, "get", "--ignore-not-found", "--output=json")
-        if result.returncode != 0 and any(text in result.stderr for text in UNKNOWN_TYPE):
+        tree = live_object(step)
+        if tree is None:
             return None
-        _check(result)
-        if not result.stdout.strip():
-            return None
-        tree: Plain = json.loads(result.stdout)
         return ExistingResource(path=step.reference, labels=object_labels(tree))
 
     def wait_for_inflight_calls(self, step: KubernetesObject) -> None:
@@ -63,6 +59,21 @@ class KubectlClient:
         """Delete the object and wait until it is gone."""
         _check(_on_object(step, "delete", "--ignore-not-found", "--wait=true"))
         return ""
+
+
+def dry_run(step: KubernetesObject) -> None:
+    """Send the object without storing it; raise ApiError if the server rejects it."""
+    _check(_kubectl(step.context, "apply", "--dry-run=server", "-f", "-", text=step.body))
+
+
+def live_object(step: KubernetesObject) -> dict[str, Plain] | None:
+    """Return the object as the server has it; None if there is none."""
+    result = _on_object(step, "get", "--ignore-not-found", "--output=json")
+    if result.returncode != 0 and any(text in result.stderr for text in UNKNOWN_TYPE):
+        return None
+    _check(result)
+    tree: Plain = json.loads(result.stdout) if result.stdout.strip() else None
+    return tree if isinstance(tree, dict) else None
 
 
 def _on_object(

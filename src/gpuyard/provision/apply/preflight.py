@@ -46,13 +46,20 @@ def check_preflight(
     problems = [
         *_cost_problems(rendered, max_usd, earlier_usd),
         *([] if accept_stale else _price_age_problems(rendered, now_s)),
-        *_rendering_age_problems(rendered, now_s),
-        *ttl_problems(rendered, steps),
-        *_placeholder_problems(rendered, steps),
-        *_project_problems(rendered, steps),
+        *folder_problems(rendered, steps, now_s),
     ]
     if problems:
         raise InputError(problems)
+
+
+def folder_problems(
+    rendered: RenderedDeployment, steps: tuple[CallStep, ...], now_s: float
+) -> Iterator[Problem]:
+    """Yield the reasons in the folder itself not to apply it now, prices aside."""
+    yield from _rendering_age_problems(rendered, now_s)
+    yield from ttl_problems(rendered, steps)
+    yield from _placeholder_problems(rendered, steps)
+    yield from _project_problems(rendered, steps)
 
 
 def _cost_problems(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpuyard.catalog.machines import Machine
@@ -11,13 +10,9 @@ from gpuyard.provision.artefact_document import ValueView
 from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
 from gpuyard.provision.invariants.pods import PodTemplate, names_machine_type
 from gpuyard.provision.invariants.sources import CATALOG, PODS
+from gpuyard.provision.resource_quantity import quantity
 
 KUBERNETES = "Kubernetes API v1.37"
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
-SUFFIXES = {
-    "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
-    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
-}  # fmt: skip
 
 
 @invariant("volumes-exist", applies_to=PODS, source=KUBERNETES)
@@ -100,11 +95,5 @@ def _requested(pod: PodTemplate, resource: str) -> float:
         view = box.at("resources", "requests", resource)
         if not view.is_set:
             view = box.at("resources", "limits", resource)
-        total += _quantity(view)
+        total += quantity(view.value)
     return total
-
-
-def _quantity(view: ValueView) -> float:
-    text = view.text or (str(view.value) if isinstance(view.value, int | float) else "")
-    match = QUANTITY.fullmatch(text)
-    return float(match.group(1)) * SUFFIXES.get(match.group(2), 0.0) if match else 0.0

@@ -1,0 +1,22 @@
+"""Kubernetes resource quantities: 100m, 8, 16Gi."""
+
+from __future__ import annotations
+
+import re
+
+from gpuyard.document.frozen_json import Plain
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
+_SUFFIXES = {
+    "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+}  # fmt: skip
+
+
+def quantity(value: Plain) -> float:
+    """Return a quantity as a number; 0 if it is not one."""
+    text = value if isinstance(value, str) else ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    match = _QUANTITY.fullmatch(text)
+    return float(match.group(1)) * _SUFFIXES.get(match.group(2), 0.0) if match else 0.0
