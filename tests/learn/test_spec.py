@@ -36,6 +36,8 @@ def test_every_trainer_is_in_the_schema() -> None:
         "jax_transformer",
         "torch_mlp",
         "torch_transformer",
+        "torch_cnn",
+        "torch_vit",
         "lora",
         "command",
     }

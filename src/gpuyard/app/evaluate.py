@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpuyard.app.data import run_data
-from gpuyard.app.pipeline import Stages, command_in, read_stages
+from gpuyard.app.pipeline import Stages, read_stages, train_in
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
 from gpuyard.errors import InputError
 from gpuyard.home import Home
@@ -25,7 +25,6 @@ from gpuyard.learn.evaluate.prepared import (
     prepared_splits,
     problem_of,
     split_columns,
-    split_data,
 )
 from gpuyard.learn.evaluate.scorecard import Scorecard
 from gpuyard.learn.evaluate.spec import EvaluateSpec
@@ -33,6 +32,7 @@ from gpuyard.learn.fit import fit
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TokenData
+from gpuyard.learn.training_data import split_data
 from gpuyard.registry.bundle import DESCRIPTION, read_bundle
 from gpuyard.registry.registry import Registry
 
@@ -75,7 +75,7 @@ def evaluate_file(
             str(path), "there is no train section", "add train: {trees: {}}, or name a --model"
         )
     prepared, spec = prepared_of(path, data, home), _section(stages)
-    train = command_in(stages.train, path.parent if trained is None else trained.base)
+    train = train_in(stages.train, path.parent if trained is None else trained.base)
     parts = prepared_splits(prepared, spec)
     method = method_of(parts, problem_of(prepared))
     if not parts.folds and not spec.learning_curve:

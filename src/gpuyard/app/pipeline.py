@@ -103,8 +103,13 @@ def read_stages(path: Path) -> Stages:
     return stages
 
 
-def command_in(train: TrainSpec, base: Path) -> TrainSpec:
-    """Return the section with the files of the user's own command named from a folder."""
+def train_in(train: TrainSpec, base: Path) -> TrainSpec:
+    """Return the section with files of the user's own command and base models from a folder."""
+    name = trainer_of(train)
+    settings = getattr(train, name)
+    given = getattr(settings, "base", None)
+    if given is not None and (base / given).exists():
+        return replace(train, **{name: replace(settings, base=str((base / given).absolute()))})
     if train.command is None:
         return train
     words = tuple(
@@ -211,10 +216,8 @@ def _unsupported(stages: Stages, document: Document) -> Iterator[Problem]:
             yield document.location("pipeline.train").problem(
                 f"{trainer} cannot learn from {kind}", f"use {_trainers_text(kind)}"
             )
-    if stages.select is not None and kind != "table":
-        yield document.location("pipeline.select").problem(
-            f"the candidates cannot learn from {kind}", f"use train: with {_trainers_text(kind)}"
-        )
+    if stages.select is not None:
+        yield from _unsupported_candidates(stages.select, data, document)
     if stages.evaluate is not None:
         place = document.location("pipeline.evaluate")
         needs_test = kind != "table" or stages.evaluate.folds == 0
@@ -229,6 +232,23 @@ def _unsupported(stages: Stages, document: Document) -> Iterator[Problem]:
     if validation and data.split.validation_ratio:
         yield document.location("pipeline.train").problem(
             "validation rows are declared twice", "leave out train.validation, or split.validation"
+        )
+
+
+def _unsupported_candidates(
+    select: SelectSpec, data: DataSpec, document: Document
+) -> Iterator[Problem]:
+    kind, place = data_kind(data), document.location("pipeline.select")
+    trainers = {item.trainer for item in read_candidates(select.candidates)}
+    if wrong := sorted(name for name in trainers if kind not in trainer_kinds(name)):
+        yield place.problem(
+            f"the candidates cannot learn from {kind}: {choices_text(wrong)}",
+            f"list candidates: with {_trainers_text(kind)}",
+        )
+    elif kind != "table" and not data.split.validation_ratio:
+        yield place.problem(
+            f"{kind} have no folds, and there are no validation rows to choose by",
+            "add split: {validation: 10%} to data",
         )
 
 

@@ -13,7 +13,7 @@ from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.datasets.prepared import PreparedDataset
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.home import Home
-from gpuyard.learn.evaluate.prepared import prepared_splits, problem_of
+from gpuyard.learn.evaluate.prepared import problem_of, search_splits
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.fit import fit
 from gpuyard.learn.select.search import SearchOptions
@@ -59,7 +59,7 @@ def select_file(
         return _export(prepared, spec, folder)
 
     return select(
-        prepared_splits(prepared, stages.evaluate or EvaluateSpec()),
+        search_splits(prepared, stages.evaluate or EvaluateSpec()),
         stages.select,
         problem,
         export=export,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from gpuyard.app.evaluate import TrainedModel, evaluate_file, evaluate_model
-from gpuyard.app.pipeline import Stages, command_in, read_stages
+from gpuyard.app.pipeline import Stages, read_stages, train_in
 from gpuyard.app.select import select_file
 from gpuyard.datasets.engines.local import LocalDataEngine
 from gpuyard.datasets.engines.ray import RayDataEngine
@@ -143,7 +143,7 @@ def training_task(run: RunFolder) -> Path:
     stages = run.stages
     assert stages.train is not None
     data = "" if stages.data is None else load_result(run, "data", DataResult).folder
-    folder, train = run.stage("train"), command_in(stages.train, run.base)
+    folder, train = run.stage("train"), train_in(stages.train, run.base)
     return write_task(TrainTask(train=train, data=data, out=str(folder), name=run.name))
 
 

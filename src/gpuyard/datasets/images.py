@@ -276,16 +276,29 @@ class ImageShards:
             [index[label] for fact in self.facts for label in fact.labels], dtype=np.int64
         )
 
+    def of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
+        """Return some images as floats, in the configured order and scale."""
+        begins = np.cumsum([0, *(fact.images_count for fact in self.facts)])
+        files = np.searchsorted(begins, rows, side="right") - 1
+        floats = np.empty((len(rows), *self.shape), dtype=np.float32)
+        for file in np.unique(files):
+            in_file = files == file
+            pixels = self.arrays[file][rows[in_file] - begins[file]]
+            floats[in_file] = _as_read(pixels, self.facts[file])
+        return floats
+
     def batches(self, rows: int) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the images as floats, `rows` at a time, in the configured order and scale."""
         for fact, array in zip(self.facts, self.arrays, strict=True):
             for start in range(0, len(array), rows):
-                floats = array[start : start + rows].astype(np.float32)
-                if fact.scale:
-                    floats = floats / 255.0
-                if fact.order == "first":
-                    floats = np.ascontiguousarray(floats.transpose(0, 3, 1, 2))
-                yield floats
+                yield _as_read(array[start : start + rows], fact)
+
+
+def _as_read(pixels: npt.NDArray[np.uint8], fact: ImageFacts) -> npt.NDArray[np.float32]:
+    floats = pixels.astype(np.float32)
+    if fact.scale:
+        floats = floats / 255.0
+    return np.ascontiguousarray(floats.transpose(0, 3, 1, 2)) if fact.order == "first" else floats
 
 
 def read_images(files: Sequence[Path]) -> ImageShards:

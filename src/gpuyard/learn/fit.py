@@ -16,8 +16,7 @@ from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainResult, TrainTask
 from gpuyard.learn.trainer import (
     FittedModel,
-    TabularData,
-    TokenData,
+    LearningData,
     TrainingContext,
     TrainingInputs,
     TrainingSummary,
@@ -54,9 +53,9 @@ def fit(
 
 def fit_data(
     spec: TrainSpec,
-    train: TabularData | TokenData,
+    train: LearningData,
     *,
-    validation: TabularData | TokenData | None = None,
+    validation: LearningData | None = None,
     watch: Callable[[StepMetrics], bool] | None = None,
 ) -> FittedModel:
     """Train on these rows in this process, without a task folder; cross-validation uses it."""

@@ -15,6 +15,7 @@ from gpuyard.units import RATIO
 Precision = Literal["float32", "bfloat16"]
 Schedule = Literal["constant", "linear", "cosine"]
 Parallel = Literal["ddp", "fsdp"]
+Augmentation = Literal["flip", "shift"]
 Device = Literal["auto", "cpu", "cuda", "xla"]
 Family = Literal[
     "linear",
@@ -138,6 +139,57 @@ class TorchMlpSpec(MlpSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageNetworkSpec(GradientTrainingSpec):
+    """A network on images, for classification."""
+
+    epochs: Annotated[
+        int, AtLeast(1), Doc("passes over the training rows; ignored when steps is set")
+    ] = 20
+    weight_decay: NotNegative = 1e-4
+    early_stopping: Annotated[
+        int | None,
+        AtLeast(1),
+        Doc("stop after N epochs without improvement on the validation rows"),
+    ] = None
+    augment: Annotated[
+        tuple[Augmentation, ...],
+        Doc("random changes of training images: flip (left-right), shift (by up to an eighth)"),
+    ] = ()
+    base: Annotated[
+        str | None,
+        Doc("folder of an exported bundle of the same network: transfer learning, new classes"),
+    ] = None
+    freeze: Annotated[bool, Doc("train the last layer only; with base")] = False
+    parallel: Annotated[
+        Parallel, Doc("ddp: weights replicated per process; fsdp: weights sharded")
+    ] = "ddp"
+    device: Annotated[Device, Doc("auto: CUDA if available, else CPU; xla: PyTorch/XLA")] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchCnnSpec(ImageNetworkSpec):
+    """A residual convolutional network on images (ResNet v2, arXiv 1603.05027) in PyTorch."""
+
+    channels: Annotated[
+        int, AtLeast(1), Doc("channels of the first stage; each further stage has twice as many")
+    ] = 32
+    stages: Annotated[
+        int, AtLeast(1), Doc("stages; each further stage halves height and width")
+    ] = 3
+    blocks: Annotated[int, AtLeast(1), Doc("residual blocks per stage")] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchVitSpec(ImageNetworkSpec):
+    """A vision transformer on patches of images (ViT, arXiv 2010.11929) in PyTorch."""
+
+    patch: Annotated[int, AtLeast(1), Doc("pixels per side of a patch")] = 8
+    hidden: Annotated[int, AtLeast(1), Doc("width of the embedding")] = 128
+    layers: Annotated[int, AtLeast(1), Doc("transformer layers")] = 4
+    heads: Annotated[int, AtLeast(1), Doc("attention heads; a divisor of hidden")] = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerSpec(GradientTrainingSpec):
     """A decoder-only transformer on packed tokens: RMSNorm, RoPE, GQA, SwiGLU."""
 
@@ -218,11 +270,14 @@ class TrainSpec:
     jax_transformer: TransformerSpec | None = None
     torch_mlp: TorchMlpSpec | None = None
     torch_transformer: TorchTransformerSpec | None = None
+    torch_cnn: TorchCnnSpec | None = None
+    torch_vit: TorchVitSpec | None = None
     lora: LoraSpec | None = None
     command: CommandSpec | None = None
 
 
 SHARED = frozenset({"seed", "validation_ratio", "checkpoint_every", "log_every"})
+IMAGE_TRAINERS = ("torch_cnn", "torch_vit")
 LANGUAGE_TRAINERS = ("jax_transformer", "torch_transformer", "lora")
 TRAINER_NAMES = tuple(
     field.name for field in dataclasses.fields(TrainSpec) if field.name not in SHARED
@@ -233,6 +288,8 @@ def trainer_kinds(trainer: str) -> tuple[DataKind, ...]:
     """Return the kinds of prepared data that a trainer learns from."""
     if trainer == "command":
         return ("table", "tokens", "images")
+    if trainer in IMAGE_TRAINERS:
+        return ("images",)
     return ("tokens",) if trainer in LANGUAGE_TRAINERS else ("table",)
 
 

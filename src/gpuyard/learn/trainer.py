@@ -88,12 +88,61 @@ class TokenData:
         return TokenData(ids=self.ids, vocab=self.vocab, tokenizer=self.tokenizer, rows=chosen)
 
 
+class ImageStack(typing.Protocol):
+    """Images of one shape as floats: arrays in memory, or files read by row."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageData:
+    """Images and their classes."""
+
+    images: ImageStack
+    y: Array  # [n]: class index of every image
+    classes: tuple[str, ...]
+    channels_first: bool
+    rows: npt.NDArray[np.intp] | None = None  # only these
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one image."""
+        return self.images.shape
+
+    def of(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
+        """Return some images, [*rows, *shape]."""
+        flat = rows.reshape(-1) if self.rows is None else self.rows[rows.reshape(-1)]
+        return self.images.of(flat).reshape(*rows.shape, *self.shape)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> ImageData:
+        """Return the data with these images only."""
+        chosen = rows if self.rows is None else self.rows[rows]
+        return ImageData(
+            images=self.images,
+            y=self.y[rows],
+            classes=self.classes,
+            channels_first=self.channels_first,
+            rows=chosen,
+        )
+
+
+LearningData = TabularData | TokenData | ImageData
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingInputs:
     """The data of one training run: training rows, and validation rows for early stopping."""
 
-    train: TabularData | TokenData
-    validation: TabularData | TokenData | None = None
+    train: LearningData
+    validation: LearningData | None = None
     folder: Path | None = None  # prepared data, read by the user's own command
 
 

@@ -59,6 +59,12 @@ def _torch_transformer(spec: TrainSpec) -> Trainer:
     return make(spec)
 
 
+def _torch_images(spec: TrainSpec) -> Trainer:
+    from gpuyard.learn.trainers.torch_images.trainer import make
+
+    return make(spec)
+
+
 def _lora(spec: TrainSpec) -> Trainer:
     from gpuyard.learn.trainers.lora.trainer import make
 
@@ -78,6 +84,8 @@ TRAINERS = (
     TrainerEntry(name="jax_transformer", load=_jax_transformer, extra="jax"),
     TrainerEntry(name="torch_mlp", load=_torch_mlp, extra="torch", preload=("numpy",)),
     TrainerEntry(name="torch_transformer", load=_torch_transformer, extra="torch"),
+    TrainerEntry(name="torch_cnn", load=_torch_images, extra="torch", preload=("numpy",)),
+    TrainerEntry(name="torch_vit", load=_torch_images, extra="torch", preload=("numpy",)),
     TrainerEntry(name="lora", load=_lora, extra="torch"),
     TrainerEntry(name="command", load=_command, extra="run"),
 )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.datasets.folds import Fold, folds
+from gpuyard.datasets.images import read_images
 from gpuyard.datasets.manifest import DatasetManifest
 from gpuyard.datasets.prepared import Arrays, PreparedDataset, load_prepared
 from gpuyard.datasets.spec import DataSpec
@@ -19,7 +20,13 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import FoldOf, TrainTask
-from gpuyard.learn.trainer import TabularData, TokenData, TrainingInputs
+from gpuyard.learn.trainer import (
+    ImageData,
+    LearningData,
+    TabularData,
+    TokenData,
+    TrainingInputs,
+)
 
 VALIDATION = "validation"
 
@@ -43,7 +50,7 @@ def load_training(task: TrainTask) -> LoadedDataset:
         return LoadedDataset(training=TrainingInputs(train=nothing), version="", transform=None)
     prepared = load_prepared(Path(task.data))
     manifest, transform = prepared.manifest, prepared.transform
-    train: TabularData | TokenData
+    train: LearningData
     if trainer_of(task.train) == "command":
         prepared.check()
         train = TabularData(
@@ -60,22 +67,14 @@ def load_training(task: TrainTask) -> LoadedDataset:
             transform=transform,
             label=manifest.label or "",
         )
-    if manifest.kind == "tokens":
-        if task.fold is not None:
-            raise InputError.one(
-                "evaluate: folds", "packed tokens have no folds", "use a hold-out split"
-            )
-        shards = prepared.tokens(task.split)
-        train = TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+    if task.fold is None:
+        train = split_data(prepared, task.split)
     elif manifest.kind == "table":
-        arrays = prepared.arrays(task.split)
-        if task.fold is not None:
-            fold = _fold(prepared, task.fold)
-            arrays, transform = fold.train, fold.transform
-        train = table_from(arrays, manifest)
+        fold = _fold(prepared, task.fold)
+        train, transform = table_from(fold.train, manifest), fold.transform
     else:
         raise InputError.one(
-            task.data, f"no trainer supports {manifest.kind}", "use train: command"
+            "evaluate: folds", f"{manifest.kind} have no folds", "use a hold-out split"
         )
     declared = validation_data(prepared) if task.fold is None else None
     spec = task.train
@@ -88,6 +87,32 @@ def load_training(task: TrainTask) -> LoadedDataset:
         version=manifest.version,
         transform=transform,
         label=manifest.label or "",
+    )
+
+
+def split_data(prepared: PreparedDataset, split: str) -> LearningData:
+    """Return the rows of a split as trainers take them."""
+    if prepared.manifest.kind == "tokens":
+        shards = prepared.tokens(split)
+        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+    if prepared.manifest.kind == "images":
+        return _image_data(prepared, split)
+    return table_from(prepared.arrays(split), prepared.manifest)
+
+
+def _image_data(prepared: PreparedDataset, split: str) -> ImageData:
+    images, classes = read_images(prepared.paths(split)), prepared.manifest.classes
+    labels = [label for fact in images.facts for label in fact.labels]
+    if not labels or prepared.manifest.problem != "classification":
+        raise InputError.one(
+            str(prepared.folder), "the images have no label", "add label: class to data"
+        )
+    index = {name: number for number, name in enumerate(classes)}
+    return ImageData(
+        images=images,
+        y=np.array([index[label] for label in labels], dtype=np.int64),
+        classes=classes,
+        channels_first=images.facts[0].order == "first",
     )
 
 
@@ -110,15 +135,12 @@ def data_spec(manifest: DatasetManifest) -> DataSpec:
     return load_json(manifest.lineage.spec.text, DataSpec)
 
 
-def validation_data(prepared: PreparedDataset) -> TabularData | TokenData | None:
+def validation_data(prepared: PreparedDataset) -> LearningData | None:
     """Return the rows of the validation split; None if the data declares none."""
     split = prepared.manifest.split(VALIDATION)
     if split is None or not split.rows:
         return None
-    if prepared.manifest.kind == "tokens":
-        shards = prepared.tokens(VALIDATION)
-        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
-    return table_from(prepared.arrays(VALIDATION), prepared.manifest)
+    return split_data(prepared, VALIDATION)
 
 
 def with_declared_validation(spec: TrainSpec, manifest: DatasetManifest) -> TrainSpec:
@@ -153,8 +175,12 @@ def with_validation(data: TrainingInputs, spec: TrainSpec) -> TrainingInputs:
         raise InputError.one(
             "train: validation", f"{ratio:g} leaves no training rows", "use a ratio below 1"
         )
-    if isinstance(train, TabularData):
-        held_out = _held_out(train, ratio, spec.seed)
+    if not isinstance(train, TokenData):
+        held_out = (
+            _held_out(train, ratio, spec.seed)
+            if isinstance(train, TabularData)
+            else _of_every_class(train.y, ratio, _generator(spec.seed))
+        )
         return dataclasses.replace(
             data,
             train=train.take(np.flatnonzero(~held_out)),
@@ -169,8 +195,8 @@ def with_validation(data: TrainingInputs, spec: TrainSpec) -> TrainingInputs:
 
 def _held_out(table: TabularData, ratio: float, seed: int) -> npt.NDArray[np.bool_]:
     generator = _generator(seed)
-    held_out = np.zeros(len(table.x), dtype=np.bool_)
     if table.by_time:
+        held_out = np.zeros(len(table.x), dtype=np.bool_)
         if table.times is None:
             raise InputError.one(
                 "train: validation",
@@ -189,6 +215,13 @@ def _held_out(table: TabularData, ratio: float, seed: int) -> npt.NDArray[np.boo
     strata: Array = np.zeros(len(table.x))
     if table.problem == "classification" and table.y is not None:
         strata = table.y
+    return _of_every_class(strata, ratio, generator)
+
+
+def _of_every_class(
+    strata: Array, ratio: float, generator: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    held_out = np.zeros(len(strata), dtype=np.bool_)
     for value in np.unique(strata):
         rows = np.flatnonzero(strata == value)
         held_out[generator.permutation(rows)[: round(ratio * len(rows))]] = True

@@ -8,21 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets.images import read_images
 from gpuyard.datasets.prepared import PreparedDataset
 from gpuyard.datasets.source_rows import source_rows
 from gpuyard.datasets.transform import FittedTransform
 from gpuyard.errors import InputError
 from gpuyard.learn.evaluate.bundle_model import BundleModel, batches_of
+from gpuyard.learn.evaluate.fold import image_batches
 from gpuyard.learn.evaluate.predictions import Predictions
-from gpuyard.learn.evaluate.prepared import split_data
-from gpuyard.learn.trainer import ProblemType, TokenData
+from gpuyard.learn.trainer import ImageData, ProblemType, TokenData
+from gpuyard.learn.training_data import split_data
 
 AnyArray: typing.TypeAlias = "npt.NDArray[typing.Any]"
-IMAGE_ROWS = 256  # decoded at a time: 150 MB of 224 × 224 RGB images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,30 +84,23 @@ def _same_transform(
 
 
 def _rows(prepared: PreparedDataset, split: str) -> _LabelledRows:
-    no_label = InputError.one(
-        str(prepared.folder), "the data has no label", "set the label column under data"
-    )
-    if prepared.manifest.kind == "images":
-        images = read_images(prepared.paths(split))
-        classes = prepared.manifest.classes
-        index = {name: number for number, name in enumerate(classes)}
-        labels = [label for fact in images.facts for label in fact.labels]
-        if not labels or prepared.manifest.problem != "classification":
-            raise no_label
-        return _LabelledRows(
-            shape=images.shape,
-            batches=images.batches(IMAGE_ROWS),
-            truth=np.array([index[label] for label in labels], dtype=np.int64),
-            problem="classification",
-            classes=classes,
-        )
     data = split_data(prepared, split)
+    if isinstance(data, ImageData):
+        return _LabelledRows(
+            shape=data.shape,
+            batches=image_batches(data),
+            truth=data.y,
+            problem="classification",
+            classes=data.classes,
+        )
     if isinstance(data, TokenData):
         raise InputError.one(
             str(prepared.folder), "a language model is evaluated during training", "omit --model"
         )
     if data.y is None:
-        raise no_label
+        raise InputError.one(
+            str(prepared.folder), "the data has no label", "set the label column under data"
+        )
     return _LabelledRows(
         shape=data.x.shape[1:],
         batches=batches_of(data.x),

@@ -20,10 +20,18 @@ from gpuyard.learn.evaluate.splits import EvaluationSplits, TrainTestSplit, cach
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import TrainSpec
-from gpuyard.learn.trainer import FittedModel, NextTokenModel, TabularData, TokenData
+from gpuyard.learn.trainer import (
+    FittedModel,
+    ImageData,
+    LearningData,
+    NextTokenModel,
+    TabularData,
+    TokenData,
+)
 from gpuyard.learn.training_data import with_declared_validation
 
 PREDICT_SEQUENCES = 64
+PREDICT_IMAGES = 256  # decoded at a time: 150 MB of 224 × 224 RGB images
 PREDICT_ROWS = 65_536  # per call: bounds the memory of activations
 
 
@@ -92,8 +100,8 @@ def predict_fold(job: FoldJob) -> FoldPrediction:
 @contextlib.contextmanager
 def _fitted(
     job: FoldJob,
-    train: TabularData | TokenData,
-    validation: TabularData | TokenData | None,
+    train: LearningData,
+    validation: LearningData | None,
     watch: Callable[[StepMetrics], bool],
 ) -> Iterator[FittedModel]:
     folder = job.parts.prepared
@@ -112,11 +120,19 @@ def _fitted(
 
 
 def predictions_of(
-    fitted: FittedModel, test: TabularData | TokenData, rows: npt.NDArray[np.intp] | None
+    fitted: FittedModel, test: LearningData, rows: npt.NDArray[np.intp] | None
 ) -> Predictions:
     """Predict the test rows and pair the predictions with the labels."""
     if isinstance(test, TokenData):
         return _language_predictions(fitted, test, rows)
+    if isinstance(test, ImageData):
+        return Predictions(
+            problem="classification",
+            outputs=np.concatenate([fitted.predict(batch) for batch in image_batches(test)]),
+            truth=test.y,
+            classes=test.classes,
+            rows=rows,
+        )
     if test.y is None:
         raise InputError.one("evaluate", "the data has no label", "set the label column under data")
     chunks = [
@@ -131,6 +147,12 @@ def predictions_of(
         groups=test.groups,
         rows=rows,
     )
+
+
+def image_batches(data: ImageData) -> Iterator[AnyArray]:
+    """Yield the images, PREDICT_IMAGES at a time."""
+    for start in range(0, len(data), PREDICT_IMAGES):
+        yield data.of(np.arange(start, min(start + PREDICT_IMAGES, len(data))))
 
 
 def _language_predictions(
@@ -167,7 +189,7 @@ def _text_bytes(test: TokenData, ids: AnyArray) -> Array:
     return np.array([len(text.encode()) for text in texts], dtype=np.float64)
 
 
-def _train_rows(split: TrainTestSplit, job: FoldJob) -> TabularData | TokenData:
+def _train_rows(split: TrainTestSplit, job: FoldJob) -> LearningData:
     # A smaller share is a subset of a larger one, so that learning curves are comparable.
     rows = _rows(split.train)
     if job.share >= 1:
@@ -176,7 +198,7 @@ def _train_rows(split: TrainTestSplit, job: FoldJob) -> TabularData | TokenData:
     return split.train.take(np.sort(order[: max(2, round(job.share * rows))]))
 
 
-def _rows(data: TabularData | TokenData) -> int:
+def _rows(data: LearningData) -> int:
     return len(data.x) if isinstance(data, TabularData) else len(data)
 
 

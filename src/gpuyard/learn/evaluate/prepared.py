@@ -14,8 +14,7 @@ from gpuyard.datasets.prepared import Arrays, PreparedDataset, load_prepared
 from gpuyard.errors import InputError, choices_text
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.evaluate.splits import TrainTestSplit, cache_split
-from gpuyard.learn.trainer import TabularData, TokenData
-from gpuyard.learn.training_data import table_from, validation_data
+from gpuyard.learn.training_data import VALIDATION, split_data, table_from, validation_data
 
 TRAIN, TEST = "train", "test"
 
@@ -30,11 +29,13 @@ class PreparedSplits:
     kind: FoldKind | None
     seed: int
     slices: tuple[str, ...] = ()
+    judge: str = "test"  # split that is predicted if there are no folds
 
     @property
     def key(self) -> str:
         """Identifies the splits, in every process."""
-        return f"{self.version} {self.folds} {self.kind} {self.seed} {','.join(self.slices)}"
+        cut = f"{self.folds} {self.kind} {self.seed} {self.judge}"
+        return f"{self.version} {cut} {','.join(self.slices)}"
 
     @property
     def count(self) -> int:
@@ -48,12 +49,11 @@ class PreparedSplits:
         """Return one split; folds are cut in order, so earlier ones are cached."""
         prepared = load_prepared(Path(self.folder))
         if not self.folds:
-            train, test = split_data(prepared, TRAIN), split_data(prepared, TEST)
             return TrainTestSplit(
-                train=train,
-                test=test,
+                train=split_data(prepared, TRAIN),
+                test=split_data(prepared, self.judge),
                 validation=validation_data(prepared),
-                columns=split_columns(prepared, TEST, self.slices),
+                columns=split_columns(prepared, self.judge, self.slices),
             )
         for fold in folds(prepared, count=self.folds, kind=self.kind, seed=self.seed):
             split = TrainTestSplit(
@@ -87,6 +87,26 @@ def prepared_splits(prepared: PreparedDataset, spec: EvaluateSpec) -> PreparedSp
     )
 
 
+def search_splits(prepared: PreparedDataset, spec: EvaluateSpec) -> PreparedSplits:
+    """Return the splits of a search: folds, or the validation split of tokens and images.
+
+    The test split stays unseen, so that the chosen model can be judged on it.
+    """
+    if prepared.manifest.kind == "table":
+        return prepared_splits(prepared, spec)
+    if prepared.manifest.split(VALIDATION) is None:
+        fix = "add split: {validation: 10%} to the data"
+        raise InputError.one("select", "there is no validation split to choose by", fix)
+    return PreparedSplits(
+        folder=str(prepared.folder),
+        version=prepared.manifest.version,
+        folds=0,
+        kind=None,
+        seed=spec.seed,
+        judge=VALIDATION,
+    )
+
+
 def method_of(splits: PreparedSplits, problem: str) -> str:
     """Describe the evaluation method in words."""
     if not splits.folds:
@@ -106,14 +126,6 @@ def problem_of(
             str(prepared.folder), "the data has no label", "set the label column under data"
         )
     return prepared.manifest.problem
-
-
-def split_data(prepared: PreparedDataset, split: str) -> TabularData | TokenData:
-    """Return the rows of a split as trainers take them."""
-    if prepared.manifest.kind == "tokens":
-        shards = prepared.tokens(split)
-        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
-    return table_from(prepared.arrays(split), prepared.manifest)
 
 
 def _kind(prepared: PreparedDataset) -> FoldKind | None:

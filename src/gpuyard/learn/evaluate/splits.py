@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.learn.trainer import TabularData, TokenData
+from gpuyard.learn.trainer import LearningData, TabularData
 
 CACHE_BYTES = 512 * 1024 * 1024
 _cache: dict[tuple[str, int], TrainTestSplit] = {}  # per process: a search reuses its splits
@@ -20,9 +20,9 @@ _cache: dict[tuple[str, int], TrainTestSplit] = {}  # per process: a search reus
 class TrainTestSplit:
     """Training rows and test rows; `columns` are those that test rows are sliced by."""
 
-    train: TabularData | TokenData
-    test: TabularData | TokenData
-    validation: TabularData | TokenData | None = None  # declared by the data, for early stopping
+    train: LearningData
+    test: LearningData
+    validation: LearningData | None = None  # declared by the data, for early stopping
     rows: npt.NDArray[np.intp] | None = None  # test row indices in the data
     columns: tuple[tuple[str, npt.NDArray[typing.Any]], ...] = ()
 

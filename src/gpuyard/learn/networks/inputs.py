@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.trainer import TabularData, TokenData
+from gpuyard.learn.trainer import ImageData, LearningData, TabularData, TokenData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class OutputHead:
         return weights | scaled
 
 
-def table_of(data: TabularData | TokenData, where: str) -> TabularData:
+def table_of(data: LearningData, where: str) -> TabularData:
     """Return the data as a table with labels and no gaps; raise InputError if it is not one."""
     if not isinstance(data, TabularData):
         raise InputError.one(
-            where, "requires a table, but the data is tokens", "use a transformer or lora"
+            where, f"requires a table, but the data is {_kind(data)}", "use a trainer of that data"
         )
     if data.y is None:
         raise InputError.one(
@@ -61,17 +61,32 @@ def table_of(data: TabularData | TokenData, where: str) -> TabularData:
     return data
 
 
-def tokens_of(data: TabularData | TokenData, where: str) -> TokenData:
+def _kind(data: LearningData) -> str:
+    if isinstance(data, TabularData):
+        return "a table"
+    return "tokens" if isinstance(data, TokenData) else "images"
+
+
+def tokens_of(data: LearningData, where: str) -> TokenData:
     """Return the data as tokens; raise InputError if it is not."""
     if not isinstance(data, TokenData):
         raise InputError.one(
-            where, "requires tokens, but the data is a table", "use trees or a perceptron"
+            where, f"requires tokens, but the data is {_kind(data)}", "use a trainer of that data"
         )
     if len(data) == 0:
         raise InputError.one(where, "the data has no sequences", "provide more text")
     if data.sequence_tokens < 2:
         raise InputError.one(
             where, "the sequences have fewer than two tokens", "pack longer sequences"
+        )
+    return data
+
+
+def images_of(data: LearningData, where: str) -> ImageData:
+    """Return the data as images; raise InputError if it is not."""
+    if not isinstance(data, ImageData):
+        raise InputError.one(
+            where, f"requires images, but the data is {_kind(data)}", "use a trainer of that data"
         )
     return data
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuyard.learn.trainer import Exported, TabularData
+from gpuyard.learn.trainer import Exported, ImageData, ProblemType, TabularData
 from gpuyard.registry.bundle import ONNX, Tensor
 
+PIXELS = "pixels"  # input of image models
 OPSET = 17
 ML_OPSET = 3
 IR_VERSION = 8  # of opset 17; older runtimes read it too
@@ -21,22 +22,27 @@ def save_graph(
     name: str,
     nodes: Parts,
     initializers: Parts,
-    table: TabularData,
+    data: TabularData | ImageData,
     folder: Path,
     framework: str,
     value: str = "",
 ) -> Exported:
-    """Write model.onnx with input `x`; `nodes` produce `probabilities`, or else `value`."""
+    """Write model.onnx with input `x` or `pixels`; `nodes` produce `probabilities`, or `value`."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    if table.problem == "classification":
+    problem: ProblemType = "classification"
+    if isinstance(data, ImageData):
+        source, shape = PIXELS, data.shape
+    else:
+        problem, source, shape = data.problem, "x", (len(data.names),)
+    if problem == "classification":
         nodes = [
             *nodes,
             helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0),
         ]
         outputs: tuple[Tensor, ...] = (
-            Tensor(name="probabilities", dtype="float32", shape=(-1, len(table.classes))),
+            Tensor(name="probabilities", dtype="float32", shape=(-1, len(data.classes))),
             Tensor(name="label", dtype="int64"),
         )
     else:
@@ -47,11 +53,10 @@ def save_graph(
         nodes = [*nodes, helper.make_node("Reshape", [value, "flat"], ["value"])]
         outputs = (Tensor(name="value", dtype="float32"),)
     kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
-    features = len(table.names)
     graph = helper.make_graph(
         nodes,
         name,
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", features])],
+        [helper.make_tensor_value_info(source, TensorProto.FLOAT, ["n", *shape])],
         [
             helper.make_tensor_value_info(out.name, kinds[out.dtype], ["n", *out.shape[1:]])
             for out in outputs
@@ -64,9 +69,9 @@ def save_graph(
     onnx.checker.check_model(model)
     onnx.save(model, str(folder / ONNX))
     return Exported(
-        kind=table.problem,
-        inputs=(Tensor(name="x", dtype="float32", shape=(-1, features)),),
+        kind=problem,
+        inputs=(Tensor(name=source, dtype="float32", shape=(-1, *shape)),),
         outputs=outputs,
-        classes=table.classes,
+        classes=data.classes,
         framework=framework,
     )

@@ -19,8 +19,10 @@ Weights = dict[str, npt.NDArray[np.float32]]
 STANDARD_DEVIATION = 0.02  # of a transformer's weights (GPT-2; Llama's code has the same default)
 
 
-def _normal(seed: int, name: str, shape: tuple[int, ...], scale: float) -> npt.NDArray[np.float32]:
-    # Depends on seed and name alone.
+def normal_weights(
+    seed: int, name: str, shape: tuple[int, ...], scale: float
+) -> npt.NDArray[np.float32]:
+    """Return normal numbers that depend on seed and name alone."""
     generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())]))
     return (scale * generator.standard_normal(shape, dtype=np.float32)).astype(np.float32)
 
@@ -35,7 +37,7 @@ def mlp_weights(widths: tuple[int, ...], seed: int) -> Weights:
     weights: Weights = {}
     for number, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
         name = f"layers.{number}.weight"
-        weights[name] = _normal(seed, name, (outputs, inputs), float(np.sqrt(2.0 / inputs)))
+        weights[name] = normal_weights(seed, name, (outputs, inputs), float(np.sqrt(2.0 / inputs)))
         weights[f"layers.{number}.bias"] = np.zeros(outputs, dtype=np.float32)
     return weights
 
@@ -63,7 +65,7 @@ def transformer_weights(shape: Transformer, seed: int) -> Weights:
         norms += [f"{prefix}input_layernorm.weight", f"{prefix}post_attention_layernorm.weight"]
     if not shape.tied_embeddings:
         projections.append(("lm_head.weight", (shape.vocab, hidden), STANDARD_DEVIATION))
-    weights = {name: _normal(seed, name, size, scale) for name, size, scale in projections}
+    weights = {name: normal_weights(seed, name, size, scale) for name, size, scale in projections}
     return weights | {name: np.ones(hidden, dtype=np.float32) for name in norms}
 
 

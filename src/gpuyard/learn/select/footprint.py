@@ -65,12 +65,12 @@ def measure_here(folder: Path) -> Footprint:
     session = onnxruntime.InferenceSession(
         str(folder / ONNX), options, providers=["CPUExecutionProvider"]
     )
-    width = session.get_inputs()[0].shape[-1]
+    source = session.get_inputs()[0]
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(BATCH_ROWS, int(width))).astype(np.float32)
+    rows = rng.normal(size=(BATCH_ROWS, *source.shape[1:])).astype(np.float32)
 
     def predict(count: int) -> Callable[[], object]:
-        return lambda: session.run(None, {"x": rows[:count]})
+        return lambda: session.run(None, {source.name: rows[:count]})
 
     singles, batches = _times(predict(1), SINGLES), _times(predict(BATCH_ROWS), BATCHES)
     return Footprint(
