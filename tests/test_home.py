@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from gpuyard.errors import ExternalError
-from gpuyard.home import Home, private_directory, user_state_directory, write_atomic
+from gpuyard.home import (
+    Home,
+    known_homes,
+    private_directory,
+    remember_home,
+    user_state_directory,
+    write_atomic,
+)
 
 TABLES = ("CREATE TABLE things (name TEXT PRIMARY KEY)",)
 
@@ -238,3 +245,40 @@ def test_private_directory_refuses_links_and_folders_that_others_can_write_to(
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(ExternalError, match="other users can write"):
         private_directory(tmp_path / "open")
+
+
+def test_home_is_searched_upward_then_the_last_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("GPUYARD_HOME", raising=False)
+    project, other = tmp_path / "project", tmp_path / "other"
+    (project / "sub").mkdir(parents=True)
+    other.mkdir()
+    file = project / "sub" / "workload.yaml"
+    assert Home.for_workload(file).path == project / "sub" / ".gpuyard"  # a new one
+    assert Home.for_folder(other).path == other / ".gpuyard"
+    (project / ".gpuyard").mkdir()
+    assert Home.for_workload(file).path == project / ".gpuyard"
+    assert Home.for_folder(project / "sub").path == project / ".gpuyard"
+    remember_home(Home(path=project / ".gpuyard"))
+    assert Home.for_folder(other).path == project / ".gpuyard"
+    assert Home.for_workload(other / "workload.yaml").path == other / ".gpuyard"
+    monkeypatch.setenv("GPUYARD_HOME", str(tmp_path / "team"))
+    assert Home.for_workload(file).path == Home.for_folder(other).path == tmp_path / "team"
+
+
+def test_known_homes_are_those_that_exist_the_last_used_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    homes = [Home(path=tmp_path / name) for name in "abc"]
+    for home in (*homes, homes[1]):
+        home.path.mkdir(exist_ok=True)
+        remember_home(home)
+    assert known_homes() == (homes[1], homes[2], homes[0])
+    homes[2].path.rmdir()
+    assert known_homes() == (homes[1], homes[0])
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
+    remember_home(homes[0])  # nowhere to write the list: no error
+    assert known_homes() == ()

@@ -1,4 +1,6 @@
-"""The state directory `.gpuyard`: runs, models and prepared data next to the workload file.
+"""The state directory `.gpuyard`: plans, runs, models and prepared data.
+
+It is found upward from the workload file, or by `$GPUYARD_HOME`.
 
 .gpuyard/ledger.db     SQLite in WAL mode: runs, model versions, endpoints
 .gpuyard/runs/ID/      files of one run
@@ -24,6 +26,8 @@ from pathlib import Path
 
 from gpuyard.errors import ExternalError
 
+NAME = ".gpuyard"
+MOST_HOMES = 100  # remembered state directories
 LOCK_TIMEOUT_S = 30.0  # how long to wait for another process that writes to the ledger
 _CHECK_PERMISSION = "check write permission, or use another --home"
 _RESTORE = "restore it from a backup, or use another --home"
@@ -45,8 +49,25 @@ class Home:
 
     @classmethod
     def for_workload(cls, file: Path) -> Home:
-        """Return the state directory of a workload file."""
-        return cls(path=file.resolve().parent / ".gpuyard")
+        """Return the state directory of a workload file.
+
+        `$GPUYARD_HOME`, else the nearest `.gpuyard` from the file's folder upward, else a new one
+        next to the file.
+        """
+        folder = file.resolve().parent
+        return cls(path=_ambient_home() or _nearest_home(folder) or folder / NAME)
+
+    @classmethod
+    def for_folder(cls, folder: Path) -> Home:
+        """Return the state directory of commands that name no workload file.
+
+        `$GPUYARD_HOME`, else the nearest `.gpuyard` from the folder upward, else the one that was
+        used last, else a new one in the folder.
+        """
+        path = _ambient_home() or _nearest_home(folder.resolve())
+        if path is None:
+            path = next((home.path for home in known_homes()), folder / NAME)
+        return cls(path=path)
 
     @property
     def ledger(self) -> Path:
@@ -196,6 +217,45 @@ class Home:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             connection.close()
+
+
+def _ambient_home() -> Path | None:
+    text = os.environ.get("GPUYARD_HOME", "")
+    return Path(text).expanduser().absolute() if text else None
+
+
+def _nearest_home(folder: Path) -> Path | None:
+    """The nearest state directory upward; another user's is never taken."""
+    for parent in (folder, *folder.parents):
+        path = parent / NAME
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                return path
+    return None
+
+
+def known_homes() -> tuple[Home, ...]:
+    """Return the state directories that this user has used, the last one first."""
+    try:
+        lines = (user_state_directory() / "homes").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError, ExternalError):
+        return ()
+    paths = (Path(line) for line in dict.fromkeys(lines))
+    return tuple(Home(path=path) for path in paths if path.is_absolute() and path.is_dir())
+
+
+def remember_home(home: Home) -> None:
+    """Put a state directory first in the list of those that this user has used."""
+    path = home.path.resolve()
+    known = known_homes()
+    if known and known[0].path == path:
+        return
+    lines = dict.fromkeys([str(path), *(str(other.path) for other in known)])
+    # The list is a convenience: without a folder to keep it in, commands need --home.
+    with contextlib.suppress(ExternalError, OSError):
+        folder = private_directory(user_state_directory())
+        write_atomic(folder / "homes", "\n".join([*lines][:MOST_HOMES]) + "\n", durable=False)
 
 
 def _connected(uri: str) -> sqlite3.Connection:

@@ -37,7 +37,7 @@ from gpuyard.errors import (
     InputError,
     choices_text,
 )
-from gpuyard.home import Home, write_atomic
+from gpuyard.home import Home, remember_home, write_atomic
 from gpuyard.jobs.engines import ENGINES, open_engine
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.records import Run
@@ -97,6 +97,7 @@ def begin_run(workspace: Workspace, *, engine: str | None = None) -> Run:
     spec = stages.run.engine
     if name is not None and name != spec.name:
         spec = _engine(name)
+    remember_home(home)
     ledger = Ledger(home=home)
     run_id = ledger.new_id()
     make_run(

@@ -16,7 +16,7 @@ from gpuyard.app.up_results import SavedStages
 from gpuyard.app.workspace import Workspace
 from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError, choices_text
-from gpuyard.home import write_atomic
+from gpuyard.home import remember_home, write_atomic
 
 UpProgress = Callable[[str, str], None]
 
@@ -63,6 +63,7 @@ def up(
             StageOutcome(name=stage.name, state="planned", what=stage.does) for stage in stages
         )
         return replace(report, stages=tuple(planned))
+    remember_home(context.home)
     saved = _saved_stages(context.folder, _key(workspace.path, engine), _target(local))
     outcomes: list[StageOutcome] = []
     for number, stage in enumerate(stages):

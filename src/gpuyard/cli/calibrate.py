@@ -8,10 +8,11 @@ from pathlib import Path
 import yaml
 
 from gpuyard.app.accuracy import calibrated_profile
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.document.encode import plain
 from gpuyard.errors import InputError
-from gpuyard.home import Home, write_atomic
+from gpuyard.home import write_atomic
 from gpuyard.perf.profiles import find_profile
 from gpuyard.report.terminal import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
@@ -28,12 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "file FILE.csv?", "your measured steps")
     add_option(parser, "--run RUN", "a local run instead: run id, unique id prefix, or `last`")
-    add_option(
-        parser,
-        "--home PATH",
-        "state directory of the run (default .gpuyard)",
-        default=Path(".gpuyard"),
-    )
+    add_home(parser)
     add_option(parser, "--profile NAME", "base profile", default="megatron-bridge-26.06")
     add_option(parser, "--output PATH", "output file", default=Path("my-stack.yaml"))
     add_catalog(parser)
@@ -52,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _by_run(arguments: argparse.Namespace) -> int:
     from gpuyard.app.calibrate import add_run_to_profile  # needs gpuyard[run]
 
-    update = add_run_to_profile(Home(path=arguments.home), arguments.run)
+    update = add_run_to_profile(home_of(arguments), arguments.run)
     if arguments.json:
         print_json(update)
     else:

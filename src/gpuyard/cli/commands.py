@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "check": "validate a workload file and show the machines that may run it",
         "up": "run everything: plan, design, verify and render, or the full pipeline",
         "schema": "print the JSON Schema of workload files, for editors",
+        "completion": "print the completion script of bash, zsh or fish",
     },
     "Plan": {
         "plan": "choose machines, layout and platform; compare time, memory and cost",

@@ -14,13 +14,14 @@ def add_home(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--home PATH",
-        "state directory (default: .gpuyard next to FILE, else in the current folder)",
+        "state directory (default: $GPUYARD_HOME; else the nearest .gpuyard upward of FILE or of"
+        " the current folder; else the one used last)",
     )
 
 
 def home_of(arguments: argparse.Namespace) -> Home:
-    """The state directory: `--home`, else next to the workload file, else in the current folder."""
+    """The state directory: `--home`, else that of the workload file or of the current folder."""
     if arguments.home is not None:
         return Home(path=arguments.home)
     file: Path | None = getattr(arguments, "file", None)
-    return Home.for_workload(file if file is not None else Path("workload"))
+    return Home.for_workload(file) if file is not None else Home.for_folder(Path())

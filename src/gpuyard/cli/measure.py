@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
-from gpuyard.home import Home
 from gpuyard.report.measure import fits_table, rates_table
 from gpuyard.report.terminal import print_json, print_status, print_table, print_text
 
@@ -17,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  gpuyard measure --home .gpuyard\na quiet machine gives the best profile"
     )
-    add_option(parser, "--home PATH", "state directory (.gpuyard)", default=Path(".gpuyard"))
+    add_home(parser)
     parser.add_argument(
         "--trainer",
         action="append",
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError.one(
                 "--trainer", f'"{name}" cannot be tried here', f"use {', '.join(known)}"
             )
-    home = Home(path=arguments.home)
+    home = home_of(arguments)
     home.check_writable()
     profile = measure_machine(
         home.path, arguments.trainer, quick=arguments.quick, on_progress=print_status

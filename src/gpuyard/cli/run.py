@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from gpuyard.cli.home_option import add_home
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_INFEASIBLE, EXIT_OK, EXIT_WRONG_INPUT
 from gpuyard.jobs.engines import ENGINES
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--until STAGE", f"stop after this stage: {', '.join(STAGES)}", choices=STAGES
     )
-    add_option(parser, "--home PATH", "state directory; default: .gpuyard next to the file")
+    add_home(parser)
     add_catalog(parser)
     add_json(parser)
 

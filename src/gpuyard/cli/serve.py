@@ -19,6 +19,7 @@ from gpuyard.app.serve import (
     stop_endpoint,
 )
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--port PORT", "port; 0 takes a free one (8080)", type=_port, default=8080)
     add_option(parser, "--workers N", "worker processes (1)", default=1)
-    add_option(parser, "--home PATH", "state directory", default=Path(".gpuyard"))
+    add_home(parser)
     add_option(
         parser, "--batch-rows N", f"maximum batch size in rows ({batch.rows})", default=batch.rows
     )
@@ -101,7 +102,7 @@ def _port(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve, list or stop."""
-    home = Home(path=arguments.home)
+    home = home_of(arguments)
     chosen = sum(
         (
             bool(arguments.models),

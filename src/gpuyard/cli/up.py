@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuyard.app.up import up
 from gpuyard.app.up_results import comparison_values, planned_of
+from gpuyard.cli.home_option import add_home
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
 from gpuyard.home import write_atomic
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--engine", "execution engine of the pipeline stages", choices=tuple(ENGINES)
     )
-    add_option(parser, "--home PATH", "state directory; default: .gpuyard next to the file")
+    add_home(parser)
     add_option(parser, "--html PATH", "report file; default: in the state directory")
     add_catalog(parser)
     add_json(parser)
