@@ -16,7 +16,7 @@ from gpuyard.app.runs import stop_run
 from gpuyard.app.serve import stop_endpoint
 from gpuyard.app.up import names_of, up
 from gpuyard.app.up_report import UpReport
-from gpuyard.app.up_results import compared_of, comparison_values, predicted_of
+from gpuyard.app.up_results import compared_of, predicted_of, results_of_plan
 from gpuyard.app.workspace import open_workspace
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
@@ -200,10 +200,9 @@ def test_stages_done_before_a_kill_are_not_repeated(killed: Killed) -> None:
 def test_prediction_is_compared_with_measurement(killed: Killed) -> None:
     names = [row.name for row in compared_of(Path(killed.report.folder))]
     assert names == ["step time", "rows per second", "memory", "requests per core-second"]
-    compared, card, chosen = comparison_values(Path(killed.report.folder), killed.home)
-    assert len(compared) == 4
-    assert card is not None
-    assert chosen is None
+    results = results_of_plan(Path(killed.report.folder), killed.home)
+    assert results.trained is not None
+    assert results.selection is None
     prediction = predicted_of(killed.home, Ledger(home=killed.home).get("last"))
     assert prediction is not None
     assert prediction.steps == 20

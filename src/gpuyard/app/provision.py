@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -58,6 +58,7 @@ class Provisioned:
     artefacts: Artefacts
     lint: LintResult
     cost_bound: CostBound
+    platform: str
     files: tuple[Artefact, ...]
 
     @property
@@ -111,8 +112,23 @@ def provision(
         artefacts=artefacts,
         lint=result,
         cost_bound=bound,
+        platform=target.name,
         files=(*files, Artefact(name=DEPLOYMENT, text=deployment_to_json(deployment))),
     )
+
+
+def provision_first_suitable(
+    blueprint: Blueprint,
+    platforms: Iterable[str],
+    settings: DeploymentSettings,
+    catalog: Catalog,
+) -> Provisioned | None:
+    """Render a blueprint for the first of the platforms that can run it; None without one."""
+    for platform in platforms:
+        deployment = provision(blueprint, platform, settings, catalog)
+        if isinstance(deployment, Provisioned):
+            return deployment
+    return None
 
 
 def _too_long_for_flex_start(

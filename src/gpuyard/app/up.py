@@ -64,6 +64,7 @@ def up(
         )
         return replace(report, stages=tuple(planned))
     remember_home(context.home)
+    write_atomic(context.folder / "workload.yaml", workspace.path.read_bytes())
     saved = _saved_stages(context.folder, _key(workspace.path, engine), _target(local))
     outcomes: list[StageOutcome] = []
     for number, stage in enumerate(stages):

@@ -8,7 +8,12 @@ import time
 from gpuyard.app.check import check_workload
 from gpuyard.app.fabric import demand_of_option, design_fabric, verify_cabling
 from gpuyard.app.plan import first_deployable_option, plan_workload
-from gpuyard.app.provision import blueprint_of_option, evidence_of, provision, write_deployment
+from gpuyard.app.provision import (
+    blueprint_of_option,
+    evidence_of,
+    provision_first_suitable,
+    write_deployment,
+)
 from gpuyard.app.up_context import UpContext, UpStage
 from gpuyard.app.up_report import StageOutcome
 from gpuyard.blueprint.blueprint import Evidence
@@ -19,7 +24,6 @@ from gpuyard.fabric.provider import ProviderFabric
 from gpuyard.fabric.verify.finding import Verification
 from gpuyard.plan.option import Option, Plan
 from gpuyard.provision.deployment_settings import DeploymentSettings
-from gpuyard.provision.platform import Unsuitable
 from gpuyard.simulate.comparison import StepRun
 from gpuyard.units import DURATION, HOUR_S, MONEY, show
 
@@ -153,16 +157,15 @@ def _provision(context: UpContext) -> StageOutcome:
         evidence=_evidence(context),
     )
     settings = DeploymentSettings(owner=getpass.getuser(), rendered_s=float(int(time.time())))
-    for name in names:
-        deployment = provision(blueprint, name, settings, context.workspace.catalog)
-        if isinstance(deployment, Unsuitable):
-            continue
-        write_deployment(context.file("deploy"), deployment.files)
-        maximum = deployment.cost_bound.max_usd
-        cost = f"; --apply can cost up to {show(maximum, MONEY)}" if maximum is not None else ""
-        what = f"{len(deployment.files)} files for {name}, linted{cost}"
-        return StageOutcome(name="provision", state="done", what=what, files=("deploy",))
-    return _skipped("provision", "no platform suits this option; see `gpuyard plan --explain 1`")
+    deployment = provision_first_suitable(blueprint, names, settings, context.workspace.catalog)
+    if deployment is None:
+        why = "no platform suits this option; see `gpuyard plan --explain 1`"
+        return _skipped("provision", why)
+    write_deployment(context.file("deploy"), deployment.files)
+    maximum = deployment.cost_bound.max_usd
+    cost = f"; applying it can cost up to {show(maximum, MONEY)}" if maximum is not None else ""
+    what = f"{len(deployment.files)} files for {deployment.platform}, linted{cost}"
+    return StageOutcome(name="provision", state="done", what=what, files=("deploy",))
 
 
 def _evidence(context: UpContext) -> tuple[Evidence, ...]:

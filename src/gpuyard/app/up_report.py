@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from gpuyard.document.field_types import Doc
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.verify.finding import Verification
+from gpuyard.learn.evaluate.scorecard import Scorecard
+from gpuyard.learn.select.selection import Selection
 from gpuyard.perf.local.comparison import PredictedVsMeasured
 from gpuyard.plan.option import Plan
 from gpuyard.simulate.comparison import StepRun
@@ -47,6 +49,15 @@ class PlanningResults:
     findings: Verification | None = None
     step: StepRun | None = None
     heat: Heat | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResults:
+    """Scores of a run; None before the stage is done."""
+
+    champion: Annotated[Scorecard | None, Doc("the model to register, on the test split")] = None
+    trained: Annotated[Scorecard | None, Doc("the model of the train stage")] = None
+    selection: Selection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

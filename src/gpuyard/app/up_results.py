@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from gpuyard.app.up_report import PlanningResults, RunComparison, StageOutcome, UpReport
+from gpuyard.app.up_report import (
+    PlanningResults,
+    RunComparison,
+    RunResults,
+    StageOutcome,
+    UpReport,
+)
 from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 from gpuyard.fabric.fabric import Fabric
@@ -15,8 +21,6 @@ from gpuyard.fabric.verify.finding import Verification
 from gpuyard.home import Home
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.records import Run
-from gpuyard.learn.evaluate.scorecard import Scorecard
-from gpuyard.learn.select.selection import Selection
 from gpuyard.perf.local.comparison import PredictedVsMeasured, TrainingPrediction
 from gpuyard.plan.option import Plan
 from gpuyard.simulate.comparison import StepRun
@@ -61,36 +65,40 @@ def predicted_of(home: Home, run: Run) -> TrainingPrediction | None:
     return load_json(path.read_text(encoding="utf-8"), TrainingPrediction, str(path))
 
 
-def comparison_values(
-    folder: Path, home: Home
-) -> tuple[tuple[PredictedVsMeasured, ...], Scorecard | None, Selection | None]:
-    """The comparison, the scorecard and the selection, as far as they exist."""
-    compared, run_file = compared_of(folder), folder / "run"
-    if not run_file.exists():
-        return compared, None, None
+def run_of_plan(folder: Path, home: Home) -> Run | None:
+    """The run that the stages of a workload belong to; None without one."""
+    file = folder / "run"
+    if not file.exists():
+        return None
     try:
-        run = Ledger(home=home).get(run_file.read_text(encoding="utf-8"))
-        return compared, *results_of(Path(run.folder))
+        return Ledger(home=home).get(file.read_text(encoding="utf-8"))
     except InputError:
-        return compared, None, None
+        return None
 
 
-def results_of(folder: Path) -> tuple[Scorecard | None, Selection | None]:
-    """Scorecard and selection of a run; None before the stage is done."""
+def results_of_plan(folder: Path, home: Home) -> RunResults:
+    """The results of a workload's run, as far as they exist."""
+    run = run_of_plan(folder, home)
+    try:
+        return RunResults() if run is None else results_of(Path(run.folder))
+    except InputError:
+        return RunResults()
+
+
+def results_of(folder: Path) -> RunResults:
+    """The results of a run, as far as they exist."""
     from gpuyard.app.stage_worker import EvaluateResult, SelectResult, load_result, open_run
 
     run = open_run(folder)
-    card = (
-        load_result(run, "evaluate", EvaluateResult).card
-        if run.result("evaluate").exists()
-        else None
-    )
-    chosen = (
-        load_result(run, "select", SelectResult).selection
-        if run.result("select").exists()
-        else None
-    )
-    return card, chosen
+    card, test, selection = None, None, None
+    if run.result("evaluate").exists():
+        evaluated = load_result(run, "evaluate", EvaluateResult)
+        card, test = evaluated.card, evaluated.test
+    if run.result("select").exists():
+        selected = load_result(run, "select", SelectResult)
+        selection = selected.selection
+        test = selected.test  # the winner of the selection is registered, not the trained model
+    return RunResults(champion=test, trained=card, selection=selection)
 
 
 def planned_of(folder: Path) -> PlanningResults:

@@ -6,28 +6,32 @@ import argparse
 import contextlib
 import signal
 import threading
-from pathlib import Path
 
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
+from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
-from gpuyard.errors import EXIT_OK, InputError
-from gpuyard.home import Home
+from gpuyard.errors import EXIT_OK
+from gpuyard.home import known_homes
 from gpuyard.report.terminal import print_json, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n  gpuyard ui --home examples/quickstart/.gpuyard\n  gpuyard ui"
-        " --allow-actions\n  gpuyard ui --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem\non"
-        " other addresses than loopback, and with --allow-actions, the printed URL contains a token"
+        "examples:\n  gpuyard ui\n  gpuyard ui --allow-actions\n"
+        "  gpuyard ui --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem\n"
+        "with --allow-actions, and on other addresses than loopback, the URL contains a token"
     )
-    add_option(parser, "--home PATH", "state directory (.gpuyard)", default=Path(".gpuyard"))
+    add_home(parser)
     add_option(
         parser, "--host HOST", "address to listen on (default 127.0.0.1)", default="127.0.0.1"
     )
     add_option(parser, "--port PORT", "port; 0 takes a free one (8787)", type=int, default=8787)
-    add_option(parser, "--allow-actions", "allow promoting models and stopping or resuming runs")
+    add_option(
+        parser,
+        "--allow-actions",
+        "allow starting, stopping and resuming runs, and promoting models",
+    )
     add_access(parser)
     add_json(parser)
 
@@ -36,13 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serves the page until it is interrupted."""
     from gpuyard.web.server import open_site  # needs gpuyard[run]
 
-    home = Home(path=arguments.home)
-    if not home.path.is_dir():
-        raise InputError.one(
-            str(home.path),
-            "no state directory",
-            "set --home, or run `gpuyard up FILE`",
-        )
+    home = home_of(arguments)
     access = read_access(arguments)
     site = open_site(
         home,
@@ -50,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         acts=arguments.allow_actions,
         access=access,
+        others=known_homes,
     )
     print_warnings(arguments.host, access)
     may = "actions allowed" if arguments.allow_actions else "read-only"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.up import up
-from gpuyard.app.up_results import comparison_values, planned_of
+from gpuyard.app.up_results import compared_of, planned_of, results_of_plan
 from gpuyard.cli.home_option import add_home
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     folder = Path(report.folder)
     page = arguments.html or folder / "report.html"
-    compared, card, selection = comparison_values(folder, workspace.home)
+    compared, results = compared_of(folder), results_of_plan(folder, workspace.home)
     if not arguments.dry_run:
-        write_atomic(page, up_page(report, compared, card, selection, planned_of(folder)))
+        write_atomic(page, up_page(report, compared, results, planned_of(folder)))
     if arguments.json:
         print_json(report)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuyard.jobs.records import Run, Series
 from gpuyard.perf.local.comparison import TrainingPrediction
@@ -15,8 +16,8 @@ MOST_POINTS = 400
 WORDS = {
     "loss": ("Loss", lambda value: f"{value:.3g}"),
     "step_s": ("Time of a step", lambda value: show(value, DURATION)),
-    "samples_per_s": ("Rows a second", lambda value: show(value, COUNT)),
-    "tokens_per_s": ("Tokens a second", lambda value: show(value, COUNT)),
+    "samples_per_s": ("Rows per second", lambda value: show(value, COUNT)),
+    "tokens_per_s": ("Tokens per second", lambda value: show(value, COUNT)),
 }
 
 
@@ -66,6 +67,16 @@ def run_curves(
             )
         )
     return drawn
+
+
+def compared_curves(runs: Sequence[tuple[str, Sequence[Series]]]) -> list[tuple[str, str]]:
+    """The curves of several runs, drawn together."""
+    named = [
+        replace(metric, stage=f"{run} {metric.stage}")
+        for run, metrics in runs
+        for metric in metrics
+    ]
+    return run_curves(named)
 
 
 def _line(series: Series) -> Line:

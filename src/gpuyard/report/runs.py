@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from gpuyard.document.encode import plain
@@ -123,6 +123,35 @@ def run_tables(run: Run, series: Sequence[Series]) -> list[Table]:
     if series:
         tables.append(_metrics_table(series))
     return tables
+
+
+def compared_runs_table(runs: Sequence[Run], scores: Sequence[Mapping[str, float]]) -> Table:
+    """Runs side by side: facts, times of the stages, and the scores of their models."""
+    facts: tuple[tuple[str, Callable[[Run], str]], ...] = (
+        ("name", lambda run: run.name),
+        ("state", lambda run: run.state),
+        ("engine", lambda run: run.engine.name),
+        ("started", lambda run: _when(run.created_s)),
+        ("took", lambda run: _took(run.created_s, run.ended_s)),
+        ("cost", lambda run: _cost(run.cost_usd)),
+        ("workload", lambda run: run.workload_hash[:12]),
+    )
+    rows = [(name, *(words(run) for run in runs)) for name, words in facts]
+    for name in dict.fromkeys(stage.name for run in runs for stage in run.stages):
+        rows.append((f"time of {name}", *(_stage_time(run, name) for run in runs)))
+    for name in dict.fromkeys(name for values in scores for name in values):
+        cells = (f"{values[name]:.4g}" if name in values else NOT_KNOWN for values in scores)
+        rows.append((name, *cells))
+    columns = (
+        TableColumn(heading=""),
+        *(TableColumn(heading=run.id, numeric=True) for run in runs),
+    )
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def _stage_time(run: Run, name: str) -> str:
+    stage = run.stage(name)
+    return NOT_KNOWN if stage is None else _took(stage.started_s, stage.ended_s)
 
 
 def _metrics_table(series: Sequence[Series]) -> Table:

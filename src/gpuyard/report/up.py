@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from gpuyard.app.up_report import PlanningResults, UpReport
-from gpuyard.learn.evaluate.scorecard import Scorecard
-from gpuyard.learn.select.selection import Selection
+from gpuyard.app.up_report import PlanningResults, RunResults, UpReport
 from gpuyard.perf.local.comparison import PredictedVsMeasured
-from gpuyard.report.evaluate import scorecard_sections
 from gpuyard.report.page import html_table, page
 from gpuyard.report.planning_sections import planned_sections
-from gpuyard.report.select import selection_sections
+from gpuyard.report.run_results import results_sections
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, DURATION, show
 
@@ -66,18 +63,15 @@ def compared_table(rows: Sequence[PredictedVsMeasured]) -> Table:
 def up_page(
     way: UpReport,
     compared: Sequence[PredictedVsMeasured] = (),
-    card: Scorecard | None = None,
-    chosen: Selection | None = None,
+    results: RunResults | None = None,
     planned: PlanningResults | None = None,
 ) -> str:
     """The report page: stages, comparison, scorecard, plan."""
     parts = [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
     if compared:
         parts += ["<h2>Predicted against measured</h2>", html_table(compared_table(compared))]
-    if card is not None:
-        parts += scorecard_sections(card)
-    if chosen is not None:
-        parts += selection_sections(chosen)
+    if results is not None:
+        parts += results_sections(results)
     if planned is not None:
         parts += [html for _, html in planned_sections(planned)]
     return page(way.name, parts)

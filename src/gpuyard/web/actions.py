@@ -1,4 +1,4 @@
-"""What a page may do when it is allowed to: promote a version, stop a run, go on with one."""
+"""What a page may do when it is allowed to: promote a version; start, stop or resume a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Mapping
 
 from gpuyard.app.runs import stop_run
+from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
-from gpuyard.home import Home
+from gpuyard.home import Home, write_atomic
 from gpuyard.registry.names import read_reference
 from gpuyard.registry.registry import Registry
 from gpuyard.web.view import NotFoundError
+from gpuyard.workload.read import parse_workload
 
 ALIASES = ("champion", "challenger")
 
@@ -41,8 +43,25 @@ def _resume(home: Home, name: str, _fields: Mapping[str, str]) -> str:
     return f"/runs/{name}"
 
 
+def _start(home: Home, _name: str, fields: Mapping[str, str]) -> str:
+    """Save a workload file in the state directory and run it in a separate process."""
+    text = fields.get("text", "").replace("\r\n", "\n")
+    workload = parse_workload(text, "workload.yaml", load_catalog())
+    file = home.path.resolve() / "workloads" / f"{workload.name}.yaml"
+    if f"name: {workload.name}" not in text.splitlines():
+        text = f"name: {workload.name}\n{text}"
+    write_atomic(file, text)
+    folder = home.path / "up" / workload.name
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "gpuyard", "up", str(file), "--home", str(home.path)]
+    with (folder / "up.log").open("wb") as log:
+        subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    return f"/plans/{workload.name}"
+
+
 _WORD = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,127})"
 ACTIONS: tuple[tuple[re.Pattern[str], Callable[[Home, str, Mapping[str, str]], str]], ...] = (
+    (re.compile(r"/(?P<name>planner)/start"), _start),
     (re.compile(rf"/models/{_WORD}/promote"), _promote),
     (re.compile(rf"/runs/{_WORD}/stop"), _stop),
     (re.compile(rf"/runs/{_WORD}/resume"), _resume),

@@ -1,20 +1,17 @@
-"""Prepared data: what every step did to how many rows, splits, columns; and the catalog."""
+"""Prepared data: what every step did to how many rows, splits, columns."""
 
 from __future__ import annotations
 
-import functools
 from html import escape
 from pathlib import Path
 
-from gpuyard.app.catalog import COLUMNS, KINDS, field_paths, find_field, row_type
-from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.datasets.manifest import DatasetManifest
 from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.report.data import splits_table, steps_table
-from gpuyard.report.page import html_table, titled
-from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.page import titled
+from gpuyard.report.table import Table, TableColumn
 from gpuyard.web.view import (
     Fragment,
     NotFoundError,
@@ -99,55 +96,3 @@ def data_set_view(request: PageRequest) -> WebPage:
         Fragment(id="columns", html=body),
     )
     return WebPage(title=f"Data {name}", fragments=fragments, above=("/data", "Data"))
-
-
-@functools.cache
-def _catalog() -> Catalog:
-    """The catalog of the package: it does not change while the server runs."""
-    return load_catalog()
-
-
-def catalog_view(request: PageRequest) -> WebPage:  # noqa: ARG001
-    """The kinds of rows."""
-    catalog = _catalog()
-    items = "".join(
-        "<div"
-        f' class="card"><b>{len(getattr(catalog, kind))}</b>{link(f"/catalog/{kind}", kind)}</div>'
-        for kind in KINDS
-    )
-    return WebPage(
-        title="Catalog",
-        fragments=(Fragment(id="kinds", html=f'<div class="cards">{items}</div>'),),
-        is_live=False,
-    )
-
-
-def catalog_kind_view(request: PageRequest) -> WebPage:
-    """The rows of a kind, with the fields that the command shows."""
-    kind = request.words["kind"]
-    if kind not in KINDS:
-        raise NotFoundError
-    paths, rows = field_paths(row_type(kind)), getattr(_catalog(), kind)
-    shown = [
-        (heading, find_field(paths, word))
-        for heading, word in COLUMNS.get(kind, (("name", "name"),))
-    ]
-    table = Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=path.numeric) for heading, path in shown
-        ),
-        rows=tuple(
-            tuple(show_value(path.of(row), path.dimension) for _, path in shown) for row in rows
-        ),
-    )
-    note = (
-        f"<p>{len(rows)} rows; <code>gpuyard catalog {escape(kind)} --sources</code> shows where"
-        " each comes from</p>"
-    )
-    body = note + html_table(table)
-    return WebPage(
-        title=f"Catalog: {kind}",
-        fragments=(Fragment(id="rows", html=body),),
-        is_live=False,
-        above=("/catalog", "Catalog"),
-    )

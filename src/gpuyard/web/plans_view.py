@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import time
+from html import escape
 from pathlib import Path
 
 from gpuyard.app.up_results import compared_of, load_saved_stages, planned_of
 from gpuyard.errors import InputError
-from gpuyard.report.fabric_page import fabric_page
+from gpuyard.home import Home
 from gpuyard.report.page import html_table
 from gpuyard.report.planning_sections import planned_sections
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.up import compared_table, stages_table
+from gpuyard.web.archive import zipped
 from gpuyard.web.view import (
+    Download,
     Fragment,
     NotFoundError,
     PageRequest,
@@ -23,49 +27,74 @@ from gpuyard.web.view import (
     plots,
 )
 
+DOWNLOADS = (
+    "workload.yaml",
+    "plan.json",
+    "fabric.json",
+    "findings.json",
+    "simulation.json",
+    "report.html",
+)
+KINDS = {".json": "application/json", ".yaml": "application/yaml", ".html": "text/html"}
+LAST_LINES = 40
 FILES = (
     "up.json", "plan.json", "fabric.json", "findings.json", "simulation.json", "collective.json",
     "comparison.json",
 )  # fmt: skip
 
 
-def _folder(request: PageRequest) -> Path:
-    """The folder of a workload that `gpuyard up` has taken on its way."""
-    folder = request.home.path / "up" / request.words["name"]
-    if folder.parent != request.home.path / "up" or not folder.is_dir():
+def plan_folder(home: Home, name: str) -> Path:
+    """The folder of a workload that `gpuyard up` has worked on."""
+    folder = home.path / "up" / name
+    if folder.parent != home.path / "up" or not folder.is_dir():
         raise NotFoundError
     return folder
 
 
+def plan_names(home: Home) -> list[str]:
+    """The workloads that `gpuyard up` has worked on, the last one first."""
+    root = home.path / "up"
+    folders = [folder for folder in root.iterdir() if folder.is_dir()] if root.is_dir() else []
+    folders.sort(key=lambda folder: (-folder.stat().st_mtime, folder.name))
+    return [folder.name for folder in folders]
+
+
 def plans_view(request: PageRequest) -> WebPage:
     """Every workload that `gpuyard up` was asked for."""
-    root = request.home.path / "up"
-    names = (
-        sorted(folder.name for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+    return WebPage(title="Plans", fragments=(Fragment(id="plans", html=plans_html(request.home)),))
+
+
+def plans_html(home: Home, most: int = 1000) -> str:
+    """The newest plans as a table."""
+    names = plan_names(home)[:most]
+    if not names:
+        return empty_note("No plan yet.", "gpuyard up FILE")
+    columns = ("workload", "on", "planned", "reached", "updated", "")
+    table = Table(
+        columns=tuple(TableColumn(heading=heading) for heading in columns),
+        rows=tuple(_plan_row(home, name) for name in names),
     )
-    rows = []
-    for name in names:
-        way = load_saved_stages(root / name)
-        last = way.stages[-1] if way.stages else None
-        rows.append((name, last.name if last else "", last.what if last else ""))
-    columns = (
-        TableColumn(heading="workload"),
-        TableColumn(heading="reached"),
-        TableColumn(heading=""),
-    )
-    table = Table(columns=columns, rows=tuple(rows))
-    body = empty_note("No plan yet.", "gpuyard up FILE")
-    if names:
-        body = linked_table(table, [f"/plans/{name}" for name in names])
-    return WebPage(title="Plans", fragments=(Fragment(id="plans", html=body),))
+    several = link("/compare/plans", "Compare two plans") if len(names) > 1 else ""
+    return f"{linked_table(table, [f'/plans/{name}' for name in names])}<p>{several}</p>"
+
+
+def _plan_row(home: Home, name: str) -> tuple[str, ...]:
+    folder = home.path / "up" / name
+    report = load_saved_stages(folder)
+    last = report.stages[-1] if report.stages else None
+    planned = next((stage.what for stage in report.stages if stage.name == "plan"), "")
+    file = folder / "up.json"
+    updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(file.stat().st_mtime)) if last else ""
+    result = last.what if last is not None and last.name != "plan" else ""
+    return (name, report.target, planned, last.name if last else "", updated, result)
 
 
 def plan_view(request: PageRequest) -> WebPage:
     """One workload: its stages, its plan, its network, what was predicted and measured."""
-    folder = _folder(request)
+    folder = plan_folder(request.home, request.words["name"])
     return WebPage(
         title=f"Plan {folder.name}",
-        fragments=_parts(folder, _stamp(folder)),
+        fragments=(*_parts(folder, _stamp(folder)), Fragment(id="log", html=_log(folder))),
         above=("/plans", "Plans"),
     )
 
@@ -83,13 +112,51 @@ def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
 @functools.lru_cache(maxsize=16)
 def _parts(folder: Path, stamp: tuple[tuple[str, int, int], ...]) -> tuple[Fragment, ...]:  # noqa: ARG001
     """The page of these files; made once, for an open page asks again every second."""
-    whole_page = f"<p>{link(f'/plans/{folder.name}/fabric', 'The drawing, to look around in')}</p>"
+    explorer = link(f"/plans/{folder.name}/fabric", "Explore it: racks, devices, ports")
     makers: tuple[tuple[str, str], ...] = (
         ("way", html_table(stages_table(load_saved_stages(folder)))),
+        ("files", _files(folder)),
         ("compared", _compared(folder)),
-        *planned_sections(planned_of(folder), whole_page),
+        *planned_sections(planned_of(folder), f"<p>{explorer}</p>"),
     )
     return tuple(Fragment(id=name, html=plots(html)) for name, html in makers)
+
+
+def _files(folder: Path) -> str:
+    """Links to the planner and to what can be saved."""
+    items = [link(f"/plans/{folder.name}/files/{name}", name) for name in plan_files(folder)]
+    if (folder / "workload.yaml").exists():
+        items.insert(0, link(f"/planner?plan={folder.name}", "Edit in the planner"))
+    return f"<p>{' · '.join(items)}</p>" if items else ""
+
+
+def plan_files(folder: Path) -> list[str]:
+    """Names of the files of a plan that can be downloaded."""
+    present = [name for name in DOWNLOADS if (folder / name).is_file()]
+    return [*present, *(["deploy.zip"] if (folder / "deploy").is_dir() else [])]
+
+
+def plan_file(request: PageRequest) -> Download:
+    """A file of a plan, or its deployment as an archive."""
+    folder, name = plan_folder(request.home, request.words["name"]), request.words["file"]
+    if name not in plan_files(folder):
+        raise NotFoundError
+    if name != "deploy.zip":
+        kind = KINDS.get(Path(name).suffix, "application/octet-stream")
+        return Download(name=name, kind=kind, body=(folder / name).read_bytes())
+    deploy = folder / "deploy"
+    files = sorted(path for path in deploy.rglob("*") if path.is_file() and not path.is_symlink())
+    texts = {str(path.relative_to(deploy)): path.read_text(encoding="utf-8") for path in files}
+    return Download(name=f"{folder.name}-deploy.zip", kind="application/zip", body=zipped(texts))
+
+
+def _log(folder: Path) -> str:
+    """The end of the output of a start from this page."""
+    file = folder / "up.log"
+    if not file.is_file():
+        return ""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return f"<h2>Output</h2><pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
 def _compared(folder: Path) -> str:
@@ -98,12 +165,3 @@ def _compared(folder: Path) -> str:
     except InputError:
         return ""  # another version wrote it
     return f"<h2>Predicted against measured</h2>{html_table(compared_table(rows))}" if rows else ""
-
-
-def fabric_document(request: PageRequest) -> str:
-    """The drawing of the fabric as a separate page, devices marked by its findings."""
-    folder = _folder(request)
-    planned = planned_of(folder)
-    if planned.fabric is None:
-        raise NotFoundError
-    return fabric_page(planned.fabric, planned.findings, folder.name)

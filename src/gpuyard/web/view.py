@@ -14,8 +14,8 @@ from gpuyard.report.page import html_table
 from gpuyard.report.table import Table
 
 NAVIGATION = (
-    ("/", "Overview"), ("/plans", "Plans"), ("/data", "Data"), ("/runs", "Runs"),
-    ("/models", "Models"), ("/endpoints", "Endpoints"), ("/catalog", "Catalog"),
+    ("/", "Overview"), ("/planner", "Planner"), ("/plans", "Plans"), ("/data", "Data"),
+    ("/runs", "Runs"), ("/models", "Models"), ("/endpoints", "Endpoints"), ("/catalog", "Catalog"),
 )  # fmt: skip
 
 
@@ -25,11 +25,22 @@ class NotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """Input of a page: state directory, parts of its path, and whether actions are allowed."""
+    """Input of a page: state directory, parts of its address, and whether actions are allowed."""
 
     home: Home
     words: Mapping[str, str] = field(default_factory=dict)
     acts: bool = False
+    query: Mapping[str, str] = field(default_factory=dict)
+    homes: tuple[Home, ...] = ()  # every state directory that the server shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A file that the browser saves."""
+
+    name: str
+    kind: str
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,13 @@ class WebPage:
     fragments: tuple[Fragment, ...]
     is_live: bool = True
     above: tuple[str, str] | None = None  # the page that this one belongs to: address and name
+    scripts: tuple[str, ...] = ()  # assets, after live.js
+    values: Mapping[str, str] = field(default_factory=dict)  # of the form, for its script
+
+
+def home_key(home: Home) -> str:
+    """A short name of a state directory, for a cookie."""
+    return hashlib.blake2b(str(home.path.resolve()).encode(), digest_size=6).hexdigest()
 
 
 Maker = Callable[[PageRequest], WebPage]
@@ -83,7 +101,15 @@ def empty_note(words: str, command: str) -> str:
     return f'<p class="empty">{escape(words)}<br><code>{escape(command)}</code></p>'
 
 
-def page_html(view: WebPage, path: str) -> str:
+def options_html(choices: Sequence[str], chosen: str = "") -> str:
+    """The options of a select element."""
+    return "".join(
+        f"<option{' selected' if choice == chosen else ''}>{escape(choice)}</option>"
+        for choice in choices
+    )
+
+
+def page_html(view: WebPage, path: str, home: Home | None = None) -> str:
     """The whole page: navigation, fragments, and the script that keeps them fresh."""
     links = "".join(
         f'<a href="{address}"{_current(address, path)}>{escape(words)}</a>'
@@ -94,17 +120,30 @@ def page_html(view: WebPage, path: str) -> str:
         for part in view.fragments
     )
     above = f'<p class="above">{link(*view.above)}</p>' if view.above else ""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
-        f' content="width=device-width,initial-scale=1"><title>{escape(view.title)} ·'
-        ' gpuyard</title><link rel="icon" href="data:,"><link rel="stylesheet"'
-        ' href="/assets/style.css"><script src="/assets/live.js"'
-        f' defer></script></head><body{" data-live" if view.is_live else ""}><a class="skip"'
-        ' href="#main">Skip to the content</a><header><strong>gpuyard</strong><nav'
-        f' aria-label="Pages">{links}</nav><span id="state" role="status"></span></header><main'
-        ' id="main"'
-        f' tabindex="-1">{above}<h1>{escape(view.title)}</h1>{parts}</main></body></html>\n'
+    scripts = "".join(
+        f'<script src="/assets/{name}" defer></script>' for name in ("live.js", *view.scripts)
     )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{escape(view.title)} · gpuyard</title>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/assets/style.css">{scripts}</head>
+<body{" data-live" if view.is_live else ""}>
+<a class="skip" href="#main">Skip to the content</a>
+<header><strong>gpuyard</strong><nav aria-label="Pages">{links}</nav>{_place(home)}
+<span id="state" role="status"></span></header>
+<main id="main" tabindex="-1">{above}<h1>{escape(view.title)}</h1>{parts}</main>
+</body></html>
+"""
+
+
+def _place(home: Home | None) -> str:
+    """The state directory that the page shows, as a link to all of them."""
+    if home is None:
+        return ""
+    path = home.path.resolve()
+    folder = path.parent if path.name == ".gpuyard" else path
+    return f'<a class="home" href="/#homes" title="{escape(str(path))}">{escape(folder.name)}</a>'
 
 
 def _current(address: str, path: str) -> str:
