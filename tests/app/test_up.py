@@ -68,7 +68,8 @@ def test_planned_stages_are_cached_until_workload_or_files_change(tmp_path: Path
         "simulate": "skipped",
         "provision": "done",
     }
-    assert whole.next == f"gpuyard provision {folder / 'deploy'} --apply --yes --max-cost USD"
+    assert whole.next.startswith(f"read {folder / 'deploy' / 'README.md'}")
+    assert "--yes" not in whole.next  # nothing that spends is one paste away
     assert any((folder / "deploy").iterdir())
     written_ns = (folder / "plan.json").stat().st_mtime_ns
     again = up(open_workspace(path))

@@ -41,7 +41,7 @@ def test_ticks_are_round_in_the_unit() -> None:
     assert all(f">{mark}<" in text for mark in ("1d", "2d", "5d", "10d", "20d"))
 
 
-def test_bar_widths_are_proportional_to_values() -> None:
+def test_bars_are_shares_of_their_whole() -> None:
     bars = [
         Bar(label="a<", parts=(("p", 1.0), ("q", 3.0))),
         Bar(label="b", parts=(("p", 2.0), ("q", 0.0))),
@@ -54,7 +54,16 @@ def test_bar_widths_are_proportional_to_values() -> None:
     widths = [float(node.attrib["width"]) for node in rects]
     assert len(widths) == 3
     assert widths[1] == 3 * widths[0]
-    assert abs(widths[2] - 2 * widths[0]) < 0.02
+    assert widths[2] == widths[0] + widths[1]  # the same length, whatever the sum
+
+
+def test_bars_show_their_capacity_and_sum_small_parts() -> None:
+    parts = (("p", 50.0), ("q", 30.0), ("r", 0.4), ("s", 0.3))
+    text = stacked_bars([Bar(label="a", parts=parts, whole=100.0)], lambda value: f"{value:g}")
+    assert "capacity: 100" in text
+    assert "other: 0.7" in text
+    assert "p: 50, 50%" in text
+    assert text.count("<li>") == 3
 
 
 def test_kinds_have_their_own_shapes_and_a_legend() -> None:

@@ -97,13 +97,18 @@ def compare_training(
     """Compare predicted with measured step time and memory."""
     return (
         PredictedVsMeasured(
-            name="step time", unit="s", predicted=foreseen.step_s, measured=result.step_s
+            name="step time",
+            unit="s",
+            predicted=foreseen.step_s,
+            measured=result.step_s,
+            stated_ratio=foreseen.error_ratio,
         ),
         PredictedVsMeasured(
             name="rows per second",
             unit="/s",
             predicted=foreseen.samples_per_s,
             measured=result.samples_per_s,
+            stated_ratio=foreseen.error_ratio,
         ),
         PredictedVsMeasured(
             name="memory", unit="B", predicted=foreseen.memory_bytes, measured=result.memory_bytes

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuyard import __version__
-from gpuyard.app.up_context import UpContext, UpStage
+from gpuyard.app.up_context import StageStatus, UpContext, UpStage
 from gpuyard.app.up_planning import CLOUD
 from gpuyard.app.up_report import StageOutcome, UpReport
 from gpuyard.app.up_results import SavedStages
@@ -41,6 +41,7 @@ def up(
     dry_run: bool = False,
     engine: str | None = None,
     on_progress: UpProgress = lambda _stage, _message: None,
+    on_status: StageStatus = lambda _text: None,
 ) -> UpReport:
     """Run every stage of a workload; stages that are done and unchanged are not run again."""
     local = workspace.workload.where.provider == "local"
@@ -51,7 +52,7 @@ def up(
             f'no stage "{until}" for this target',
             f"use {choices_text(names_of(local), 20)}",
         )
-    context = UpContext.of(workspace, engine)
+    context = UpContext.of(workspace, engine, on_status)
     report = UpReport(
         name=workspace.workload.name,
         target=_target(local),
@@ -72,6 +73,7 @@ def up(
         if earlier is not None and stage.is_current(context, earlier):
             state = "cached" if earlier.state == "done" else earlier.state
             outcome = replace(earlier, state=state)
+            on_progress(stage.name, "")
         else:
             # Later stages were computed from what is now computed again: drop their results.
             saved = replace(saved, outcomes=saved.outcomes[:number])

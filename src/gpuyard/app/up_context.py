@@ -16,6 +16,11 @@ from gpuyard.home import Home, write_atomic
 from gpuyard.workload.workload import Workload
 
 T = TypeVar("T")
+StageStatus = Callable[[str], None]
+
+
+def _silent(_text: str) -> None:
+    """Ignore the status."""
 
 
 class StageValues:
@@ -61,12 +66,17 @@ class UpContext:
     home: Home
     values: StageValues = field(compare=False)
     engine: str | None = None
+    on_status: StageStatus = field(default=_silent, compare=False)  # what a stage is doing now
 
     @classmethod
-    def of(cls, workspace: Workspace, engine: str | None) -> UpContext:
+    def of(
+        cls, workspace: Workspace, engine: str | None, on_status: StageStatus = _silent
+    ) -> UpContext:
         home = Home(path=workspace.home.path.resolve())
         values = StageValues(home.path / "up" / workspace.workload.name)
-        return cls(workspace=workspace, home=home, values=values, engine=engine)
+        return cls(
+            workspace=workspace, home=home, values=values, engine=engine, on_status=on_status
+        )
 
     @property
     def workload(self) -> Workload:
@@ -91,10 +101,10 @@ class UpContext:
             return last.what
         if last.name == "provision":
             if last.files:
-                return f"gpuyard provision {self.file('deploy')} --apply --yes --max-cost USD"
+                return f"read {self.file('deploy') / 'README.md'}: what to set before --apply"
             return f"gpuyard plan {self.path} --explain 1"
         if last.name == "compare":
-            return f"gpuyard ui --home {self.home.path}"
+            return "gpuyard ui"
         return f"gpuyard up {self.path}"
 
 

@@ -19,12 +19,15 @@ from gpuyard.errors import EXIT_INFEASIBLE, EXIT_WRONG_INPUT, ExternalError, Inp
 from gpuyard.home import write_atomic
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.records import Run
+from gpuyard.jobs.task_runner import TaskProgress
 from gpuyard.learn.spec import trainer_of
 from gpuyard.learn.task import TrainResult
 from gpuyard.perf.local.comparison import PredictedVsMeasured, TrainingPrediction
 from gpuyard.serving.deploy import is_ready
 from gpuyard.serving.endpoints import Endpoint
 from gpuyard.units import BYTES, DURATION, show
+
+QUICK_S = 10.0  # a quick measurement of rates, and of each trainer, on two cores
 
 
 def _stages(context: UpContext) -> Stages:
@@ -63,7 +66,18 @@ def _measure(context: UpContext) -> StageOutcome:
         profile = read_profile(home)
     else:
         trainers = tuple(sorted(known | missing))
-        profile = measure_machine(home.path, trainers, serving=stages.deploy is not None)
+        context.on_status(f"about {QUICK_S * (1 + len(trainers)):.0f} s, once per machine")
+
+        def on_progress(text: str, done: int = 0, total: int = 0, /) -> None:
+            context.on_status(f"{text}, {done} of {total}" if total else text)
+
+        profile = measure_machine(
+            home.path,
+            trainers,
+            serving=stages.deploy is not None,
+            quick=True,
+            on_progress=on_progress,
+        )
         save_profile(profile, home)
     best = profile.rate("product")
     rate = f", {best.value / 1e9:,.0f} GFLOP/s" if best else ""
@@ -86,10 +100,27 @@ def _pipeline_stage(name: str) -> Callable[[UpContext], StageOutcome]:
         elif run.state != "done" or run.resumable:  # raises where another process drives it
             run = Ledger(home=context.home).take(run.id)
         if run.state != "done":
-            run = continue_run(context.home, run, until=name)
+            run = continue_run(
+                context.home,
+                run,
+                until=name,
+                on_progress=lambda progress: context.on_status(_progress_text(progress)),
+            )
         return _outcome(context, run, name)
 
     return run_stage
+
+
+def _progress_text(progress: TaskProgress) -> str:
+    """What a stage of the run is doing."""
+    parts: list[str] = [progress.state]
+    if progress.step is not None:
+        parts.append(f"step {progress.step}" + (f" of {progress.steps}" if progress.steps else ""))
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4g}")
+    if progress.left_s is not None:
+        parts.append(f"{show(progress.left_s, DURATION)} left")
+    return ", ".join(parts)
 
 
 def _is_outdated(context: UpContext, run: Run) -> bool:

@@ -27,6 +27,8 @@ from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.simulate.comparison import StepRun
 from gpuyard.units import DURATION, HOUR_S, MONEY, show
 
+SAME = 0.0005  # of a step: what rounds to +0.0 %
+
 
 def _stopped(name: str, reason: Infeasible) -> StageOutcome:
     return StageOutcome(name=name, state="stopped", what=str(reason))
@@ -128,7 +130,8 @@ def _simulate(context: UpContext) -> StageOutcome:
     context.values.save("simulation.json", step)
     change = step.simulated_step_s / step.closed_step_s - 1
     seconds = show(step.simulated_step_s, DURATION)
-    what = f"step {seconds} on {step.network}, {change:+.1%} to the plan"
+    against = "as planned" if abs(change) < SAME else f"{change:+.1%} against the plan"
+    what = f"step {seconds} on {step.network}, {against}"
     files = ("simulation.json", *_heat(context, fabric, step))
     return StageOutcome(name="simulate", state="done", what=what, files=files)
 

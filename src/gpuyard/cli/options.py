@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from gpuyard import __version__
 from gpuyard.app.workspace import Workspace, open_workspace
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.home import Home
@@ -44,6 +46,11 @@ def workspace_of(arguments: argparse.Namespace) -> Workspace:
     return open_workspace(
         arguments.file, catalog_layers(arguments), Home(path=home) if home else None
     )
+
+
+def page_stamp() -> str:
+    """Version and date of a page that is written now."""
+    return f"gpuyard {__version__}, {time.strftime('%Y-%m-%d %H:%M %Z')}"
 
 
 def positive_int(text: str) -> int:

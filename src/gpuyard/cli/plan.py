@@ -10,7 +10,7 @@ from gpuyard.app.plan import plan_workload, sweep_counts
 from gpuyard.app.serving import simulate_option
 from gpuyard.app.workspace import Workspace
 from gpuyard.catalog.load import Catalog
-from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, page_stamp, workspace_of
 from gpuyard.document.encode import load_json
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.home import write_atomic
@@ -100,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.html:
         write_atomic(
-            arguments.html, plan_page(plan, arguments.top, _pictures(plan, workspace, arguments))
+            arguments.html,
+            plan_page(plan, arguments.top, _pictures(plan, workspace, arguments), page_stamp()),
         )
     if arguments.sweep:
         machine, points = sweep_counts(workspace, plan)

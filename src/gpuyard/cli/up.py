@@ -6,14 +6,16 @@ import argparse
 from pathlib import Path
 
 from gpuyard.app.up import up
+from gpuyard.app.up_report import UpReport
 from gpuyard.app.up_results import compared_of, planned_of, results_of_plan
 from gpuyard.cli.home_option import add_home
-from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
+from gpuyard.cli.options import add_catalog, add_json, add_option, page_stamp, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
-from gpuyard.home import write_atomic
+from gpuyard.home import Home, write_atomic
 from gpuyard.jobs.engines import ENGINES
-from gpuyard.report.terminal import print_json, print_status, print_table, print_text
+from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.report.up import compared_table, stages_table, up_page
+from gpuyard.report.up_progress import UpProgress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,22 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the stages of a workload, print their outcomes and write the report."""
     workspace = workspace_of(arguments)
-
-    def on_progress(name: str, message: str) -> None:
-        print_status(f"{name}: {message}" if message else f"{name} …")
-
-    report = up(
-        workspace,
-        until=arguments.until,
-        dry_run=arguments.dry_run,
-        engine=arguments.engine,
-        on_progress=on_progress,
-    )
+    with UpProgress() as progress:
+        report = up(
+            workspace,
+            until=arguments.until,
+            dry_run=arguments.dry_run,
+            engine=arguments.engine,
+            on_progress=progress.on_progress,
+            on_status=progress.on_status,
+        )
     folder = Path(report.folder)
     page = arguments.html or folder / "report.html"
     compared, results = compared_of(folder), results_of_plan(folder, workspace.home)
     if not arguments.dry_run:
-        write_atomic(page, up_page(report, compared, results, planned_of(folder)))
+        write_atomic(page, up_page(report, compared, results, planned_of(folder), page_stamp()))
     if arguments.json:
         print_json(report)
     else:
@@ -62,5 +62,23 @@ def run(arguments: argparse.Namespace) -> int:
             print_table(compared_table(compared))
         if not arguments.dry_run:
             print_text(f"report: {page}")
+            _print_service(report, workspace.home)
     stopped = bool(report.stages) and report.stages[-1].state == "stopped"
     return EXIT_INFEASIBLE if stopped else EXIT_OK
+
+
+def _print_service(report: UpReport, home: Home) -> None:
+    """How to call and to stop the service that the stages have left running."""
+    if not any(
+        stage.name == "deploy" and stage.state in ("done", "cached") for stage in report.stages
+    ):
+        return
+    from gpuyard.app.serve import list_endpoints  # needs gpuyard[run]
+
+    for endpoint in list_endpoints(home)[:1]:
+        model = endpoint.models[0].partition("/")[0] if endpoint.models else report.name
+        print_text(
+            f"running: {endpoint.url}/v2/models/{model}\n"
+            f"  call it: curl {endpoint.url}/v2/models/{model} (requests: /openapi.json)\n"
+            f"  stop it: gpuyard serve --stop {endpoint.name} --home {home.path}"
+        )

@@ -85,8 +85,8 @@ def tracks(
         return HEIGHT - BOTTOM - y / most * (HEIGHT - BOTTOM - TOP)
 
     body = [frame(x_axis.title, y_title)]
-    body += [tick_x(place_x(value), x_axis.words(value)) for value in _even(last)]
-    body += [tick_y(place_y(value), y_words(value)) for value in _even(most)]
+    body += [tick_x(place_x(value), x_axis.words(value)) for value in round_steps(last)]
+    body += [tick_y(place_y(value), y_words(value)) for value in round_steps(most)]
     for index, line in enumerate(lines):
         points = [(place_x(x), place_y(y)) for x, y in zip(line.xs, line.ys, strict=True)]
         body.append(_path(points, PALETTE[index % len(PALETTE)], line.name))
@@ -102,7 +102,7 @@ def _path(points: Sequence[tuple[float, float]], colour: str, name: str) -> str:
     )
 
 
-def _even(most: float) -> list[float]:
+def round_steps(most: float) -> list[float]:
     """Three to seven round values from zero to the maximum."""
     raw = most / 6.0
     power = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 1.0

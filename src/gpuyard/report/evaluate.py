@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from html import escape
 
@@ -128,13 +129,27 @@ def scorecard_sections(
 def _curves(card: Scorecard) -> list[str]:
     drawn, plots = card.pictures, []
     if drawn.roc:
-        curves = [(curve.name, curve.xs, curve.ys) for curve in drawn.roc]
+        curves = [
+            (
+                f"{_class_words(card, curve.name)}, AUC {area(curve.xs, curve.ys):.4f}",
+                curve.xs,
+                curve.ys,
+            )
+            for curve in drawn.roc
+        ]
         plots += [
             "<h2>ROC</h2>",
-            lines(curves, "false positives", "true positives", unit=True, diagonal=True),
+            lines(curves, "false positive rate", "true positive rate", unit=True, diagonal=True),
         ]
     if drawn.precision_recall:
-        curves = [(curve.name, curve.xs, curve.ys) for curve in drawn.precision_recall]
+        curves = [
+            (
+                f"{_class_words(card, curve.name)}, area {area(curve.xs, curve.ys):.4f}",
+                curve.xs,
+                curve.ys,
+            )
+            for curve in drawn.precision_recall
+        ]
         plots += ["<h2>Precision and recall</h2>", lines(curves, "recall", "precision", unit=True)]
     if drawn.confusion:
         names = list(card.classes) or [str(index) for index in range(len(drawn.confusion))]
@@ -148,20 +163,39 @@ def _curves(card: Scorecard) -> list[str]:
     if drawn.residuals:
         plots += [
             "<h2>Residuals</h2>",
-            bars(drawn.residuals.edges, drawn.residuals.counts, "truth less answer", "rows"),
+            bars(
+                drawn.residuals.edges, drawn.residuals.counts, "true value minus prediction", "rows"
+            ),
         ]
     if drawn.predicted:
         plots += [
-            "<h2>Answers against truth</h2>",
-            marks(drawn.predicted.xs, drawn.predicted.ys, "truth", "answer", equal=True),
+            "<h2>Predicted against true values</h2>",
+            marks(drawn.predicted.xs, drawn.predicted.ys, "true value", "prediction", equal=True),
         ]
     if drawn.position_loss:
         curve = drawn.position_loss
-        plots += ["<h2>Loss by place</h2>", lines([("nats", curve.xs, curve.ys)], "token", "nats")]
+        plots += [
+            "<h2>Loss by position</h2>",
+            lines([("nats", curve.xs, curve.ys)], "token", "nats"),
+        ]
     if card.losses:
         curves = [(curve.name, curve.xs, curve.ys) for curve in card.losses]
         plots += ["<h2>Loss while training</h2>", lines(curves, "step", "loss")]
     return plots + _learning(card)
+
+
+def area(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """The area under a curve, by trapezoids."""
+    points = sorted(zip(xs, ys, strict=True))
+    return sum(
+        (right[0] - left[0]) * (left[1] + right[1]) / 2
+        for left, right in itertools.pairwise(points)
+    )
+
+
+def _class_words(card: Scorecard, name: str) -> str:
+    """A curve's class by its name; of two classes, the one that counts as positive."""
+    return f"class {name}" if name in card.classes or name.isdigit() else name
 
 
 def _learning(card: Scorecard) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from gpuyard.report.curves import round_steps
 from gpuyard.report.page import html_table
 from gpuyard.report.simulation import links_table, simulation_table
 from gpuyard.report.simulation_map import heat_drawing
@@ -65,9 +66,9 @@ def stretches_svg(stretches: Sequence[TimelineSpan], end_s: float) -> str:
         )
     below = 5 + len(rows) * ROW + 12
     body += [
-        f'<text x="{LEFT + part * end_s * scale:.1f}" y="{below}"'
-        f' text-anchor="{"middle" if part < 1 else "end"}"'
-        f' font-size="10">{show(part * end_s, DURATION)}</text>'
-        for part in (0.0, 0.25, 0.5, 0.75, 1.0)
+        f'<text x="{LEFT + value * scale:.1f}" y="{below}"'
+        f' text-anchor="{"middle" if value < 0.97 * end_s else "end"}"'
+        f' font-size="10">{show(value, DURATION) if value else "0"}</text>'
+        for value in round_steps(end_s)
     ]
     return drawing(below + 6, "".join(body))

@@ -7,10 +7,11 @@ from html import escape
 
 from gpuyard.plan.option import Bill, Option, Plan
 from gpuyard.plan.service import FrontierPoint, LatencyStats, Service, layout_text
+from gpuyard.report.memory_bars import memory_section
 from gpuyard.report.page import html_table
 from gpuyard.report.svg import Axis, Bar, ScatterPoint, scatter, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
-from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, YEAR_S, show
+from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, YEAR_S, show
 
 JOULES_PER_KWH = 3.6e6
 
@@ -309,6 +310,7 @@ def service_sections(plan: Plan, top: int, table: Table) -> list[str]:
     words: Callable[[float], str] = lambda value: show(value, DURATION)  # noqa: E731
     if bars:
         sections.append(f"<h2>Where a step's time goes</h2>{stacked_bars(bars, words)}")
+    sections += memory_section(plan.options[:top], MEMORY)
     sections.append(f"<h2>Options</h2>{html_table(table)}")
     best = plan.options[0].service
     if best is not None:
@@ -353,4 +355,4 @@ def frontier_section(points: Sequence[FrontierPoint]) -> list[str]:
         Axis(title="output tokens/s per user", words=lambda value: f"{value:g}"),
         Axis(title="output tokens/s per chip", words=lambda value: f"{value:,g}"),
     )
-    return [f"<h2>Speed for one user against yield of a chip</h2>{plot}"]
+    return [f"<h2>Throughput per chip against speed per user</h2>{plot}"]

@@ -20,12 +20,19 @@ def asset(name: str) -> str:
     return f"<{tag}>\n{text}</{tag}>"
 
 
-def page(title: str, sections: Sequence[str]) -> str:
-    """Build a page from HTML sections."""
+def headline(text: str) -> str:
+    """The answer of a page, as its first line."""
+    return f'<p class="headline">{escape(text)}</p>'
+
+
+def page(title: str, sections: Sequence[str], stamp: str = "") -> str:
+    """Build a page from HTML sections; `stamp` states the version and the date."""
+    below = f'<p class="stamp">{escape(stamp)}</p>\n' if stamp else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title>{asset('page.css')}</head><body>\n<h1>{escape(title)}</h1>\n"
+        + below
         + "\n".join(sections)
         + "\n</body></html>\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 from gpuyard.plan.option import BreakdownTerm, Option, ParallelLayout, Plan
 from gpuyard.report.inference import (
@@ -11,9 +12,10 @@ from gpuyard.report.inference import (
     service_sections,
     service_table,
 )
-from gpuyard.report.page import html_table, page
+from gpuyard.report.memory_bars import memory_section
+from gpuyard.report.page import headline, html_table, page
 from gpuyard.report.pareto_plot import pareto_plot
-from gpuyard.report.recommendation import range_words, reasons
+from gpuyard.report.recommendation import range_words, reasons, recommendation
 from gpuyard.report.svg import Bar, stacked_bars
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
 from gpuyard.units import (
@@ -301,9 +303,12 @@ def _storage(option: Option) -> Table:
     return Table(columns=columns, rows=rows, notes=(note,))
 
 
-def plan_page(plan: Plan, top: int, extra: Sequence[str] = ()) -> str:
-    """The plan as a self-contained page: Pareto plot, step time, table, and `extra`."""
-    return page(f"Plan: {plan.workload}", [*plan_sections(plan, top), *extra])
+def plan_page(plan: Plan, top: int, extra: Sequence[str] = (), stamp: str = "") -> str:
+    """The plan as a self-contained page: the answer, plots, table, and `extra`."""
+    first, *others = recommendation(plan)
+    answer = "".join(f"<p>{escape(text)}</p>" for text in others)
+    sections = [headline(first), answer, *plan_sections(plan, top), *extra]
+    return page(f"Plan: {plan.workload}", sections, stamp)
 
 
 def option_section(plan: Plan, number: int) -> str:
@@ -332,10 +337,15 @@ def plan_sections(plan: Plan, top: int) -> list[str]:
         )
         for option in plan.options[:top]
     ]
-    if bars:
+    if bars and any(option.arrangement for option in plan.options):
         sections.append(
             f"<h2>Where a step's time goes</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}"
         )
+    elif bars:
+        sections.append(
+            f"<h2>Where the time goes</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}"
+        )
+    sections += memory_section(plan.options[:top], BYTES)
     sections.append(f"<h2>Options</h2>{html_table(plan_table(plan, top))}")
     return sections
 

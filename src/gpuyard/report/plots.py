@@ -78,8 +78,8 @@ def marks(
             f' {place_y(high):.1f}" stroke="currentColor" stroke-dasharray="4 3" opacity=".4"/>'
         )
     body += [
-        f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="2.5" fill="{PALETTE[0]}"'
-        ' fill-opacity=".5"/>'
+        f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="4" fill="{PALETTE[0]}"'
+        ' fill-opacity=".7"/>'
         for x, y in zip(xs, ys, strict=True)
     ]
     return drawing(HEIGHT, "".join(body))
@@ -118,11 +118,11 @@ def heat(table: Sequence[Sequence[int]], names: Sequence[str]) -> str:
             body.append(
                 f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" fill="{PALETTE[0]}"'
                 f' fill-opacity="{0.08 + 0.72 * count / total:.2f}"><title>{escape(names[row])}'
-                f" answered as {escape(names[column])}: {count:,} of {total:,}</title></rect><text"
+                f" predicted as {escape(names[column])}: {count:,} of {total:,}</title></rect><text"
                 f' x="{x + CELL / 2 - 1:.0f}" y="{y + CELL / 2 + 4:.0f}"'
                 f' text-anchor="middle">{count:,}</text>'
             )
-    body.append(f'<text x="{left}" y="14">columns: answers; rows: truth</text>')
+    body.append(f'<text x="{left}" y="14">columns: predicted; rows: true</text>')
     return drawing(top + CELL * len(table) + 10, "".join(body))
 
 

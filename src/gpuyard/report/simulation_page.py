@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from gpuyard.report.curves import Line, distributions, tracks
+from gpuyard.report.curves import Line, distributions, round_steps, tracks
 from gpuyard.report.page import asset, html_table, page
 from gpuyard.report.simulation import links_table, simulation_table
 from gpuyard.report.simulation_map import heat_map, pair_map
@@ -104,10 +104,10 @@ def timeline(done: SimulationResult) -> str:
 def _clock(left: float, scale: float, end_s: float, rows: int) -> str:
     y = 4 + rows * ROW + 12
     return "".join(
-        f'<text x="{left + part * end_s * scale:.1f}" y="{y}"'
-        f' text-anchor="{"middle" if part < 1 else "end"}"'
-        f' font-size="10">{show(part * end_s, DURATION)}</text>'
-        for part in (0.0, 0.25, 0.5, 0.75, 1.0)
+        f'<text x="{left + value * scale:.1f}" y="{y}"'
+        f' text-anchor="{"middle" if value < 0.97 * end_s else "end"}"'
+        f' font-size="10">{show(value, DURATION) if value else "0"}</text>'
+        for value in round_steps(end_s)
     )
 
 

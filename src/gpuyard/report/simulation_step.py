@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from gpuyard.report.curves import round_steps
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import PALETTE, WIDTH, drawing, legend
 from gpuyard.report.table import Table, TableColumn
@@ -131,9 +132,9 @@ def _timeline(run: StepRun) -> str:
     ]
     height = len(places) * row + len(stages) * 5
     body += [
-        f'<text x="{left + part * end_s * scale:.1f}" y="{height + 12}" text-anchor="middle"'
-        f' font-size="10">{show(part * end_s, DURATION)}</text>'
-        for part in (0.0, 0.25, 0.5, 0.75, 0.97)
+        f'<text x="{left + value * scale:.1f}" y="{height + 12}" text-anchor="middle"'
+        f' font-size="10">{show(value, DURATION) if value else "0"}</text>'
+        for value in round_steps(0.98 * end_s)
     ]
     return drawing(height + 18, "".join(body)) + legend([(kind, colour[kind]) for kind in kinds])
 

@@ -12,6 +12,8 @@ PALETTE = (
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#7f7f7f",
     "#332288", "#999933", "#882255", "#44aa99", "#ddcc77", "#aa4499", "#117733", "#cc6677",
 )  # fmt: skip
+OTHER = "other"
+LEAST_SHARE = 0.01  # of a bar, to have a colour
 MARKERS = ("circle", "square", "triangle", "diamond", "wedge")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 400, 70, 50, 16, 20
 
@@ -43,10 +45,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A stacked bar, in the order of the legend."""
+    """A stacked bar, in the order of the legend; it is drawn as a share of its `whole`."""
 
     label: str
     parts: tuple[tuple[str, float], ...]
+    whole: float = 0.0  # the sum of the parts, if it is less than that
+
+    @property
+    def sum(self) -> float:
+        return sum(value for _, value in self.parts if value > 0)
 
 
 def scatter(points: Sequence[ScatterPoint], x_axis: Axis, y_axis: Axis) -> str:
@@ -159,15 +166,26 @@ def _shape_legend(shapes: Sequence[tuple[str, str]]) -> str:
 
 
 def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
-    """Horizontal stacked bars, sizes as tooltips."""
+    """Horizontal stacked bars: shares of a whole, the sum as text, sizes as tooltips.
+
+    Parts below a hundredth of every bar share one colour, so that no colour repeats.
+    """
+    bars = [_without_small_parts(bar, bars) for bar in bars]
     names = list(dict.fromkeys(name for bar in bars for name, value in bar.parts if value > 0))
+    names.sort(key=lambda name: name == OTHER)  # last in the legend
     colour = {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
-    largest = max((sum(value for _, value in bar.parts) for bar in bars), default=1.0) or 1.0
-    row, label_width = 26, 230
-    scale = (WIDTH - label_width - 90) / largest
+    row, label_width, right = 26, 230, 90
     body = []
     for index, bar in enumerate(bars):
+        whole = max(bar.whole, bar.sum) or 1.0
+        scale = (WIDTH - label_width - right) / whole
         y, x = 6 + index * row, float(label_width)
+        if whole > bar.sum:
+            body.append(
+                f'<rect x="{x:.1f}" y="{y + 0.5}" width="{whole * scale:.2f}" height="17"'
+                ' fill="none" stroke="currentColor" opacity=".5"><title>capacity:'
+                f" {escape(show(whole))}</title></rect>"
+            )
         body.append(
             f'<text x="{label_width - 8}" y="{y + 14}" text-anchor="end">{escape(bar.label)}</text>'
         )
@@ -177,16 +195,26 @@ def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
             body.append(
                 f'<rect x="{x:.1f}" y="{y}" width="{value * scale:.2f}" height="18"'
                 f' fill="{colour[name]}"><title>{escape(name)}:'
-                f" {escape(show(value))}</title></rect>"
+                f" {escape(show(value))}, {value / whole:.0%}</title></rect>"
             )
             x += value * scale
-        body.append(
-            f'<text x="{x + 6:.1f}"'
-            f' y="{y + 14}">{escape(show(sum(value for _, value in bar.parts)))}</text>'
-        )
+        body.append(f'<text x="{WIDTH - right + 6}" y="{y + 14}">{escape(show(bar.sum))}</text>')
     return drawing(12 + row * len(bars), "".join(body)) + legend(
         [(name, colour[name]) for name in names]
     )
+
+
+def _without_small_parts(bar: Bar, bars: Sequence[Bar]) -> Bar:
+    """The bar with the parts that are small in every bar summed as "other"."""
+    large = {
+        name
+        for other in bars
+        for name, value in other.parts
+        if value >= LEAST_SHARE * max(other.whole, other.sum)
+    }
+    shown = [(name, value) for name, value in bar.parts if name in large]
+    rest = sum(value for name, value in bar.parts if name not in large)
+    return Bar(label=bar.label, parts=(*shown, (OTHER, rest)), whole=bar.whole)
 
 
 def drawing(height: int, body: str) -> str:

@@ -7,8 +7,10 @@ from html import escape
 
 from gpuyard.app.up_report import PlanningResults, RunResults, UpReport
 from gpuyard.perf.local.comparison import PredictedVsMeasured
-from gpuyard.report.page import html_table, page
+from gpuyard.report.comparison_plot import comparison_plot
+from gpuyard.report.page import headline, html_table, page
 from gpuyard.report.planning_sections import planned_sections
+from gpuyard.report.recommendation import recommendation
 from gpuyard.report.run_results import results_sections
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, DURATION, show
@@ -17,7 +19,8 @@ MARKS = {"done": "✓", "cached": "✓ cached", "skipped": "–", "planned": "·
 
 
 def stages_table(way: UpReport) -> Table:
-    """Every stage with its outcome."""
+    """The stages with their outcome; those that do not apply are a note."""
+    shown = [stage for stage in way.stages if stage.state != "skipped"]
     rows = tuple(
         (
             stage.name,
@@ -25,7 +28,7 @@ def stages_table(way: UpReport) -> Table:
             show(stage.seconds, DURATION) if stage.seconds else "",
             stage.what,
         )
-        for stage in way.stages
+        for stage in shown
     )
     columns = (
         TableColumn(heading="stage"),
@@ -33,7 +36,10 @@ def stages_table(way: UpReport) -> Table:
         TableColumn(heading="time", numeric=True),
         TableColumn(heading=""),
     )
-    notes = (f"next: {way.next}",) if way.next else ()
+    skipped = "; ".join(f"{stage.name}: {stage.what}" for stage in way.stages if stage not in shown)
+    notes = ((f"not needed: {skipped}",) if skipped else ()) + (
+        (f"next: {way.next}",) if way.next else ()
+    )
     return Table(columns=columns, rows=rows, title=f"{way.name} on {way.target}", notes=notes)
 
 
@@ -52,12 +58,42 @@ def compared_table(rows: Sequence[PredictedVsMeasured]) -> Table:
         TableColumn(heading="predicted", numeric=True),
         TableColumn(heading="measured", numeric=True),
         TableColumn(heading="error", numeric=True),
+        TableColumn(heading="stated", numeric=True),
+        TableColumn(heading=""),
     )
     cells = tuple(
-        (row.name, _value(row, row.predicted), _value(row, row.measured), f"{row.error_ratio:+.0%}")
+        (
+            row.name,
+            _value(row, row.predicted),
+            _value(row, row.measured),
+            f"{row.error_ratio:+.0%}",
+            "" if row.stated_ratio is None else f"±{row.stated_ratio:.0%}",
+            "outside" if row.is_outside else "",
+        )
         for row in rows
     )
-    return Table(columns=columns, rows=cells, title="predicted against measured")
+    outside = any(row.is_outside for row in rows)
+    note = "outside: the machine was busier or idler than when it was measured (gpuyard measure)"
+    return Table(
+        columns=columns,
+        rows=cells,
+        title="predicted against measured",
+        notes=(note,) if outside else (),
+    )
+
+
+def _headline(report: UpReport, planned: PlanningResults | None) -> str:
+    """The answer in one sentence."""
+    if planned is not None and planned.plan is not None:
+        checks = next((stage.what for stage in report.stages if stage.name == "verify"), "")
+        proof = f" {checks[0].upper()}{checks[1:]}." if planned.findings is not None else ""
+        return recommendation(planned.plan)[0] + proof
+    words = [
+        f"{stage.name}: {stage.what}"
+        for stage in report.stages
+        if stage.name in ("register", "deploy") and stage.state in ("done", "cached")
+    ]
+    return "; ".join(words)
 
 
 def up_page(
@@ -65,13 +101,21 @@ def up_page(
     compared: Sequence[PredictedVsMeasured] = (),
     results: RunResults | None = None,
     planned: PlanningResults | None = None,
+    stamp: str = "",
 ) -> str:
-    """The report page: stages, comparison, scorecard, plan."""
-    parts = [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
+    """The report page: the answer, stages, comparison, scorecard, plan."""
+    answer = _headline(way, planned)
+    parts = [headline(answer)] if answer else []
+    parts += [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
     if compared:
-        parts += ["<h2>Predicted against measured</h2>", html_table(compared_table(compared))]
+        parts += [f"<h2>Predicted against measured</h2>{comparison_html(compared)}"]
     if results is not None:
         parts += results_sections(results)
     if planned is not None:
         parts += [html for _, html in planned_sections(planned)]
-    return page(way.name, parts)
+    return page(way.name, parts, stamp)
+
+
+def comparison_html(rows: Sequence[PredictedVsMeasured]) -> str:
+    """Predictions and measurements as a plot and a table."""
+    return comparison_plot(rows) + html_table(compared_table(rows))

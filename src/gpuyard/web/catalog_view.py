@@ -56,7 +56,6 @@ def catalog_kind_view(request: PageRequest) -> WebPage:
         fragments=(Fragment(id="rows", html=body),),
         is_live=False,
         above=("/catalog", "Catalog"),
-        scripts=("tables.js",),
     )
 
 

@@ -84,5 +84,4 @@ def _page(title: str, body: str, above: tuple[str, str]) -> WebPage:
         fragments=(Fragment(id="compared", html=body),),
         is_live=False,
         above=above,
-        scripts=("tables.js",),
     )

@@ -62,7 +62,6 @@ def fabric_view(request: PageRequest) -> WebPage:
         fragments=fragments,
         is_live=False,
         above=(f"/plans/{name}", f"Plan {name}"),
-        scripts=("tables.js",),
     )
 
 
@@ -106,7 +105,6 @@ def device_view(request: PageRequest) -> WebPage:
         ),
         is_live=False,
         above=(f"{address}?rack={_rack(device)}", _rack(device)),
-        scripts=("tables.js",),
     )
 
 

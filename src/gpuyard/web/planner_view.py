@@ -145,7 +145,7 @@ def _page(request: PageRequest, text: str, form: Mapping[str, str]) -> WebPage:
         title="Planner",
         fragments=fragments,
         is_live=False,
-        scripts=("planner.js", "tables.js"),
+        scripts=("planner.js",),
         values={**values, "text": text, "baseline": baseline},
     )
 

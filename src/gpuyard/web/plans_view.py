@@ -13,7 +13,7 @@ from gpuyard.home import Home
 from gpuyard.report.page import html_table
 from gpuyard.report.planning_sections import planned_sections
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.up import compared_table, stages_table
+from gpuyard.report.up import comparison_html, stages_table
 from gpuyard.web.archive import zipped
 from gpuyard.web.view import (
     Download,
@@ -164,4 +164,4 @@ def _compared(folder: Path) -> str:
         rows = compared_of(folder)
     except InputError:
         return ""  # another version wrote it
-    return f"<h2>Predicted against measured</h2>{html_table(compared_table(rows))}" if rows else ""
+    return f"<h2>Predicted against measured</h2>{comparison_html(rows)}" if rows else ""

@@ -63,7 +63,7 @@ class WebPage:
     fragments: tuple[Fragment, ...]
     is_live: bool = True
     above: tuple[str, str] | None = None  # the page that this one belongs to: address and name
-    scripts: tuple[str, ...] = ()  # assets, after live.js
+    scripts: tuple[str, ...] = ()  # assets, after those of every page
     values: Mapping[str, str] = field(default_factory=dict)  # of the form, for its script
 
 
@@ -121,7 +121,8 @@ def page_html(view: WebPage, path: str, home: Home | None = None) -> str:
     )
     above = f'<p class="above">{link(*view.above)}</p>' if view.above else ""
     scripts = "".join(
-        f'<script src="/assets/{name}" defer></script>' for name in ("live.js", *view.scripts)
+        f'<script src="/assets/{name}" defer></script>'
+        for name in ("live.js", "tables.js", *view.scripts)
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">

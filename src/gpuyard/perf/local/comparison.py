@@ -30,6 +30,14 @@ class PredictedVsMeasured:
     unit: str
     predicted: float
     measured: float
+    stated_ratio: Annotated[
+        float | None, Doc("error that the prediction stated; null: none was stated")
+    ] = None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the measurement is outside the stated error."""
+        return self.stated_ratio is not None and abs(self.error_ratio) > self.stated_ratio
 
     @property
     def error_ratio(self) -> float:

@@ -22,6 +22,7 @@ function put(part) {
   const again = active && [...place.querySelectorAll("a, summary")].find((each) =>
     each.getAttribute("href") === active.getAttribute("href") && each.textContent === active.textContent);
   if (again) again.focus({ preventScroll: true });
+  document.dispatchEvent(new Event("fragments"));
 }
 
 if ("live" in document.body.dataset) {

@@ -52,12 +52,91 @@ function filter(input) {
   input.parentElement.querySelector("output").textContent = `${shown} rows`;
 }
 
+// A plot is saved as PNG or SVG, a table as CSV: what is on the screen, in its colours.
+function savable() {
+  for (const plot of document.querySelectorAll(".plot, main .scroll:has(table)")) {
+    if (plot.nextElementSibling?.classList.contains("save")) continue;
+    const kinds = plot.matches(".plot") ? ["PNG", "SVG"] : ["CSV"];
+    if (plot.closest(".legend") || plot.querySelector("tbody")?.rows.length === 0) continue;
+    const bar = document.createElement("div");
+    bar.className = "save";
+    for (const kind of kinds) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.dataset.save = kind;
+      button.textContent = kind;
+      button.setAttribute("aria-label", `Save as ${kind}`);
+      bar.append(button);
+    }
+    plot.after(bar);
+  }
+}
+
+function save(name, address) {
+  const link = document.createElement("a");
+  link.download = name;
+  link.href = address;
+  link.click();
+}
+
+function title(element) {
+  for (let place = element; place; place = place.previousElementSibling ?? place.parentElement) {
+    if (/^H[1-4]$/.test(place.tagName)) return place.textContent.trim().toLowerCase().replace(/\W+/g, "-");
+  }
+  return "gpuyard";
+}
+
+function csv(table) {
+  const rows = [...table.rows].filter((row) => !row.hidden);
+  const cell = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return rows.map((row) => [...row.cells].map((item) => cell(item.textContent.trim())).join(",")).join("\n");
+}
+
+function svg(plot) {
+  const copy = plot.querySelector("svg").cloneNode(true);
+  const box = plot.querySelector("svg").viewBox.baseVal;
+  copy.setAttribute("width", 2 * box.width);
+  copy.setAttribute("height", 2 * box.height);
+  const style = getComputedStyle(plot);
+  copy.setAttribute("style", `color:${style.color};font-family:${style.fontFamily}`);
+  const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  back.setAttribute("width", "100%");
+  back.setAttribute("height", "100%");
+  back.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
+  copy.prepend(back);
+  return "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+}
+
+function export_(button) {
+  const target = button.parentElement.previousElementSibling;
+  const name = title(target);
+  if (button.dataset.save === "CSV") {
+    save(`${name}.csv`, "data:text/csv;charset=utf-8," + encodeURIComponent(csv(target.querySelector("table"))));
+  } else if (button.dataset.save === "SVG") {
+    save(`${name}.svg`, svg(target));
+  } else {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [image.width, image.height];
+      canvas.getContext("2d").drawImage(image, 0, 0);
+      save(`${name}.png`, canvas.toDataURL("image/png"));
+    };
+    image.src = svg(target);
+  }
+}
+
 document.addEventListener("click", (event) => {
+  if (event.target.dataset?.save) export_(event.target);
   const heading = event.target.closest?.("button.sort")?.parentElement;
   if (heading) sort(heading);
 });
 document.addEventListener("input", (event) => {
   if (event.target.matches("input[data-filter]")) filter(event.target);
 });
-document.addEventListener("fragments", sortable);
-sortable();
+function prepare() {
+  sortable();
+  savable();
+}
+document.addEventListener("fragments", prepare);
+prepare();
