@@ -40,8 +40,8 @@ from gpuyard.home import write_atomic
 MEMORY_BYTES = 2e9  # default memory limit
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
 _JIT_BYTES = 160e6  # to compile the loops of text steps; measured on 75,000 texts of 60 MB
-# Fraction of the memory per partition: it is read, changed and written, and freed pages stay, longer
-# on a busy machine (14 overran the limit by 1 % once).
+# Fraction of the memory per partition: it is read, changed and written, and freed pages stay,
+# for longer on a busy machine (a fraction of 14 overran the limit by 1 % once).
 _MEMORY_SHARE = 16
 _MIN_PARTITION_BYTES = 2e6
 _MAX_PARTITION_BYTES = 50e6  # measured: larger partitions are no faster
