@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpuyard.app.plan import plan_workload
 from gpuyard.app.workspace import Workspace
@@ -67,17 +70,95 @@ def test_fix_makes_the_plan_feasible(text: str, limits: dict[str, str], binding:
     refused = result(text, limits)
     assert isinstance(refused, Infeasible)
     assert refused.binding == binding
+    assert_fix_helps(text, limits, refused)
+
+
+def assert_fix_helps(text: str, limits: dict[str, str], refused: Infeasible) -> None:
+    """The proposed values, planned again, are feasible; so is the proposed number of chips."""
     changed = dict(limits)
-    for part in refused.fix.split(" and "):
+    raised, _, chips = refused.fix.partition(", or max_chips to ")
+    for part in raised.split(" and "):
         key, value = part.removeprefix("raise ").split(" to ")
         assert key in {limit.key for limit in LIMITS}
         changed[key] = value
     feasible = result(text, changed)
     assert isinstance(feasible, Plan)
     assert feasible.options[0].chance >= 0.5
+    if chips:
+        more = re.sub(r"max_chips: \d+", f"max_chips: {chips.replace(',', '')}", text)
+        assert isinstance(result(more, limits), Plan)
+
+
+@settings(max_examples=15)
+@given(
+    hidden=st.sampled_from([1024, 2048, 4096]),
+    tokens=st.sampled_from(["2B", "50B", "1T"]),
+    method=st.sampled_from(["full", "lora"]),
+    chips=st.sampled_from([8, 64]),
+    deadline=st.sampled_from(["30min", "5h", "3d", "40d"]),
+    budget=st.sampled_from([None, "$20", "$3k", "$200k"]),
+)
+def test_fix_of_a_random_training_makes_it_feasible(
+    hidden: int, tokens: str, method: str, chips: int, deadline: str, budget: str | None
+) -> None:
+    adapter = ", lora_rank: 16" if method == "lora" else ""
+    text = f"""
+task: finetuning
+model: {{layers: 24, hidden: {hidden}, heads: 16, ffn: {4 * hidden}, vocab: 32000}}
+data: {{tokens: {tokens}, sequence: 2048}}
+training: {{method: {method}, global_batch: 64{adapter}}}
+where: {{machines: [a3-highgpu-8g, g2-standard-96], max_chips: {chips}, region: us-central1}}
+"""
+    limits = {"deadline": deadline, **({"budget": budget} if budget else {})}
+    refused = result(text, limits)
+    if isinstance(refused, Plan):
+        assert refused.options[0].chance >= 0.5
+        return
+    assert refused.binding.removeprefix("requirements.") in limits
+    assert_fix_helps(text, limits, refused)
+
+
+@settings(max_examples=15)
+@given(
+    minutes=st.sampled_from([1, 30, 600]),
+    frames=st.sampled_from([10, 4000]),
+    deadline=st.sampled_from(["10min", "6h", "9d"]),
+    budget=st.sampled_from(["$1", "$90", "$9k"]),
+)
+def test_fix_of_a_random_rendering_makes_it_feasible(
+    minutes: int, frames: int, deadline: str, budget: str
+) -> None:
+    text = f"""
+task: graphics
+graphics: {{use: rendering, frames: {frames}, frame_time: {minutes}min, measured_on: l4}}
+where: {{machines: [g2-*], region: us-central1}}
+"""
+    limits = {"deadline": deadline, "budget": budget}
+    refused = result(text, limits)
+    if isinstance(refused, Infeasible):
+        assert_fix_helps(text, limits, refused)
 
 
 def test_reason_without_a_limit_stays() -> None:
     refused = result(SERVE.replace("llama-3.1-8b", "llama-3.1-405b"), {"requests": "1/s"})
     assert isinstance(refused, Infeasible)
     assert refused.binding == "memory"
+
+
+@pytest.mark.slow
+@settings(max_examples=6)
+@given(
+    model=st.sampled_from(["llama-3.1-8b", "qwen3-8b"]),
+    requests=st.sampled_from(["1/s", "30/s"]),
+    ttft=st.sampled_from(["5ms", "400ms"]),
+    tpot=st.sampled_from(["2ms", "60ms"]),
+    budget=st.sampled_from(["$0.2/h", "$60/h"]),
+)
+def test_fix_of_a_random_service_makes_it_feasible(
+    model: str, requests: str, ttft: str, tpot: str, budget: str
+) -> None:
+    text = SERVE.replace("llama-3.1-8b", model)
+    limits = {"requests": requests, "ttft": ttft, "tpot": tpot, "hourly_budget": budget}
+    refused = result(text, limits)
+    if isinstance(refused, Infeasible):
+        assert_fix_helps(text, limits, refused)

@@ -85,7 +85,21 @@ def smallest_change(workload: Workload, infeasible: Infeasible, plan: Planner) -
     reason = _reason(best, alone=len(given) == 1)
     if infeasible.binding in SIZES:  # more machines are the other way out
         return replace(infeasible, fix=f"{infeasible.fix}, or {reason.fix}")
+    chips = _chips_needed(workload, plan)
+    if chips is not None:
+        return replace(reason, fix=f"{reason.fix}, or max_chips to {chips:,}")
     return reason
+
+
+def _chips_needed(workload: Workload, plan: Planner) -> int | None:
+    """The fewest chips that meet every limit, where the file allows fewer; None if none do."""
+    if workload.where.max_chips is None:
+        return None
+    free = plan(replace(workload, where=replace(workload.where, max_chips=None)))
+    if isinstance(free, Infeasible):
+        return None
+    counts = [option.cluster.chip_count for option in free.options if option.meets_limits]
+    return math.ceil(min(counts)) if counts else None
 
 
 def _fix(

@@ -42,7 +42,7 @@ class TooBig:
 
     @property
     def ratio(self) -> float:
-        return self.needed_bytes / self.memory_bytes
+        return self.needed_bytes / self.memory_bytes if self.memory_bytes > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
