@@ -11,7 +11,12 @@ from gpuyard.errors import Infeasible
 from gpuyard.plan.chances import with_chances
 from gpuyard.plan.cost import SERVICE_PERIOD_S, bills, energy_joules
 from gpuyard.plan.eligible import exclusion_of
-from gpuyard.plan.graphics_sizing import GraphicsCase, GraphicsSizing, size_graphics
+from gpuyard.plan.graphics_sizing import (
+    GraphicsCase,
+    GraphicsSizing,
+    seat_gpu_bytes,
+    size_graphics,
+)
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.limits import (
@@ -28,6 +33,7 @@ from gpuyard.plan.platforms import suitability
 from gpuyard.plan.ranking import SearchOutcome, conclude_plan
 from gpuyard.plan.spot_advice import PREEMPTIBLE, by_preference
 from gpuyard.plan.storage import storage_need, storage_picks
+from gpuyard.units import BYTES, show
 from gpuyard.workload.eligibility import chip_of
 from gpuyard.workload.sections import Graphics
 from gpuyard.workload.workload import Workload
@@ -85,9 +91,15 @@ def plan_graphics(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         violations=misses,
         searched_count=searched,
         otherwise=_first_violation(misses),
-        notes=NOTES[graphics.use],
+        notes=(*NOTES[graphics.use], *_assumptions(graphics)),
     )
     return conclude_plan(workload, catalog, outcome)
+
+
+def _assumptions(graphics: Graphics) -> Iterator[str]:
+    if graphics.use == "virtual-workstation" and graphics.memory_bytes is None:
+        memory = show(seat_gpu_bytes(graphics), BYTES)
+        yield f"memory is missing: {memory} of GPU memory per session, as of the usual vGPU profile"
 
 
 def _first_violation(misses: Sequence[LimitViolation]) -> Infeasible:

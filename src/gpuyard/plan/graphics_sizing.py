@@ -24,6 +24,9 @@ DISPLAY_FRAMES_PER_S = 60.0  # default per display: the initial frame-rate limit
 # 2026-11-18). Which displays make a medium user is an assumption.
 SEAT_VCPUS = {False: 4, True: 8}
 SEAT_MEMORY_BYTES = {False: 16e9, True: 32e9}
+# GPU memory of a seat where the file names none, as of NVIDIA's 4Q and 8Q profiles: an assumption,
+# with the same split between light and medium users.
+SEAT_GPU_BYTES = {False: 4e9, True: 8e9}
 # Chrome Remote Desktop encodes on the CPU with libvpx, at 30 frames per second at most (Chromium,
 # remoting/codec/webrtc_video_encoder_vpx.cc and kTargetFrameRate in remoting/base/constants.h). One
 # vCPU for 1080p at 60 frames per second is an assumption: no published measurement was found.
@@ -90,6 +93,9 @@ class GraphicsSizing:
 
 def size_graphics(case: GraphicsCase) -> GraphicsSizing | LimitViolation:
     """Size the work on the machine, or return why it is not possible."""
+    if case.graphics.use == "virtual-workstation" and case.graphics.memory_bytes is None:
+        seat = replace(case.graphics, memory_bytes=seat_gpu_bytes(case.graphics))
+        case = replace(case, graphics=seat)
     needed = case.graphics.memory_bytes or 0.0
     if needed > case.memory_bytes:
         capacity = show(case.memory_bytes, BYTES)
@@ -123,9 +129,7 @@ def _workstations(case: GraphicsCase) -> GraphicsSizing | LimitViolation:
     frame_rate = graphics.frame_rate_per_s or DISPLAY_FRAMES_PER_S
     displays_1080p = graphics.displays * case.pixel_count / FULL_HD
     bounds = {
-        "memory": math.floor(case.memory_bytes / graphics.memory_bytes)
-        if graphics.memory_bytes
-        else 1,
+        "memory": math.floor(case.memory_bytes / (graphics.memory_bytes or case.memory_bytes)),
         "displays": (engine.display_count or 0) // graphics.displays,
         "resolution": (engine.display_pixel_count or 0) // (graphics.displays * case.pixel_count),
         "frame_rate": math.floor(encoded / (displays_1080p * frame_rate)),
@@ -137,23 +141,29 @@ def _workstations(case: GraphicsCase) -> GraphicsSizing | LimitViolation:
     return replace(sizing, host_vcpu_count=math.ceil(seats * _seat_vcpus(case)))
 
 
+def seat_gpu_bytes(graphics: Graphics) -> float:
+    """Return the GPU memory that is planned for a seat where the file names none."""
+    return SEAT_GPU_BYTES[_is_heavy(graphics)]
+
+
 def _seat_vcpus(case: GraphicsCase) -> float:
     """The vCPUs of one session, with its displays encoded on the CPU."""
     graphics = case.graphics
     pixels = graphics.displays * case.pixel_count
     frame_rate = min(graphics.frame_rate_per_s or CPU_FRAMES_PER_S, CPU_FRAMES_PER_S)
     encoding = (pixels - FULL_HD) * frame_rate / ENCODED_PIXELS_PER_S  # a seat includes one 1080p
-    return (graphics.vcpus or SEAT_VCPUS[_is_heavy(case)]) + encoding
+    return (graphics.vcpus or SEAT_VCPUS[_is_heavy(case.graphics)]) + encoding
 
 
-def _is_heavy(case: GraphicsCase) -> bool:
-    return case.graphics.displays * case.pixel_count > PIXELS["4k"]
+def _is_heavy(graphics: Graphics) -> bool:
+    pixels = PIXELS[graphics.resolution or "1080p"]
+    return graphics.displays * pixels > PIXELS["4k"]
 
 
 def _host_bounds(case: GraphicsCase) -> dict[str, float]:
     """Sessions per GPU that the host's vCPUs and memory carry, with displays encoded on the CPU."""
     machine = case.machine
-    memory_bytes = case.graphics.host_memory_bytes or SEAT_MEMORY_BYTES[_is_heavy(case)]
+    memory_bytes = case.graphics.host_memory_bytes or SEAT_MEMORY_BYTES[_is_heavy(case.graphics)]
     bounds = {"host_memory": machine.memory_bytes / case.gpu_count / memory_bytes}
     threads = machine.vcpu_count or 2 * (machine.core_count or 0)
     if threads:

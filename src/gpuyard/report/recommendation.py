@@ -25,6 +25,7 @@ FIGURES: dict[str, tuple[str, Dimension, str]] = {  # limit -> prediction, unit,
         for metric, percent in TAILS
     },
 }
+HEADLINE = (("time_s", ""), ("ttft_s", "mean TTFT "), ("tpot_s", "mean TPOT "))
 SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
 
 
@@ -60,11 +61,13 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
     bill = f", {consumption_label(option.bill)}" if option.bill is not None else ""
     region = f" in {option.bill.region}" if option.bill is not None and option.bill.region else ""
     parts = [f"Use {cluster_words(option)}{chips}: {price_words(option)}{bill}{region}"]
-    for name in ("time_s", "ttft_s", "tpot_s"):
-        predicted = option.prediction(name)
-        if predicted is not None:
-            label = {"time_s": "", "ttft_s": "TTFT ", "tpot_s": "TPOT "}[name]
-            parts.append(f"{label}{range_words(predicted, DURATION)}")
+    ranges = [
+        f"{label}{range_words(predicted, DURATION)}"
+        for name, label in HEADLINE
+        if (predicted := option.prediction(name)) is not None
+    ]
+    if ranges:
+        parts.append(f"{', '.join(ranges)} (90% interval)")
     return (", ".join(parts) + ".", *(f"{name}: {text}" for name, text in reasons(plan, 1)))
 
 

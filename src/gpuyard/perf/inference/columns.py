@@ -68,7 +68,7 @@ COLUMNS = (
 ) = range(len(COLUMNS))  # fmt: skip
 
 PARTS = (
-    "products",
+    "matmul",
     "experts",
     "prefill_attention",
     "decode_attention",
