@@ -1,4 +1,4 @@
-"""What an expert expects of the first option for fifteen workloads, as named checks.
+"""What an expert expects of the first option for each workload, as named checks.
 
 The workloads are files under `workloads/`; `bench/scenarios.py` prints the same checks.
 """
@@ -52,7 +52,99 @@ def binds(key: str) -> Check:
     return lambda plan: isinstance(plan, Infeasible) and plan.binding == key
 
 
+def fix_names(text: str) -> Check:
+    return lambda plan: isinstance(plan, Infeasible) and text in plan.fix
+
+
+def provider(option: Option) -> str:
+    return CATALOG.machine(option.cluster.machine).provider
+
+
 CRITERIA: Mapping[str, Mapping[str, Check]] = {
+    "any-cloud": {
+        "meets the targets with confidence": first(sure),
+        "a chip with published runs": first(lambda option: option.measured),
+        "loads a published checkpoint": first(runs_checkpoint),
+        "several clouds are compared": lambda plan: (
+            isinstance(plan, Plan) and len({provider(option) for option in plan.options}) >= 4
+        ),
+        "says what runs clusters there": lambda plan: (
+            isinstance(plan, Plan) and any("gpuyard provision" in note for note in plan.notes)
+        ),
+    },
+    "desks-4k": {
+        "at least four vCPUs per seat": first(
+            lambda option: (
+                (CATALOG.machine(option.cluster.machine).vcpu_count or 0)
+                * option.cluster.machine_count
+                >= 4 * 60
+            )
+        ),
+        "seats share a GPU": first(lambda option: option.cluster.chip_count < 60),
+    },
+    "hpc-europe": {
+        "no accelerators for code that uses none": first(lambda option: not option.cluster.chip),
+        "machines with RDMA for MPI": first(lambda option: series(option) == "H4D"),
+        "not on spot": first(lambda option: consumption(option) != "spot"),
+    },
+    "long-context": {
+        "meets the targets with confidence": first(sure),
+        "one machine": first(lambda option: option.cluster.machine_count == 1),
+    },
+    "my-cluster": {
+        "the machines of the file": first(lambda option: option.cluster.machine_count == 64),
+        "the pinned layout": first(
+            lambda option: (
+                option.arrangement is not None
+                and (option.arrangement.tp, option.arrangement.pp) == (4, 4)
+            )
+        ),
+        "says whether another layout is better": lambda plan: (
+            isinstance(plan, Plan) and any("layout" in note for note in plan.notes)
+        ),
+    },
+    "onprem-two-types": {
+        "the faster machines": first(lambda option: option.cluster.machine == "dgx-h100"),
+        "bf16": first(lambda option: option.precision == "bf16"),
+    },
+    "percentiles": {
+        "meets both p95 with confidence": first(sure),
+        "one chip with published runs": first(
+            lambda option: option.measured and option.cluster.chip_count == 1
+        ),
+    },
+    "pinned-tp1": {
+        "TP1": first(
+            lambda option: option.service is not None and option.service.chips_per_replica == 1
+        ),
+        "fits with 5 % free": first(
+            lambda option: option.memory_bytes <= 0.951 * option.memory_capacity_bytes
+        ),
+        "meets the targets with confidence": first(sure),
+    },
+    "pretrain-aws": {
+        "not on spot": first(lambda option: consumption(option) != "spot"),
+        "meets the deadline with confidence": first(sure),
+        "machines with EFA": first(
+            lambda option: CATALOG.machine(option.cluster.machine).network.technology == "efa"
+        ),
+    },
+    "serve-europe": {
+        "offered and priced in europe-west4": first(
+            lambda option: option.bill is not None and option.bill.region == "europe-west4"
+        ),
+        "meets the targets with confidence": first(sure),
+        "one machine": first(lambda option: option.cluster.machine_count == 1),
+    },
+    "too-few-chips": {
+        "the deadline is named": binds("requirements.deadline"),
+        "the fix names the deadline": fix_names("raise deadline to "),
+        "or the number of chips": fix_names("max_chips to "),
+    },
+    "ttft-too-short": {
+        "the TTFT is named": binds("requirements.ttft"),
+        "the fix raises it": fix_names("raise ttft to "),
+    },
     "bud5": {
         "the budget is named": binds("requirements.hourly_budget"),
         "the fix raises the budget": lambda plan: (

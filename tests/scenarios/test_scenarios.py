@@ -1,4 +1,4 @@
-"""The first option of fifteen workloads is the one that an expert would choose."""
+"""The first option of each workload is the one that an expert would choose."""
 
 from __future__ import annotations
 

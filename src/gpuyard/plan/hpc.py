@@ -95,6 +95,8 @@ def _notes(hpc: Hpc) -> Iterator[str]:
         yield UNKNOWN_DATA
     if hpc.cpu_hours_count is not None and hpc.measured_on is None:
         yield OWN_CORES
+    elif hpc.cpu_hours_count is not None:
+        yield f"cpu_hours are of physical cores of {hpc.measured_on}, not of vCPUs"
 
 
 def _rates(

@@ -100,7 +100,14 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
         size = (math.inf, time_s, chip_count)
     else:
         size = (math.inf, not option.measured, chip_count, machines, time_s)
-    return risk, not _is_advised(option), size, option.cluster.machine, machines
+    return (
+        risk,
+        not _is_advised(option),
+        has_unused_chips(option),
+        size,
+        option.cluster.machine,
+        machines,
+    )
 
 
 def _is_advised(option: Option) -> bool:
@@ -117,6 +124,13 @@ def _cost_step(
     base = hour_usd / ratio
     dearer = (max(_ranking_usd(option), 1e-9) + base) / (least_usd + base)
     return math.floor(math.log(dearer) / math.log1p(ratio) + 1e-9)
+
+
+def has_unused_chips(option: Option) -> bool:
+    """Return True if the machine has accelerators and all of the work stays on its CPUs."""
+    parts = [part for part in option.step_parts if part.value > 0.0 and part.name != "messages"]
+    on_cpu = [part.name.startswith("CPU") for part in parts]
+    return option.cluster.chip is not None and bool(on_cpu) and all(on_cpu)
 
 
 def has_idle_chips(option: Option) -> bool:

@@ -110,9 +110,10 @@ def _fix(
     if isinstance(relaxed, Infeasible):
         return None
     confidence = workload.requirements.confidence_ratio
+    advised = [option for option in relaxed.options if option.bill is None or option.bill.advised]
     candidates = [
         changes
-        for option in relaxed.options
+        for option in advised or relaxed.options
         if (changes := _changes(workload, dropped, option, confidence))
     ]
     if not candidates:

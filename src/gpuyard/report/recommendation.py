@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuyard.plan.mixed import machines_text
 from gpuyard.plan.option import Option, Plan
-from gpuyard.plan.pareto import has_idle_chips
+from gpuyard.plan.pareto import has_idle_chips, has_unused_chips
 from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
@@ -25,6 +25,10 @@ FIGURES: dict[str, tuple[str, Dimension, str]] = {  # limit -> prediction, unit,
         for metric, percent in TAILS
     },
 }
+UNSURE = (
+    "no option meets every limit with the confidence of the file (requirements.confidence): "
+    "this one is the likeliest"
+)
 HEADLINE = (("time_s", ""), ("ttft_s", "mean TTFT "), ("tpot_s", "mean TPOT "))
 SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
 
@@ -68,7 +72,12 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
     ]
     if ranges:
         parts.append(f"{', '.join(ranges)} (90% interval)")
-    return (", ".join(parts) + ".", *(f"{name}: {text}" for name, text in reasons(plan, 1)))
+    doubt = () if option.meets_limits else (UNSURE,)
+    return (
+        ", ".join(parts) + ".",
+        *doubt,
+        *(f"{name}: {text}" for name, text in reasons(plan, 1)),
+    )
 
 
 def _together(plan: Plan) -> tuple[str, ...]:
@@ -131,6 +140,8 @@ def _why_before(first: Option, second: Option) -> str:
         if not second.bill.advised:
             return f"{other} is preemptible, which this work does not suit"
         ratio = second.bill.usd / first.bill.usd if first.bill.usd > 0.0 else math.inf
+        if has_unused_chips(second) and not has_unused_chips(first):
+            return f"{other} has accelerators that the work does not use"
         if has_idle_chips(second) and not has_idle_chips(first):
             return f"{other} leaves its accelerators idle most of the time"
         if first.measured and not second.measured and ratio <= SIMILAR:
