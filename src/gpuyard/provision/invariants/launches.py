@@ -60,12 +60,12 @@ def _gpus_of_script(root: ValueView) -> int:
 def node_counts_agree(bundle: LintBundle) -> Iterator[Finding]:
     """The number of nodes in the launch command is the number that the job requests."""
     for pod in bundle.pods:
-        if not pod.workers or not pod.is_batch or not _is_alone(pod):
+        if not pod.is_batch or not _is_alone(pod):
             continue
         pods = int(pod.replica_count)
         variables = (
             int(row["value"].text)
-            for box in pod.workers
+            for box in pod.workers or pod.containers
             for row in box["env"].items
             if row["name"].text in NODE_VARIABLES and row["value"].text.isdigit()
         )
@@ -101,7 +101,7 @@ def master_address_is_of_the_job(bundle: LintBundle) -> Iterator[Finding]:
             continue
         subdomain = root.at("spec", "network", "subdomain").text or name
         jobs = [job["name"].text for job in root.at("spec", "replicatedJobs").items]
-        for box in pod.workers:
+        for box in pod.workers or pod.containers:
             for row in box["env"].items:
                 value = row["value"]
                 if row["name"].text == "MASTER_ADDR" and not _is_pod(value.text, name, jobs):

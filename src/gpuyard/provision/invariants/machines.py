@@ -13,7 +13,10 @@ from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
 from gpuyard.provision.invariants.pods import ACCELERATOR, MACHINE_TYPE, PodTemplate
 from gpuyard.provision.invariants.sources import CATALOG, GKE, MACHINES, PODS, TOOLKIT
 from gpuyard.provision.invariants.workstations import is_workstation_type
+from gpuyard.provision.validate.blueprint import blueprint_modules, resolved_setting
 from gpuyard.provision.validate.schema import is_placeholder_name
+
+ACCELERATED = re.compile(r"(a[234]x?|g[24])-")
 
 
 @invariant(
@@ -111,7 +114,7 @@ def machine_type_exists(bundle: LintBundle) -> Iterator[Finding]:
     """The machine type of an accelerator series is in the catalog."""
     known = [machine.name for machine in bundle.machines]
     for capacity in bundle.capacities:
-        is_accelerated = re.match(r"(a[234]x?|g[24])-", capacity.machine)
+        is_accelerated = ACCELERATED.match(capacity.machine)
         is_expression = re.search(r"\$|\(", capacity.machine)
         if is_accelerated and capacity.machine not in known and not is_expression:
             match = closest_match(capacity.machine, known)
@@ -121,28 +124,48 @@ def machine_type_exists(bundle: LintBundle) -> Iterator[Finding]:
             )
 
 
-@invariant("pod-gpus", applies_to=PODS, source=CATALOG)
+@invariant("pod-gpus", applies_to=f"{PODS}; ResourceFlavor", source=CATALOG)
 def pod_gpus_match_node(bundle: LintBundle) -> Iterator[Finding]:
     """Accelerator label, machine type and GPU count of a pod match one node type."""
-    labels = {machine.api_name for machine in bundle.machines if machine.api_name}
+    for flavor in bundle.kubernetes("kueue.x-k8s.io", "ResourceFlavor"):
+        selected = flavor.at("spec", "nodeLabels")
+        if not is_placeholder_name(selected[ACCELERATOR].text):  # of a template
+            yield from _node_labels(selected, bundle)
     for pod in bundle.pods:
         selector = pod.spec["nodeSelector"]
         label = selector[ACCELERATOR]
         name = selector[MACHINE_TYPE]
-        if is_placeholder_name(label.text):
-            yield label.error(f"placeholder {label.text} is not filled in", "fill it in")
-        elif label.text and label.text not in labels and not label.text.startswith("tpu"):
-            match = closest_match(label.text, labels)
-            yield label.error(
-                f'no GKE node has the accelerator label "{label.text}"',
-                f'use "{match}"' if match else f"use {choices_text(sorted(labels))}",
-            )
-        elif label.text and pod.machine and name.text and pod.machine.api_name != label.text:
+        unknown = tuple(_node_labels(selector, bundle))
+        yield from unknown
+        if (
+            not unknown
+            and label.text
+            and pod.machine
+            and name.text
+            and pod.machine.api_name != label.text
+        ):
             yield label.error(
                 f"no node matches: {name.text} has {pod.machine.api_name}, not {label.text}",
                 f'use "{pod.machine.api_name}"',
             )
         yield from _pod_gpu_count(pod, bundle, label)
+
+
+def _node_labels(selector: ValueView, bundle: LintBundle) -> Iterator[Finding]:
+    labels = {machine.api_name for machine in bundle.machines if machine.api_name}
+    label, name = selector[ACCELERATOR], selector[MACHINE_TYPE]
+    if is_placeholder_name(label.text):
+        yield label.error(f"placeholder {label.text} is not filled in", "fill it in")
+    elif label.text and label.text not in labels and not label.text.startswith("tpu"):
+        match = closest_match(label.text, labels)
+        yield label.error(
+            f'no GKE node has the accelerator label "{label.text}"',
+            f'use "{match}"' if match else f"use {choices_text(sorted(labels))}",
+        )
+    if ACCELERATED.match(name.text) and bundle.machine(name.text) is None:
+        match = closest_match(name.text, [machine.name for machine in bundle.machines])
+        fix = f'use "{match}"' if match else "see `gpuyard catalog machines`"
+        yield name.error(f'unknown machine type "{name.text}"', fix)
 
 
 def _pod_gpu_count(pod: PodTemplate, bundle: LintBundle, label: ValueView) -> Iterator[Finding]:
@@ -192,7 +215,7 @@ def _missed_minimum(actual: tuple[int, ...], versions: tuple[str, ...]) -> str:
     return minimums[0][1] if minimums and actual[:2] < minimums[0][0][:2] else ""
 
 
-@invariant("boot-disk", applies_to="NodePool, Instance", source=GKE)
+@invariant("boot-disk", applies_to="NodePool, Instance, blueprint", source=GKE)
 def boot_disk_is_supported(bundle: LintBundle) -> Iterator[Finding]:
     """A3 Ultra, A4 and A4X boot from Hyperdisk."""
     for pool in bundle.of_kind("NodePool"):
@@ -213,6 +236,14 @@ def boot_disk_is_supported(bundle: LintBundle) -> Iterator[Finding]:
             if disk["boot"].is_true and kind.text and "hyperdisk" not in kind.text:
                 machine = properties["machineType"].last_segment
                 what = f"{machine} does not boot from {kind.last_segment}"
+                yield kind.error(what, "use hyperdisk-balanced")
+    for document in bundle.documents:
+        for module in blueprint_modules(document) if document.kind == "blueprint" else ():
+            name = str(resolved_setting(module, "machine_type"))
+            fabric = bundle.facts.fabric(name)
+            kind = module.view.at("settings", "disk_type")
+            if fabric and fabric.hyperdisk_only and kind.text.startswith("pd-"):
+                what = f"{name} does not boot from {kind.text}"
                 yield kind.error(what, "use hyperdisk-balanced")
 
 

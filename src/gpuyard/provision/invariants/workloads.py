@@ -10,6 +10,7 @@ from gpuyard.provision.artefact_document import ValueView
 from gpuyard.provision.invariants.lint_bundle import LintBundle, invariant
 from gpuyard.provision.invariants.pods import PodTemplate
 from gpuyard.provision.invariants.sources import ACCELERATORS, KUEUE, PODS
+from gpuyard.provision.resource_quantity import quantity
 
 KUEUE_GROUP = "kueue.x-k8s.io"
 STRING_MAPS = ("labels", "annotations", "nodeSelector", "matchLabels", "nodeLabels")
@@ -82,9 +83,9 @@ def _flag(script: str, pattern: str) -> int:
     return int(match.group(1)) if match else 1
 
 
-@invariant("kueue-topology", applies_to="Topology, ResourceFlavor", source=KUEUE)
+@invariant("kueue-topology", applies_to="Topology, ResourceFlavor, jobs", source=KUEUE)
 def kueue_topology_is_ordered(bundle: LintBundle) -> Iterator[Finding]:
-    """Topology levels go from block to host; a flavor with a topology has nodeLabels."""
+    """Levels go from block to host, flavors with a topology have nodeLabels, jobs name a level."""
     topologies = bundle.kubernetes_by_name(KUEUE_GROUP, "Topology")
     for topology in topologies.values():
         levels = topology.at("spec", "levels")
@@ -101,6 +102,22 @@ def kueue_topology_is_ordered(bundle: LintBundle) -> Iterator[Finding]:
             )
         if name.text:
             yield from _exists(name, "Topology", topologies)
+    known = {
+        level["nodeLabel"].text
+        for topology in topologies.values()
+        for level in topology.at("spec", "levels").items
+    }
+    for pod in bundle.pods:
+        for word in ("required-topology", "preferred-topology", "slice-required-topology"):
+            level = pod.annotations[f"kueue.x-k8s.io/podset-{word}"]
+            if not level.text or level.text in (known or LEVELS):
+                continue
+            match = closest_match(level.text, known or LEVELS)
+            if known or match:
+                yield level.error(
+                    f"{level.text} is no level of a topology: the job is never admitted",
+                    f"use {match or ', '.join(sorted(known))}",
+                )
 
 
 @invariant("kueue-names", applies_to="LocalQueue, ClusterQueue, jobs", source=KUEUE)
@@ -136,9 +153,10 @@ def indexed_job_pods_run_together(bundle: LintBundle) -> Iterator[Finding]:
     """A job of several GPU pods is Indexed, with parallelism = completions."""
     for pod in bundle.pods:
         kind = pod.owner.kind_name
-        if pod.replica_count < 2 or not pod.workers or kind not in ("JobSet", "Job"):
+        if pod.replica_count < 2 or kind not in ("JobSet", "Job"):
             continue
-        if kind == "Job" and pod.fabric is None and not RANKS.search(pod.script):
+        is_together = pod.fabric is not None and pod.workers
+        if not is_together and not RANKS.search(pod.script) and not _has_ranks(pod):
             continue  # independent tasks
         job = _job_spec(pod)
         parallelism = job["parallelism"].number
@@ -154,6 +172,15 @@ def indexed_job_pods_run_together(bundle: LintBundle) -> Iterator[Finding]:
                 "pods of a job that is not Indexed have no rank",
                 "add completionMode: Indexed and completions",
             )
+
+
+def _has_ranks(pod: PodTemplate) -> bool:
+    """Whether a container reads its rank from the completion index."""
+    return any(
+        "job-completion-index" in row.at("valueFrom", "fieldRef", "fieldPath").text
+        for box in pod.containers
+        for row in box["env"].items
+    )
 
 
 def _job_spec(pod: PodTemplate) -> ValueView:
@@ -182,7 +209,7 @@ def bucket_mount_has_sidecar(bundle: LintBundle) -> Iterator[Finding]:
 
 @invariant("shared-memory", applies_to=PODS, source=ACCELERATORS)
 def shared_memory_is_mounted(bundle: LintBundle) -> Iterator[Finding]:
-    """Pods with several GPUs mount /dev/shm in memory."""
+    """Pods with several GPUs mount /dev/shm in memory, no larger than the machine's."""
     for pod in bundle.pods:
         is_shared = "/dev/shm" in pod.mounts or pod.spec["hostIPC"].is_true
         if pod.gpu_count > 1 and not is_shared:
@@ -190,3 +217,13 @@ def shared_memory_is_mounted(bundle: LintBundle) -> Iterator[Finding]:
                 "several GPUs and 64 MiB of shared memory: NCCL and data loaders fail",
                 "mount an emptyDir with medium: Memory at /dev/shm",
             )
+        memory_bytes = pod.machine.memory_bytes if pod.machine else 0.0
+        for volume in pod.spec["volumes"].items:
+            size = volume.at("emptyDir", "sizeLimit")
+            is_memory = volume.at("emptyDir", "medium").text == "Memory"
+            if is_memory and pod.machine and quantity(size.value) > memory_bytes > 0.0:
+                yield size.warning(
+                    f"{size.text} of shared memory, and {pod.machine.name} has "
+                    f"{memory_bytes / 2.0**30:.0f}Gi",
+                    "a pod that fills it is evicted: write less than the memory limit",
+                )
