@@ -15,8 +15,10 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.units import HOUR_S, WEEK_S
 from gpuyard.workload.where import region_of
 
-# The first three train the plan by themselves; the others launch a program of the user.
-Framework = Literal["megatron-bridge", "axolotl", "maxtext", "torch", "jax", "torch-xla", "command"]
+# The first four train the plan by themselves; the others launch a program of the user.
+Framework = Literal[
+    "megatron-bridge", "axolotl", "maxtext", "torchtitan", "torch", "jax", "torch-xla", "command"
+]
 FLEX_START_MAX_S = WEEK_S
 SERVICE_TTL_S = WEEK_S
 # TTL over expected time: one more interruption than expected does not stop the job.

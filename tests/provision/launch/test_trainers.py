@@ -1,4 +1,4 @@
-"""Trainers: the plan as flags and files of Megatron Bridge, Axolotl and MaxText."""
+"""Trainers: the plan as flags and files of Megatron Bridge, Axolotl, MaxText and TorchTitan."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from gpuyard.provision.launch.job import job_launch
 from gpuyard.provision.launch.launch import Launch
 from gpuyard.provision.launch.maxtext import maxtext, maxtext_arguments
 from gpuyard.provision.launch.megatron_bridge import megatron_bridge, overrides
+from gpuyard.provision.launch.torchtitan import torchtitan, torchtitan_arguments
 from gpuyard.provision.launch.trainers import PLANNED, TRAINERS
 from gpuyard.provision.launch.training_run import (
     TrainingRun,
@@ -340,3 +341,108 @@ def test_recipes_name_models_of_the_catalog_and_trainers_exist() -> None:
     assert {row.name for row in rows} <= names
     assert all(bool(row.megatron_bridge) == bool(row.megatron_bridge_modes) for row in rows)
     assert set(PLANNED.values()) == set(TRAINERS)
+
+
+TITAN = ParallelLayout(
+    tp=4, pp=4, dp=4, micro_batch=1, gradient_accumulation=16, virtual_stages=5,
+    sharding="optimizer", recompute="full",
+)  # fmt: skip
+
+
+def titan_flags(run: TrainingRun, folder: Path) -> dict[str, str]:
+    """The flags that TorchTitan gets, after the shell has read the script."""
+    start = torchtitan(run, "")
+    assert isinstance(start, StartCommand), start
+    for name in ("pip", "hf"):
+        stub = folder / "bin" / name
+        stub.parent.mkdir(exist_ok=True)
+        stub.write_text("#!/bin/bash\nexit 0\n")
+        stub.chmod(0o755)
+    done = executed(start, folder)
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.splitlines()
+    flags = words[words.index("torchtitan.train") + 1 :]
+    return {name: value for name, _, value in (flag.partition("=") for flag in flags)}
+
+
+def test_torchtitan_carries_the_layout(tmp_path: Path) -> None:
+    flags = titan_flags(run_of("llama-3.1-70b", layout=TITAN), tmp_path)
+    expected = {
+        "--model.flavor": "70B",
+        "--parallelism.tensor_parallel_degree": "4",
+        "--parallelism.pipeline_parallel_degree": "4",
+        "--parallelism.pipeline_parallel_schedule": "Interleaved1F1B",
+        "--parallelism.pipeline_parallel_layers_per_stage": "4",
+        "--parallelism.data_parallel_shard_degree": "4",
+        "--parallelism.fsdp_reshard_after_forward": "never",
+        "--training.local_batch_size": "16",
+        "--training.global_batch_size": "64",
+        "--activation_checkpoint.mode": "full",
+        "--training.dataset_path": str(tmp_path / "data"),
+        "--job.dump_folder": str(tmp_path / "checkpoints"),
+    }
+    assert expected.items() <= flags.items()
+
+
+def test_torchtitan_has_the_flags_of_its_own_configuration_for_64_gpus(tmp_path: Path) -> None:
+    # pytorch/torchtitan v0.2.2: torchtitan/models/llama3/train_configs/llama3_70b.toml
+    layout = ParallelLayout(tp=8, dp=8, micro_batch=8, sharding="parameters", recompute="full")
+    flags = titan_flags(run_of("llama-3.1-70b", layout=layout), tmp_path)
+    public = {
+        "--model.name": "llama3",
+        "--model.flavor": "70B",
+        "--optimizer.name": "AdamW",
+        "--optimizer.lr": "1.5e-4",
+        "--training.local_batch_size": "8",
+        "--training.seq_len": "8192",
+        "--parallelism.data_parallel_replicate_degree": "1",
+        "--parallelism.tensor_parallel_degree": "8",
+        "--parallelism.pipeline_parallel_degree": "1",
+        "--parallelism.context_parallel_degree": "1",
+        "--activation_checkpoint.mode": "full",
+    }
+    assert public.items() <= flags.items()
+
+
+@given(
+    tp=st.sampled_from((1, 2, 8)),
+    pp=st.sampled_from((1, 2, 4)),
+    dp=st.sampled_from((1, 2, 8)),
+    micro=st.sampled_from((1, 2)),
+    accumulation=st.sampled_from((1, 4)),
+    sharding=st.sampled_from(("none", "optimizer", "parameters", "hybrid")),
+)
+def test_torchtitan_degrees_multiply_to_chips(
+    tp: int, pp: int, dp: int, micro: int, accumulation: int, sharding: str
+) -> None:
+    layout = ParallelLayout(
+        tp=tp, pp=pp, dp=dp, micro_batch=micro, gradient_accumulation=accumulation,
+        sharding=sharding,
+    )  # fmt: skip
+    run = run_of("llama-3.1-70b", layout=layout)
+    flags = dict(word.partition("=")[::2] for word in torchtitan_arguments(run, 80))
+    degrees = [
+        int(value)
+        for name, value in flags.items()
+        if name.endswith("_degree") and "expert" not in name
+    ]
+    assert math.prod(degrees) == tp * pp * dp
+    local = int(flags["--training.local_batch_size"])
+    per_step = local * dp * (1 if pp > 1 else accumulation)
+    assert per_step == int(flags["--training.global_batch_size"]) == run.global_batch_count
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (run_of("llama-2-7b"), "no configuration"),
+        (run_of("llama-3.1-70b", is_pretraining=False), "pre-trains"),
+        (run_of("llama-3.1-70b", precision="fp8"), "fp8"),
+        (run_of("llama-3.1-70b", has_data=False), "data.location"),
+        (run_of("llama-3.1-70b", layout=ParallelLayout(pp=3)), "do not divide"),
+    ],
+)
+def test_torchtitan_says_what_it_cannot_run(run: TrainingRun, why: str) -> None:
+    reason = torchtitan(run, "")
+    assert isinstance(reason, str)
+    assert why in reason

@@ -12,6 +12,7 @@ from gpuyard.provision.launch.axolotl import axolotl
 from gpuyard.provision.launch.frameworks import StartCommand
 from gpuyard.provision.launch.maxtext import maxtext
 from gpuyard.provision.launch.megatron_bridge import megatron_bridge
+from gpuyard.provision.launch.torchtitan import torchtitan
 from gpuyard.provision.launch.tpu_slices import slices_of
 from gpuyard.provision.launch.training_run import TrainingRun, training_run
 
@@ -20,12 +21,14 @@ TRAINERS: dict[Framework, Callable[[TrainingRun, str], StartCommand | str]] = {
     "megatron-bridge": megatron_bridge,
     "axolotl": axolotl,
     "maxtext": maxtext,
+    "torchtitan": torchtitan,
 }
 # The software that the plan's times are for, and the trainer that drives it.
 PLANNED: dict[str, Framework] = {
     "megatron-bridge": "megatron-bridge",
     "peft": "axolotl",
     "maxtext": "maxtext",
+    "torchtitan": "torchtitan",
 }
 
 

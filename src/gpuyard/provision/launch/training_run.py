@@ -42,6 +42,7 @@ class ModelRecipe:
     megatron_bridge: str = ""
     megatron_bridge_modes: tuple[Literal["pretrain", "sft", "peft"], ...] = ()
     maxtext: str = ""
+    torchtitan: Annotated[str, Doc("model and flavor")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
