@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from ipaddress import ip_address, ip_network
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.fabric.demand import CableLengths, Demand, Pools, Shape, Tenant
+from gpuyard.fabric.demand import AttachedHosts, CableLengths, Demand, Pools, Shape, Tenant
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.machine_demands import for_purpose
+from gpuyard.fabric.machine_demands import for_purpose, with_switches
 from gpuyard.fabric.size import Sizing, size
 from gpuyard.topology.wiring import Wiring
 
@@ -31,6 +32,12 @@ SHAPES = (
     replace(H100, leaf="sn4700", spine="sn4700", core="sn5600", shape="three-tier", server_count=40, os="sonic",
             cables=CableLengths(server_m=2, spine_m=5, core_m=5)),
     replace(H100, leaf="qm9700"),
+    replace(H100, rails_per_leaf=2),
+    replace(H100, leaf="sn5600", server_count=40, planes=2, rails_per_leaf=4, grow_to_count=70),
+    replace(H100, shape="rail-only", rails_per_leaf=4),
+    replace(for_purpose(H100, "storage"), attached=(AttachedHosts(name="vast", count=7),)),
+    replace(for_purpose(H100, "management"), leaf="sn2201",
+            attached=(AttachedHosts(name="switch", count=40),)),
     replace(H100, addressing="unnumbered", grow_to_count=200),
 )  # fmt: skip
 
@@ -410,3 +417,60 @@ def test_uplinks_of_slow_nics_run_at_the_speed_of_the_ports() -> None:
 def test_frontend_has_the_documented_ratio_nics_and_spines() -> None:
     front = for_purpose(H100, "frontend")
     assert (front.oversubscription_ratio, front.rails, front.min_spines) == (3.0, 2, 2)
+
+
+def test_two_rails_per_leaf_halve_the_leaves() -> None:
+    one, two = built(H100), built(replace(H100, rails_per_leaf=2))
+    assert (one.size.leaves, two.size.leaves, two.size.spines) == (8, 4, 4)
+    rails = {port.peer.node: set[int | None]() for port in two.servers[0].interfaces}
+    for port in two.servers[0].interfaces:
+        rails[port.peer.node].add(port.rail)
+    assert list(rails.values()) == [{0, 1}, {2, 3}, {4, 5}, {6, 7}]
+    leaf = next(node for node in two.topology.nodes if node.name == "leaf-s1-r1to2")
+    assert (leaf.rail_of("et-0/0/0:0"), leaf.rail_of("et-0/0/0:1")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "demand", SHAPES, ids=lambda demand: f"{demand.shape}-{demand.leaf}-{demand.server_count}"
+)
+def test_one_prefix_per_leaf_holds_its_server_links_and_no_other(demand: Demand) -> None:
+    fabric = built(demand)
+    prefixes = {leaf.name: leaf.server_prefix for leaf in fabric.of_role("leaf")}
+    if fabric.demand.technology == "infiniband":
+        assert set(prefixes.values()) == {None}
+        return
+    networks = {name: ip_network(text or "") for name, text in prefixes.items()}
+    assert len(set(networks.values())) == len(networks)
+    for leaf in fabric.of_role("leaf"):
+        for port in leaf.downlinks:
+            address = ip_address((port.address or "").partition("/")[0])
+            assert [name for name, net in networks.items() if address in net] == [leaf.name]
+
+
+def test_storage_nodes_keep_their_ports_when_servers_are_added() -> None:
+    nodes = (AttachedHosts(name="vast", count=8), AttachedHosts(name="weka", count=2))
+    storage = replace(for_purpose(H100, "storage"), attached=nodes, nic_bits_per_s=200e9)
+    small = built(replace(storage, grow_to_count=60))
+    large = built(replace(storage, server_count=60))
+    assert [device.name for device in small.servers[:9]][-2:] == ["vast-8", "weka-1"]
+    assert small.size.gpus == 256
+    for name in ("vast-1", "weka-2", "server-01"):
+        assert small.device(name).interfaces == large.device(name).interfaces
+
+
+def test_management_reaches_bmcs_and_switches() -> None:
+    backend = built(H100)
+    demand = with_switches(for_purpose(backend.demand, "management"), backend)
+    fabric = built(demand)
+    assert (fabric.demand.leaf, fabric.demand.shape, fabric.size.leaves) == (
+        "sn2201",
+        "single-leaf",
+        1,
+    )
+    assert len(fabric.servers) == 32 + len(backend.switches)
+    large = built(replace(demand, server_count=200))
+    assert (large.size.leaves, large.size.spines) == (5, 2)
+    uplinks = large.of_role("leaf")[0].uplinks
+    assert [port.port for port in uplinks] == ["swp49", "swp50"]
+    assert {port.speed_bits_per_s for port in uplinks} == {100e9}
+    assert not large.lossless.qos.pfc.priorities

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.fabric.demand import Demand, Tenant
+from gpuyard.fabric.demand import AttachedHosts, Demand, Tenant
 from gpuyard.fabric.design import design
 from gpuyard.fabric.verify.verify import verify
 
@@ -21,15 +21,18 @@ TENANT = Tenant(name="blue", first_server=1, server_count=1)
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
     """A demand of any purpose, speed, shape, switch, OS, load balancing and tenancy."""
-    purpose = draw(st.sampled_from(["backend", "backend", "storage", "frontend"]))
+    purpose = draw(st.sampled_from(["backend", "backend", "storage", "frontend", "management"]))
     rails = draw(st.sampled_from([1, 2, 4, 8]))
     tenancy = draw(st.sampled_from(["none", "none", "server"]))
+    attached = draw(st.sampled_from([(), (), (AttachedHosts(name="vast", count=5),)]))
     servers = draw(st.integers(min_value=1, max_value=80))
     return Demand(
         server_count=servers,
         grow_to_count=draw(st.sampled_from([None, servers + 9])),
-        nic_bits_per_s=draw(st.sampled_from([100e9, 200e9, 400e9, 800e9])),
+        nic_bits_per_s=draw(st.sampled_from([1e9, 100e9, 200e9, 400e9, 800e9])),
         rails=rails,
+        rails_per_leaf=draw(st.sampled_from([1, 1, 2, rails])),
+        attached=attached if purpose != "backend" else (),
         gpus_per_server=8,
         purpose=purpose,  # type: ignore[arg-type]
         shape=draw(

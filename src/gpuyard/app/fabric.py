@@ -44,6 +44,7 @@ class FabricRequest:
 
     demand: Demand
     catalog: Catalog
+    fabric: Fabric | None = None  # a saved fabric, from which the demand was read
 
 
 def design_fabric(demand: Demand, catalog: Catalog) -> Fabric | ProviderFabric | Infeasible:
@@ -61,7 +62,11 @@ def read_request(
     """Read what to design from a demand file, a workload file, or a saved plan or fabric."""
     if path.suffix == ".json":
         catalog = load_catalog(layers)
-        demand = _demand_of_json(read_text(path, MAX_BYTES), path, catalog, option)
+        text = read_text(path, MAX_BYTES)
+        if "interfaces" in _keys(text, path):
+            fabric = from_json(text)
+            return FabricRequest(demand=fabric.demand, catalog=catalog, fabric=fabric)
+        demand = _demand_of_json(text, path, catalog, option)
         return FabricRequest(demand=demand, catalog=catalog)
     document = read_file(path)
     if isinstance(document.root, Mapping) and document.root.get("task") is not None:
@@ -76,10 +81,7 @@ def read_request(
 
 
 def _demand_of_json(text: str, path: Path, catalog: Catalog, option: int) -> Demand:
-    keys = _keys(text, path)
-    if "interfaces" in keys:
-        return from_json(text).demand
-    if "options" in keys:
+    if "options" in _keys(text, path):
         return _demand_of_plan(load_json(text, Plan, str(path)), catalog, path, option)
     return load_json(text, Demand, str(path))
 

@@ -90,6 +90,10 @@ class Switch:
     speeds_bits_per_s: Annotated[
         tuple[LinkSpeed, ...], Doc("speeds of a port or its breakouts")
     ] = ()
+    uplink_port_count: Annotated[
+        int, AtLeast(0), Doc("separate ports toward other switches, after those of port_count")
+    ] = 0
+    uplink_port_bits_per_s: LinkSpeed | None = None
     headroom_pool_bytes: Annotated[
         Bytes | None, Doc("shared headroom of all ports in the vendor's profile")
     ] = None

@@ -19,6 +19,7 @@ from gpuyard.cli.options import (
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.fabric.demand import (
     Addressing,
+    AttachedHosts,
     Balancing,
     Demand,
     NicVendor,
@@ -28,7 +29,7 @@ from gpuyard.fabric.demand import (
     Tenant,
 )
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.machine_demands import demand_for, for_purpose
+from gpuyard.fabric.machine_demands import demand_for, for_purpose, with_switches
 from gpuyard.fabric.provider import ProviderFabric
 from gpuyard.fabric.render.switch_os_list import os_names
 from gpuyard.fabric.saved import to_json
@@ -70,8 +71,20 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--machine NAME", "machine of the catalog; sets GPUs, rails and NICs")
     add_option(parser, "--gpus-per-server N", "GPUs per server (default 8)")
-    add_option(parser, "--rails N", "NICs per server (default 8; frontend and storage 2)")
-    add_option(parser, "--nic SPEED", "NIC speed (default 400Gbps)")
+    add_option(
+        parser, "--rails N", "NICs per server (default 8; frontend and storage 2, management 1)"
+    )
+    add_option(
+        parser, "--rails-per-leaf N", "NICs of each server on one leaf (default 1); 2 halve leaves"
+    )
+    add_option(
+        parser,
+        "--attach NAME=N...",
+        "hosts without GPUs on a storage, frontend or management network, such as vast=8"
+        " (repeatable)",
+        type=_attached,
+    )
+    add_option(parser, "--nic SPEED", "NIC speed (default 400Gbps; management 1Gbps)")
     add_option(
         parser,
         "--nic-vendor",
@@ -93,7 +106,7 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--min-spines N",
-        "minimum number of spines (default 4, frontend and storage 2; 1 disables it)",
+        "minimum number of spines (default 4, other networks than backends 2; 1 disables it)",
     )
     add_option(parser, "--shape", "topology (default auto)", choices=typing.get_args(Shape))
     add_option(
@@ -149,6 +162,13 @@ def _tenant(text: str) -> Tenant:
     )
 
 
+def _attached(text: str) -> AttachedHosts:
+    name, mark, count = text.partition("=")
+    if not mark or not count.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is not a group of hosts; write it like vast=8')
+    return AttachedHosts(name=name, count=int(count))
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the designed fabric, or what makes it infeasible."""
     request = _request(arguments)
@@ -181,11 +201,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _request(arguments: argparse.Namespace) -> FabricRequest | Infeasible:
     """The demand of the file, or of the flags alone; flags override the file."""
+    saved: Fabric | None = None
     if arguments.file is not None:
         request = read_request(arguments.file, catalog_layers(arguments), arguments.option)
         if isinstance(request, Infeasible):
             return request
-        demand, catalog = request.demand, request.catalog
+        demand, catalog, saved = request.demand, request.catalog, request.fabric
     else:
         catalog = catalog_of(arguments)
         if arguments.gpus is None and arguments.servers is None:
@@ -197,6 +218,8 @@ def _request(arguments: argparse.Namespace) -> FabricRequest | Infeasible:
         demand = Demand(server_count=1, nic_bits_per_s=NIC_BITS_PER_S)
         if arguments.machine:
             demand = demand_for(catalog.machine(arguments.machine), 1)
+    if arguments.purpose == "management" and saved and saved.demand.purpose != "management":
+        demand = with_switches(for_purpose(demand, "management"), saved)
     demand = _counted(_with_flags(demand, arguments), arguments)
     return FabricRequest(demand=demand, catalog=catalog)
 
@@ -205,6 +228,8 @@ def _with_flags(demand: Demand, arguments: argparse.Namespace) -> Demand:
     flags = {
         "gpus_per_server": arguments.gpus_per_server,
         "rails": arguments.rails,
+        "rails_per_leaf": arguments.rails_per_leaf,
+        "attached": tuple(arguments.attach) if arguments.attach else None,
         "nic_bits_per_s": arguments.nic,
         "nic_vendor": arguments.nic_vendor,
         "planes": arguments.planes,

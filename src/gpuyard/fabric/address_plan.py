@@ -16,6 +16,11 @@ from gpuyard.fabric.demand import Demand, Purpose
 
 # As in Apstra's blueprints: management, storage, GPUs.
 ORDER: tuple[Purpose, ...] = ("frontend", "storage", "backend")
+# A management network is numbered after the pools of the three others.
+PLACES: dict[Purpose, int] = {
+    **{purpose: place for place, purpose in enumerate(ORDER)},
+    "management": 5,
+}
 PRIVATE_16 = (64512, 65534)  # RFC 6996
 PRIVATE_32 = (4200000000, 4294967294)
 APSTRA_ASNS = 100  # per pool in the Apstra design
@@ -24,8 +29,14 @@ PREFIXES = {
     "backend": ("10.128.0.0/11", "10.200.0.0/13"),
     "storage": ("10.160.0.0/11", "10.208.0.0/13"),
     "frontend": ("10.192.0.0/13", "10.216.0.0/13"),
+    "management": ("10.232.0.0/13", "10.224.0.0/13"),
 }
-LOOPBACKS = {"backend": "10.0.0.1", "storage": "10.16.0.1", "frontend": "10.32.0.1"}
+LOOPBACKS = {
+    "backend": "10.0.0.1",
+    "storage": "10.16.0.1",
+    "frontend": "10.32.0.1",
+    "management": "10.48.0.1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +50,17 @@ class AddressPlan:
     spine_loopback: int
     leaf_loopback: int
     server: int
-    stripe_block: int  # addresses per stripe
+    stripe_block: int  # addresses per stripe, where the rails of a server are in order
+    leaf_block: int | None  # addresses per leaf; None: rails in order, as Juniper publishes it
     link: int
     core_link: int  # first of the links between spines and cores
+
+    def leaf_prefix(self, position: int) -> str | None:
+        """Return the prefix of a leaf's server links; None if they are not one block."""
+        if self.leaf_block is None:
+            return None
+        length = 33 - self.leaf_block.bit_length()
+        return f"{dotted(self.server + position * self.leaf_block)}/{length}"
 
 
 def dotted(address: int) -> str:
@@ -65,6 +84,7 @@ class _Counts:
     core_links: int
     stripes: int
     stripe_block: int
+    leaf_block: int
 
     @classmethod
     def of(cls, demand: Demand, clos: Clos) -> _Counts:
@@ -78,6 +98,7 @@ class _Counts:
             core_links=spines * clos.uplinks_per_spine * demand.planes,
             stripes=clos.final_stripes,
             stripe_block=max(256, 1 << (ends - 1).bit_length()),
+            leaf_block=1 << (2 * clos.leaf.servers * clos.leaf.rails - 1).bit_length(),
         )
 
 
@@ -86,11 +107,16 @@ def address_plan(demand: Demand, clos: Clos) -> AddressPlan:
     counts = _Counts.of(demand, clos)
     asns, loopbacks = _asns(demand, counts), _loopbacks(demand, counts)
     link_pool, server_pool = _prefixes(demand)
+    by_leaf = demand.pools.scheme == "private" and demand.technology == "ethernet"
     problems = [
         *_overlaps("asn", "ASN", asns, counts),
         *_overlaps("loopback", "loopback", loopbacks, counts),
         *_too_small("link", link_pool, 2 * (counts.leaf_links + counts.core_links)),
-        *_too_small("server", server_pool, counts.stripes * counts.stripe_block),
+        *_too_small(
+            "server",
+            server_pool,
+            counts.leaves * counts.leaf_block if by_leaf else counts.stripes * counts.stripe_block,
+        ),
     ]
     if link_pool.overlaps(server_pool):
         problems.append(
@@ -112,13 +138,14 @@ def address_plan(demand: Demand, clos: Clos) -> AddressPlan:
         leaf_loopback=loopbacks[2],
         server=int(server_pool.network_address),
         stripe_block=counts.stripe_block,
+        leaf_block=counts.leaf_block if by_leaf else None,
         link=link,
         core_link=link + 2 * counts.leaf_links,
     )
 
 
 def _asns(demand: Demand, counts: _Counts) -> tuple[int, int, int]:
-    pools, place = demand.pools, ORDER.index(demand.purpose)
+    pools, place = demand.pools, PLACES[demand.purpose]
     if pools.scheme == "jvd":
         first = (8, 108, 208)
     elif pools.scheme == "apstra":
@@ -127,7 +154,7 @@ def _asns(demand: Demand, counts: _Counts) -> tuple[int, int, int]:
     else:
         low, high = PRIVATE_16
         room = (high - low + 1) // len(ORDER)  # a disjoint range per purpose
-        if counts.cores + counts.spines + counts.leaves > room:
+        if counts.cores + counts.spines + counts.leaves > room or place >= len(ORDER):
             low, high = PRIVATE_32
             room = 1_000_000
         low += place * room
@@ -136,7 +163,7 @@ def _asns(demand: Demand, counts: _Counts) -> tuple[int, int, int]:
 
 
 def _loopbacks(demand: Demand, counts: _Counts) -> tuple[int, int, int]:
-    pools, place = demand.pools, ORDER.index(demand.purpose)
+    pools, place = demand.pools, PLACES[demand.purpose]
     if pools.scheme == "jvd":
         first = [f"10.0.{number}.{host}" for number, host in ((2, 1), (0, 8), (1, 9))]
     elif pools.scheme == "apstra":
@@ -158,7 +185,7 @@ def _loopbacks(demand: Demand, counts: _Counts) -> tuple[int, int, int]:
 
 
 def _prefixes(demand: Demand) -> tuple[ipaddress.IPv4Network, ipaddress.IPv4Network]:
-    pools, place = demand.pools, ORDER.index(demand.purpose)
+    pools, place = demand.pools, PLACES[demand.purpose]
     link, server = PREFIXES[demand.purpose]
     if pools.scheme == "apstra":
         link = f"10.0.{3 * place + 2}.0/24"

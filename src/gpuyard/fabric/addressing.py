@@ -27,7 +27,7 @@ class _Positions:
     leaves: int  # per plane
     spines: int
     cores: int
-    rails: int
+    leaves_per_stripe: int
     spines_per_pod: int
 
     @classmethod
@@ -36,13 +36,13 @@ class _Positions:
             leaves=clos.final_leaves,
             spines=clos.final_spines,
             cores=clos.cores,
-            rails=1 if clos.single_leaf else clos.rails,
+            leaves_per_stripe=clos.leaves_per_stripe,
             spines_per_pod=clos.spines_per_pod,
         )
 
     def leaf(self, key: Key) -> int:
-        stripe, rail, plane = key
-        return plane * self.leaves + stripe * self.rails + rail
+        stripe, group, plane = key
+        return plane * self.leaves + stripe * self.leaves_per_stripe + group
 
     def spine(self, key: Key) -> int:
         pod, number, plane = key
@@ -104,15 +104,21 @@ def devices(
 
 
 def _server_ends(demand: Demand, clos: Clos, numbers: AddressPlan) -> Ends:
-    # The leaf has the even address of each pair; rails are in order within a server.
-    per_stripe, rails = clos.leaf.servers, clos.rails
+    # The leaf has the even address of each pair. The pairs of a leaf are one block, so that one
+    # prefix covers them; Juniper's published designs number the rails of a server in order.
+    per_stripe, rails, lanes = clos.leaf.servers, clos.rails, clos.leaf.rails
+    at = _Positions.of(clos)
     if demand.technology != "ethernet":
         return _no_address
 
     def _ends(cable: Cable) -> tuple[str | None, str | None]:
         stripe, place = divmod(cable.lower_key[0], per_stripe)
-        pair = (cable.plane * per_stripe + place) * rails + cable.rail
-        even = numbers.server + stripe * numbers.stripe_block + 2 * pair
+        if numbers.leaf_block is None:
+            pair = (cable.plane * per_stripe + place) * rails + cable.rail
+            even = numbers.server + stripe * numbers.stripe_block + 2 * pair
+        else:
+            pair = place * lanes + cable.rail % lanes
+            even = numbers.server + at.leaf(cable.upper_key) * numbers.leaf_block + 2 * pair
         return dotted(even + 1), dotted(even)
 
     return _ends
@@ -133,7 +139,7 @@ def _join_servers(
     demand: Demand, cables: Iterable[Cable], servers: Ports, leaves: Ports, ends: Ends
 ) -> None:
     host, fabric, tenants = demand.host_mtu_bytes, demand.fabric_mtu_bytes, owners(demand)
-    speed_bits_per_s = demand.plane_bits_per_s
+    speed_bits_per_s, first = demand.plane_bits_per_s, demand.attached_count
     for cable in cables:
         low, high = ends(cable)
         rail, plane = cable.rail, cable.plane
@@ -161,7 +167,7 @@ def _join_servers(
                 peer_address=low,
                 rail=rail,
                 plane=plane,
-                vrf=tenants.get((cable.lower_key[0], rail)) if tenants else None,
+                vrf=tenants.get((cable.lower_key[0] - first, rail)) if tenants else None,
             )
         )
 
@@ -249,10 +255,10 @@ class _DeviceBuilder:
         )
 
     def leaf(self, key: Key, ports: list[Interface]) -> Device:
-        stripe, rail, plane = key
+        stripe, group, plane = key
         position = self.at.leaf(key)
         return Device(
-            name=self.names.leaf(stripe, rail, plane),
+            name=self.names.leaf(stripe, group, plane),
             role="leaf",
             interfaces=tuple(ports),
             model=self.parts.leaf.name,
@@ -260,19 +266,20 @@ class _DeviceBuilder:
             asn=self._number(self.numbers.leaf_asn, position),
             loopback=self._loopback(self.numbers.leaf_loopback, position),
             stripe=stripe,
-            rail=None if self.names.single_leaf else rail,
+            rail=group if self.parts.clos.leaf.rails == 1 and not self.names.single_leaf else None,
             plane=self._plane(plane),
             rack=self.names.leaf_rack(stripe),
-            prefixes=subflow_prefixes(stripe, rail, self.demand.subflows),
+            prefixes=subflow_prefixes(stripe, group, self.demand.subflows),
+            server_prefix=self.numbers.leaf_prefix(position),
         )
 
     def server(self, key: Key, ports: list[Interface]) -> Device:
         number = key[0]
         return Device(
-            name=self.names.server(number),
+            name=self.names.host(number),
             role="server",
             interfaces=tuple(ports),
-            model=self.demand.machine,
+            model=self.demand.machine if number >= self.demand.attached_count else None,
             stripe=number // self.parts.clos.leaf.servers,
-            rack=self.names.server_rack(number),
+            rack=self.names.host_rack(number),
         )

@@ -2,11 +2,11 @@
 
 The rules reproduce the published tables of Juniper's validated designs and NVIDIA's DGX SuperPODs:
 
-    leaves  = rails x stripes
+    leaves  = rails / rails per leaf x stripes
     spines  = the smallest divisor of the uplinks per leaf that is
               >= leaves x uplinks / ports per spine,
               so that each leaf has the same number of links to every spine
-    stripes <= ports per spine / (rails x links per pair)
+    stripes <= ports per spine / (leaves per stripe x links per pair)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Leaf:
     servers: int  # maximum
     uplinks: int
     ratio: float  # downlink over uplink bandwidth; 0 without uplinks
+    rails: int = 1  # NICs of every server on this leaf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +53,12 @@ class Clos:
         return self.tiers == 1 and self.leaves == 1
 
     @property
+    def leaves_per_stripe(self) -> int:
+        return self.rails // self.leaf.rails
+
+    @property
     def final_leaves(self) -> int:
-        return 1 if self.single_leaf else self.final_stripes * self.rails
+        return self.final_stripes * self.leaves_per_stripe
 
     @property
     def final_pods(self) -> int:
@@ -98,14 +103,15 @@ def two_tier(
 ) -> Clos | Infeasible:
     """Return leaves and spines laid out for `final` servers, with the leaves that `now` need."""
     stripes, final_stripes = _up(now, leaf.servers), _up(final, leaf.servers)
-    final_leaves = rails * final_stripes
+    per_stripe = rails // leaf.rails
+    final_leaves = per_stripe * final_stripes
     needed = _up(final_leaves * leaf.uplinks, spine)
     if needed > leaf.uplinks:
-        most = spine // rails * leaf.servers
+        most = spine // per_stripe * leaf.servers
         return Infeasible(
             binding="reach",
             what=f"two tiers reach {most:,} servers with {rails} NICs ({spine} spine ports"
-            f" / {rails} rails = {spine // rails} stripes of {leaf.servers}),"
+            f" / {per_stripe} leaves = {spine // per_stripe} stripes of {leaf.servers}),"
             f" and {final:,} are needed",
             fix=f"use three tiers, a chassis spine with at least {final_leaves} ports,"
             f" or at most {most:,} servers",
@@ -130,7 +136,7 @@ def two_tier(
         leaf=leaf,
         stripes=stripes,
         final_stripes=final_stripes,
-        leaves=rails * stripes,
+        leaves=per_stripe * stripes,
         spines=chosen,
         stripes_per_pod=final_stripes,
         spines_per_pod=chosen,
@@ -144,7 +150,9 @@ def three_tier(
 ) -> Clos | Infeasible:
     """Return pods of leaves and spines under cores, with the pod size of fewest switches."""
     best: Clos | None = None
-    most = spine // 2 // rails  # stripes per pod with one link from every leaf to every spine
+    most = (
+        spine // 2 // (rails // leaf.rails)
+    )  # stripes per pod with one link from every leaf to every spine
     for stripes_per_pod in range(min(most, _up(final, leaf.servers)), 0, -1):
         clos = _pods(now, final, rails, leaf, spine, above, min_spines, stripes_per_pod)
         if clos and (
@@ -172,7 +180,8 @@ def _pods(
     min_spines: int,
     stripes_per_pod: int,
 ) -> Clos | None:
-    leaves_per_pod = rails * stripes_per_pod
+    per_stripe = rails // leaf.rails
+    leaves_per_pod = per_stripe * stripes_per_pod
     spines = _divisor(leaf.uplinks, max(_up(leaves_per_pod * leaf.uplinks, spine // 2), min_spines))
     if spines is None:
         return None
@@ -189,7 +198,7 @@ def _pods(
         leaf=leaf,
         stripes=stripes,
         final_stripes=final_stripes,
-        leaves=rails * stripes,
+        leaves=per_stripe * stripes,
         spines=pods * spines,
         cores=spines * cores,
         pods=pods,
@@ -209,7 +218,9 @@ def max_servers(clos: Clos) -> int:
     if clos.tiers == 1:
         return clos.leaf.servers
     if clos.tiers == 2:
-        return clos.spine_links // (clos.rails * clos.links_per_pair) * clos.leaf.servers
+        return (
+            clos.spine_links // (clos.leaves_per_stripe * clos.links_per_pair) * clos.leaf.servers
+        )
     return clos.core_links // clos.links_per_core_pair * clos.stripes_per_pod * clos.leaf.servers
 
 

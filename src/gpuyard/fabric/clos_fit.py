@@ -10,7 +10,7 @@ from gpuyard.catalog.switches import Switch
 from gpuyard.errors import Infeasible
 from gpuyard.fabric.clos import Clos, Leaf, one_leaf_clos, three_tier, two_tier
 from gpuyard.fabric.demand import Demand
-from gpuyard.fabric.ports import links_per_port
+from gpuyard.fabric.ports import links_per_port, uplinks_per_port
 from gpuyard.fabric.render.switch_os_list import os_names
 from gpuyard.fabric.size import Size, size_of
 from gpuyard.units import BITS_PER_S, show
@@ -72,9 +72,10 @@ def fit(demand: Demand, leaf: Switch, spine: Switch, core: Switch | None) -> Clo
         ways, up_ports = (down, 0, 0, 0), 0
     else:
         used = (leaf, spine, core) if core else (leaf, spine)
-        up, above, top = (*(links_per_port(switch, demand.link_bits_per_s) for switch in used), 0)[
-            :3
-        ]
+        up, above, top = (
+            *(uplinks_per_port(switch, demand.link_bits_per_s) for switch in used),
+            0,
+        )[:3]
         for switch, links in zip(used, (up, above, top), strict=False):
             if not links:
                 return _no_speed(switch, demand.link_bits_per_s)
@@ -118,7 +119,7 @@ def _fewest_switches(
 ) -> Clos | Infeasible:
     """The Clos with the fewest switches, then cables, whose uplinks carry the planned servers."""
     rails, spines = demand.rails, demand.min_spines
-    now, final = demand.server_count, demand.final_count
+    now, final = demand.host_count, demand.final_host_count
 
     def clos_of(leaf: Leaf) -> Clos | Infeasible:
         if core_links is None:
@@ -145,15 +146,21 @@ def _leaf_splits(demand: Demand, largest: Leaf) -> Iterator[Leaf]:
         yield largest
         return
     speed = demand.link_bits_per_s / demand.plane_bits_per_s
-    stripes = -(-demand.final_count // largest.servers)
-    servers = -(-demand.final_count // stripes)
-    needed = math.ceil(servers / (demand.oversubscription_ratio * speed) - 1e-9)
+    stripes = -(-demand.final_host_count // largest.servers)
+    servers = -(-demand.final_host_count // stripes)
+    links = servers * largest.rails
+    needed = math.ceil(links / (demand.oversubscription_ratio * speed) - 1e-9)
     rounded = {
         -(-needed // spines) * spines for spines in range(1, max(needed, demand.min_spines) + 1)
     }
     for uplinks in sorted(rounded | {largest.uplinks}):
         if needed <= uplinks <= largest.uplinks:
-            yield Leaf(servers=servers, uplinks=uplinks, ratio=servers / (uplinks * speed))
+            yield Leaf(
+                servers=servers,
+                uplinks=uplinks,
+                ratio=links / (uplinks * speed),
+                rails=largest.rails,
+            )
 
 
 def _shared_os(demand: Demand, used: list[Switch]) -> str | Infeasible | None:
@@ -179,41 +186,50 @@ def _size(demand: Demand, clos: Clos) -> Size:
     uplink_ratio = demand.link_bits_per_s / demand.plane_bits_per_s
     links_per_cable = max(1, round(demand.planes / max(1.0, uplink_ratio)))
     gpus = demand.server_count * demand.gpus_per_server
-    return size_of(clos, demand.server_count, demand.planes, links_per_cable, gpus)
+    return size_of(clos, demand.host_count, demand.planes, links_per_cable, gpus)
 
 
 def _leaves_only(demand: Demand, links: int) -> Clos | Infeasible:
-    final, rails = demand.final_count, demand.rails
+    final, rails, lanes = demand.final_host_count, demand.rails, demand.rails_per_leaf
     if demand.shape == "single-leaf":
-        return one_leaf_clos(final, rails, Leaf(servers=links // rails, uplinks=0, ratio=0.0))
-    if final > links:
+        return one_leaf_clos(
+            final, rails, Leaf(servers=links // rails, uplinks=0, ratio=0.0, rails=rails)
+        )
+    most = links // lanes
+    if final > most:
         return Infeasible(
             binding="reach",
-            what=f"a rail without spines is one leaf of {links} servers, and {final:,} are needed",
-            fix=f"use shape two-tier, or at most {links} servers",
+            what=f"a rail without spines is one leaf of {most} servers, and {final:,} are needed",
+            fix=f"use shape two-tier, or at most {most} servers",
         )
-    leaf = Leaf(servers=links, uplinks=0, ratio=0.0)
     return Clos(
-        tiers=1, rails=rails, leaf=leaf, stripes=1, final_stripes=1, leaves=rails, stripes_per_pod=1
+        tiers=1,
+        rails=rails,
+        leaf=Leaf(servers=most, uplinks=0, ratio=0.0, rails=lanes),
+        stripes=1,
+        final_stripes=1,
+        leaves=rails // lanes,
+        stripes_per_pod=1,
     )
 
 
 def _divide(demand: Demand, switch: Switch, down: int, up: int) -> Leaf | Infeasible:
     speed = demand.link_bits_per_s / demand.plane_bits_per_s  # of an uplink, in server links
-    ratio, ports = demand.oversubscription_ratio, switch.port_count
+    ratio, ports, lanes = demand.oversubscription_ratio, switch.port_count, demand.rails_per_leaf
+    most = ports * down // lanes  # servers, if every port faces them
     uplinks = servers = 0
-    for up_ports in range(ports - 1, 0, -1):
+    for up_ports in range(switch.uplink_port_count or ports - 1, 0, -1):
         uplinks = up_ports * up
-        servers = int(ratio * uplinks * speed + 1e-9)
-        if servers and -(-servers // down) + up_ports <= ports:
+        servers = min(most, int(ratio * uplinks * speed / lanes + 1e-9))
+        if servers and _ports_needed(switch, servers * lanes, down, uplinks, up) <= ports:
             break
     if demand.spine_count:
         uplinks = demand.spine_count * (
             demand.links_per_pair or max(1, uplinks // demand.spine_count)
         )
-        servers = min(servers, int(ratio * uplinks * speed + 1e-9))
+        servers = min(servers, int(ratio * uplinks * speed / lanes + 1e-9))
     servers = demand.servers_per_stripe or servers
-    needed = -(-servers // down) - (-uplinks // up)
+    needed = _ports_needed(switch, servers * lanes, down, uplinks, up)
     if not servers or not uplinks or needed > ports:
         return Infeasible(
             binding="ports",
@@ -221,7 +237,22 @@ def _divide(demand: Demand, switch: Switch, down: int, up: int) -> Leaf | Infeas
             f" need {needed}",
             fix="use fewer servers per stripe, fewer spines or links, or a leaf with more ports",
         )
-    return Leaf(servers=servers, uplinks=uplinks, ratio=servers / (uplinks * speed))
+    return Leaf(
+        servers=servers,
+        uplinks=uplinks,
+        ratio=servers * lanes / (uplinks * speed),
+        rails=lanes,
+    )
+
+
+def _ports_needed(switch: Switch, links: int, down: int, uplinks: int, up: int) -> int:
+    # A switch with separate uplink ports needs the others for servers alone.
+    uplink_ports = -(-uplinks // up)
+    if switch.uplink_port_count:
+        return (
+            switch.port_count + 1 if uplink_ports > switch.uplink_port_count else -(-links // down)
+        )
+    return -(-links // down) + uplink_ports
 
 
 def _no_speed(switch: Switch, bits_per_s: float) -> Infeasible:

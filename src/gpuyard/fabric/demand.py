@@ -9,7 +9,8 @@ from gpuyard.catalog.rows import LinkSpeed
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.units import BYTES, LENGTH, RATIO
 
-Purpose = Literal["backend", "storage", "frontend"]
+Purpose = Literal["backend", "storage", "frontend", "management"]
+LOSSLESS: tuple[Purpose, ...] = ("backend", "storage")  # networks that carry RDMA
 Shape = Literal["auto", "single-leaf", "two-tier", "three-tier", "rail-only"]
 Technology = Literal["ethernet", "infiniband"]
 Addressing = Literal["ipv4", "unnumbered"]
@@ -60,12 +61,29 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedHosts:
+    """Other hosts of a network: storage nodes, or the switches that a management network reaches.
+
+    Each has the NICs that a server has in this network.
+    """
+
+    name: Annotated[str, Doc("their names are this and a number: vast-1, vast-2")]
+    count: Annotated[int, AtLeast(1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """The requirements of one fabric."""
 
     server_count: Annotated[int, AtLeast(1)]
     nic_bits_per_s: Annotated[LinkSpeed, Doc("of one NIC, over all planes")]
     rails: Annotated[int, AtLeast(1), Doc("NICs per server in this fabric")] = 8
+    rails_per_leaf: Annotated[
+        int, AtLeast(1), Doc("NICs of each server on one leaf; more need fewer switches")
+    ] = 1
+    attached: Annotated[
+        tuple[AttachedHosts, ...], Doc("storage nodes and other hosts without GPUs")
+    ] = ()
     gpus_per_server: Annotated[int, AtLeast(1)] = 8
     grow_to_count: Annotated[
         int | None, AtLeast(1), Doc("servers after growth, without moving a cable")
@@ -127,6 +145,19 @@ class Demand:
     def final_count(self) -> int:
         """Servers after growth."""
         return max(self.server_count, self.grow_to_count or 0)
+
+    @property
+    def attached_count(self) -> int:
+        """Hosts that are not servers; they have the first positions, so that servers can grow."""
+        return sum(hosts.count for hosts in self.attached)
+
+    @property
+    def host_count(self) -> int:
+        return self.server_count + self.attached_count
+
+    @property
+    def final_host_count(self) -> int:
+        return self.final_count + self.attached_count
 
     @property
     def has_overlay(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from gpuyard.catalog.load import Catalog
@@ -14,6 +15,7 @@ from gpuyard.fabric.routing import ENCAPSULATION_BYTES
 from gpuyard.fabric.size import check_rails
 from gpuyard.fabric.tenants import tenant_problems
 
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 VXLAN_BYTES = 50  # outer Ethernet, IPv4, UDP and VXLAN headers (RFC 7348)
 
 
@@ -22,6 +24,7 @@ def demand_problems(demand: Demand, catalog: Catalog) -> list[Problem]:
     return [
         *_numbers(demand),
         *_rails(demand),
+        *_attached(demand),
         *_mtu(demand),
         *_names(demand, catalog),
         *tenant_problems(demand),
@@ -70,10 +73,45 @@ def _numbers(demand: Demand) -> Iterator[Problem]:
 
 
 def _rails(demand: Demand) -> Iterator[Problem]:
+    if demand.rails_per_leaf < 1 or demand.rails % demand.rails_per_leaf:
+        yield Problem(
+            where="rails_per_leaf",
+            what=f"{demand.rails_per_leaf} rails per leaf do not divide {demand.rails} rails",
+            fix="use a divisor of the number of rails, such as 1 or 2",
+        )
+    if demand.purpose in ("frontend", "storage") and demand.rails_per_leaf > 1:
+        yield Problem(
+            where="rails_per_leaf",
+            what=f"a {demand.purpose} network gives each NIC of a server its own leaf",
+            fix="remove rails_per_leaf, so that a server survives the loss of a leaf",
+        )
     if demand.purpose == "backend" and min(demand.rails, demand.gpus_per_server) > 0:
         problem = check_rails(demand.rails, demand.gpus_per_server)
         if problem:
             yield problem
+
+
+def _attached(demand: Demand) -> Iterator[Problem]:
+    names = [hosts.name for hosts in demand.attached]
+    for index, hosts in enumerate(demand.attached):
+        if not NAME.fullmatch(hosts.name) or names.count(hosts.name) > 1 or hosts.name == "server":
+            yield Problem(
+                where=f"attached[{index}]",
+                what=f'"{hosts.name}" is a duplicate, taken or not a plain name',
+                fix="use unique names of letters, digits and hyphens, such as vast",
+            )
+        if hosts.count < 1:
+            yield Problem(
+                where=f"attached[{index}]",
+                what=f"{hosts.count} is less than 1",
+                fix="use at least 1",
+            )
+    if demand.attached and demand.purpose == "backend":
+        yield Problem(
+            where="attached",
+            what="hosts without GPUs are on the storage, frontend or management network",
+            fix="use another purpose, or remove them",
+        )
 
 
 def _mtu(demand: Demand) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from gpuyard.fabric.demand_checks import demand_problems
 from gpuyard.fabric.fabric import Device, Fabric, RejectedChoice
 from gpuyard.fabric.lossless.lossless_design import lossless_for
 from gpuyard.fabric.names import Names, names_for
+from gpuyard.fabric.ports import port_names, uplink_port_names
 from gpuyard.fabric.reasons import limits, reasons
 from gpuyard.fabric.routing import routing_for
 from gpuyard.fabric.switch_choice import choose
@@ -107,7 +108,7 @@ def _wired(demand: Demand, parts: ClosFit) -> tuple[tuple[Device, ...], Topology
     names, plan = names_for(demand, parts.clos), address_plan(demand, parts.clos)
     cabling = cables(demand, parts, names)
     all_devices = devices(demand, parts, names, plan, cabling)
-    return all_devices, _topology(demand, names, all_devices, cabling)
+    return all_devices, _topology(demand, parts, names, all_devices, cabling)
 
 
 def _grown(demand: Demand, parts: ClosFit, topology: Topology) -> Topology:
@@ -136,6 +137,7 @@ def _complete(demand: Demand, parts: ClosFit) -> Demand:
 
 def _topology(
     demand: Demand,
+    parts: ClosFit,
     names: Names,
     all_devices: Sequence[Device],
     cabling: tuple[list[Cable], list[Cable], list[Cable]],
@@ -148,6 +150,13 @@ def _topology(
     nic_ports = tuple(sorted(ports, key=lambda port: port.name))
     # Servers share one tuple of ports, and racks one tuple of attributes, to save memory.
     racks = {device.rack: (("rack", device.rack),) for device in all_devices}
+    groups = _leaf_ports(parts)
+    declared = {
+        names.leaf(stripe, group, plane): ports
+        for group, ports in enumerate(groups)
+        for stripe in range(parts.clos.stripes)
+        for plane in range(demand.planes)
+    }
     nodes = tuple(
         Node(
             name=device.name,
@@ -156,9 +165,39 @@ def _topology(
             rail=device.rail,
             plane=device.plane,
             model=device.model,
-            ports=nic_ports if device.role == "server" else (),
+            ports=nic_ports if device.role == "server" else declared.get(device.name, ()),
             attributes=racks[device.rack],
         )
         for device in all_devices
     )
     return Topology(nodes=nodes, links=tuple(cable.link for tier in cabling for cable in tier))
+
+
+def _leaf_ports(parts: ClosFit) -> list[tuple[Port, ...]]:
+    """The ports of the leaves of a stripe with their rails; a leaf of one rail declares none."""
+    clos, leaf, lanes = parts.clos, parts.leaf, parts.clos.leaf.rails
+    if lanes == 1 or clos.single_leaf:
+        return []
+    up = uplink_port_names(leaf, parts.os, parts.up_ways, parts.up_ports)
+    last = leaf.port_count - (0 if leaf.uplink_port_count else parts.up_ports)
+    down = port_names(leaf, parts.os, parts.down_ways)[: last * parts.down_ways]
+    return [
+        tuple(
+            sorted(
+                (
+                    *(Port(name=name) for name in up),
+                    *(
+                        Port(
+                            name=name,
+                            rail=group * lanes + place % lanes
+                            if place < clos.leaf.servers * lanes
+                            else None,
+                        )
+                        for place, name in enumerate(down)
+                    ),
+                ),
+                key=lambda port: port.name,
+            )
+        )
+        for group in range(clos.leaves_per_stripe)
+    ]

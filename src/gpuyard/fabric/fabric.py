@@ -61,6 +61,10 @@ class Device:
         tuple[str, ...], Doc("of a leaf with subflows: an IPv6 gateway per coloured path")
     ] = ()
 
+    server_prefix: Annotated[
+        str | None, Doc("of a leaf: the prefix that holds its server links, and no other leaf's")
+    ] = None
+
     @property
     def uplinks(self) -> tuple[Interface, ...]:
         """Interfaces to higher tiers; empty on the top tier and on a leaf without spines."""

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from gpuyard.catalog.machines import Machine
 from gpuyard.errors import InputError
-from gpuyard.fabric.demand import Demand, Pools, Purpose
+from gpuyard.fabric.demand import AttachedHosts, Demand, Pools, Purpose
+from gpuyard.fabric.fabric import Fabric
 
 # Juniper's validated frontend fabrics are 3:1 with two spines; storage is non-blocking with two.
 SECONDARY_SPINES = 2
 SECONDARY_NICS = 2
 FRONTEND_RATIO = 3.0
+BMC_BITS_PER_S = 1e9  # of baseboard management controllers and of switches' management ports
 
 
 def servers_of(machine: Machine) -> int:
@@ -42,15 +44,36 @@ def demand_for(machine: Machine, machine_count: int) -> Demand:
 
 
 def for_purpose(demand: Demand, purpose: Purpose) -> Demand:
-    """Return the demand with the NICs, ratio and spines that a purpose has by default."""
+    """Return the demand of another network of the same servers, with that purpose's defaults."""
+    if purpose == demand.purpose:
+        return demand
     if purpose == "backend":
         return replace(demand, purpose=purpose)
+    management = purpose == "management"
     return replace(
         demand,
         purpose=purpose,
-        rails=SECONDARY_NICS,
+        rails=1 if management else SECONDARY_NICS,
+        rails_per_leaf=1,
+        nic_bits_per_s=BMC_BITS_PER_S if management else demand.nic_bits_per_s,
         min_spines=SECONDARY_SPINES,
         oversubscription_ratio=FRONTEND_RATIO if purpose == "frontend" else 1.0,
+        planes=1,
+        shape="auto",
+        spine_count=None,
+        links_per_pair=None,
+        servers_per_stripe=None,
+        uplink_bits_per_s=None,
+        leaf=None,
+        spine=None,
+        core=None,
+        os=None if management else demand.os,
+        balancing=None,
+        technology="ethernet",
+        tenancy="none",
+        tenants=(),
+        subflows=0,
+        pools=Pools(scheme=demand.pools.scheme),
     )
 
 
@@ -62,21 +85,11 @@ def secondary_fabrics(
         raise InputError.one(
             "purpose", "a backend is not a secondary fabric", "use storage or frontend"
         )
-    return replace(
-        for_purpose(backend, purpose),
-        rails=nics,
-        nic_bits_per_s=nic_bits_per_s,
-        planes=1,
-        shape="auto",
-        spine_count=None,
-        links_per_pair=None,
-        servers_per_stripe=None,
-        uplink_bits_per_s=None,
-        leaf=None,
-        spine=None,
-        core=None,
-        tenancy="none",
-        tenants=(),
-        subflows=0,
-        pools=Pools(scheme=backend.pools.scheme),
-    )
+    return replace(for_purpose(backend, purpose), rails=nics, nic_bits_per_s=nic_bits_per_s)
+
+
+def with_switches(management: Demand, fabric: Fabric) -> Demand:
+    """Return the management demand that also reaches every switch of a fabric."""
+    switches = AttachedHosts(name="switch", count=len(fabric.switches))
+    others = tuple(hosts for hosts in management.attached if hosts.name != switches.name)
+    return replace(management, attached=(*others, switches))

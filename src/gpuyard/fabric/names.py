@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gpuyard.fabric.clos import Clos
 from gpuyard.fabric.demand import Demand
 
-PREFIXES = {"backend": "", "storage": "stor-", "frontend": "fe-"}
-NICS = {"backend": "gpu", "storage": "stor", "frontend": "fe"}
+PREFIXES = {"backend": "", "storage": "stor-", "frontend": "fe-", "management": "mgmt-"}
+NICS = {"backend": "gpu", "storage": "stor", "frontend": "fe", "management": "bmc"}
 SPINES_PER_RACK = 8  # spines and cores per rack; a chassis has its own
 
 
@@ -26,15 +26,24 @@ class Names:
     pods: bool
     planes: bool
     servers_per_rack: int
+    rails_per_leaf: int
+    attached: tuple[str, ...]
 
     def server(self, number: int) -> str:
         return f"server-{number + 1:0{self.server_width}d}"
 
+    def host(self, position: int) -> str:
+        """The name of the host at a position: attached hosts first, then servers."""
+        first = len(self.attached)
+        return self.attached[position] if position < first else self.server(position - first)
+
     def nic(self, rail: int, plane: int) -> str:
         return f"{self.nics}{rail}_eth_p{plane}" if self.planes else f"{self.nics}{rail}_eth"
 
-    def leaf(self, stripe: int, rail: int, plane: int) -> str:
-        name = "1" if self.single_leaf else f"s{stripe + 1:0{self.stripe_width}d}-r{rail + 1}"
+    def leaf(self, stripe: int, group: int, plane: int) -> str:
+        first, last = group * self.rails_per_leaf + 1, (group + 1) * self.rails_per_leaf
+        rails = f"r{first}" if first == last else f"r{first}to{last}"
+        name = "1" if self.single_leaf else f"s{stripe + 1:0{self.stripe_width}d}-{rails}"
         return f"{self.prefix}leaf-{name}{self._plane(plane)}"
 
     def spine(self, pod: int, number: int, plane: int) -> str:
@@ -49,6 +58,12 @@ class Names:
 
     def server_rack(self, number: int) -> str:
         return f"R{number // self.servers_per_rack + 1:0{self.server_width}d}"
+
+    def host_rack(self, position: int) -> str:
+        first = len(self.attached)
+        if position >= first:
+            return self.server_rack(position - first)
+        return f"{self.prefix}A{position // self.servers_per_rack + 1}".upper()
 
     def leaf_rack(self, stripe: int) -> str:
         return f"{self.prefix}N{stripe + 1:0{self.stripe_width}d}".upper()
@@ -71,4 +86,10 @@ def names_for(demand: Demand, clos: Clos) -> Names:
         pods=clos.tiers == 3,
         planes=demand.planes > 1,
         servers_per_rack=demand.servers_per_rack,
+        rails_per_leaf=demand.rails_per_leaf,
+        attached=tuple(
+            f"{hosts.name}-{number + 1:0{len(str(hosts.count))}d}"
+            for hosts in demand.attached
+            for number in range(hosts.count)
+        ),
     )

@@ -30,7 +30,12 @@ def _switches(demand: Demand, parts: ClosFit) -> Iterator[str]:
             " then fewest switches, then least known power"
         )
     if parts.spine is not None and parts.spine.chassis and demand.spine is None:
-        most = parts.leaf.port_count * parts.up_ways // demand.rails * parts.clos.leaf.servers
+        most = (
+            parts.leaf.port_count
+            * parts.up_ways
+            // parts.clos.leaves_per_stripe
+            * parts.clos.leaf.servers
+        )
         yield (
             f"{parts.spine.label} as spine: two tiers of {parts.leaf.label} end at {most:,}"
             " servers, and with a chassis every path crosses one spine"
@@ -45,8 +50,16 @@ def _shape(demand: Demand, parts: ClosFit) -> Iterator[str]:
             " inside a server (PXN over NVLink), which costs MoE all-to-all 8 to 11 %"
             " (arXiv 2307.12169)"
         )
+    elif parts.clos.leaf.rails > 1 and not parts.clos.single_leaf:
+        yield (
+            f"{parts.clos.leaf.rails} rails per leaf: {parts.clos.leaves_per_stripe} leaves in a"
+            f" stripe of {size.servers_per_stripe} servers; if a leaf fails, a server loses"
+            f" {parts.clos.leaf.rails} NICs"
+        )
     elif parts.clos.single_leaf:
         yield "single leaf: every NIC is one hop from every other; a single point of failure"
+    elif demand.purpose == "management":
+        yield "one port per device: BMCs of servers and management ports of switches"
     elif demand.purpose != "backend":
         yield "each NIC of a server has its own leaf: the server stays reachable if a leaf fails"
     else:
@@ -73,7 +86,7 @@ def _spines(demand: Demand, parts: ClosFit) -> Iterator[str]:
     clos, size = parts.clos, parts.size
     if not size.spines:
         return
-    leaves = clos.stripes_per_pod * clos.rails
+    leaves = clos.stripes_per_pod * clos.leaves_per_stripe
     ports = clos.spine_links if clos.tiers == 2 else clos.spine_links // 2
     needed = -(-leaves * clos.leaf.uplinks // ports)
     if demand.spine_count:
@@ -168,14 +181,14 @@ def limits(demand: Demand, parts: ClosFit) -> tuple[str, ...]:
     if clos.tiers == 1:
         return (f"{size.most_nodes:,} servers ({gpus:,} GPUs): ports per leaf",)
     if clos.tiers == 2:
-        reach = clos.spine_links // clos.rails * clos.leaf.servers
+        reach = clos.spine_links // clos.leaves_per_stripe * clos.leaf.servers
         now = (
             f"{size.most_nodes:,} servers ({gpus:,} GPUs)"
             f" with {size.spines_per_pod} spines per plane"
         )
         bound = (
             f"{clos.spine_links} links per spine"
-            f" / ({clos.rails} rails x {clos.links_per_pair} per leaf)"
+            f" / ({clos.leaves_per_stripe} leaves x {clos.links_per_pair} per leaf)"
         )
         more = (
             f"{reach:,} servers with {clos.leaf.uplinks} spines per plane,"

@@ -45,6 +45,7 @@ DEVICES = (
     SavedColumn(name="rail", kind=INTEGER, optional=True),
     SavedColumn(name="plane", kind=INTEGER, optional=True),
     SavedColumn(name="rack", kind=TEXT),
+    SavedColumn(name="server_prefix", kind=TEXT, optional=True),
 )
 INTERFACES = (  # in order of the devices
     SavedColumn(name="port", kind=INDEX, into="port_names"),
@@ -84,6 +85,7 @@ def to_json(fabric: Fabric) -> str:
                 device.rail,
                 device.plane,
                 device.rack,
+                device.server_prefix,
             )
         )
         interfaces += [
@@ -161,7 +163,7 @@ def from_json(text: str, file: str = "<json>") -> Fabric:
 
 def _address_problems(fabric: Fabric, file: str) -> Iterator[Problem]:
     for device in fabric.devices:
-        texts = [device.loopback, *device.prefixes]
+        texts = [device.loopback, device.server_prefix, *device.prefixes]
         texts += [text for port in device.interfaces for text in (port.address, port.peer_address)]
         for text in filter(None, texts):
             try:
@@ -226,7 +228,7 @@ def _devices(
         ports.append(Interface(peer_role=roles[peer], **row))
     devices: list[Device] = []
     start = 0
-    for name, role, count, model, os, asn, loopback, stripe, rail, plane, rack in zip(
+    for name, role, count, model, os, asn, loopback, stripe, rail, plane, rack, block in zip(
         *table, strict=True
     ):
         devices.append(
@@ -243,6 +245,7 @@ def _devices(
                 plane=plane,
                 rack=rack,
                 prefixes=prefixes.get(name, ()),
+                server_prefix=block,
             )
         )
         start += count

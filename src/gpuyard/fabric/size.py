@@ -105,7 +105,7 @@ def size(sizing: Sizing) -> Size | Infeasible:
 def _leaf(sizing: Sizing) -> Leaf | Infeasible:
     radix = sizing.radix * sizing.planes
     if sizing.tiers == "1":
-        return Leaf(servers=radix // sizing.rails, uplinks=0, ratio=0.0)
+        return Leaf(servers=radix // sizing.rails, uplinks=0, ratio=0.0, rails=sizing.rails)
     down, up = split_leaf_ports(radix, sizing.oversubscription_ratio, sizing.uplink_ratio)
     if sizing.spines:
         up = sizing.spines * (sizing.links_per_pair or max(1, up // sizing.spines))

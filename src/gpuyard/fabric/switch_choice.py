@@ -9,11 +9,11 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.switches import Switch
 from gpuyard.errors import Infeasible
 from gpuyard.fabric.clos_fit import ClosFit, fit
-from gpuyard.fabric.demand import Demand
+from gpuyard.fabric.demand import LOSSLESS, Demand
 from gpuyard.fabric.fabric import RejectedChoice
 from gpuyard.fabric.lossless.balancing import balancing_mode
 from gpuyard.fabric.lossless.headroom import is_published
-from gpuyard.fabric.ports import links_per_port
+from gpuyard.fabric.ports import uplink_port_bits_per_s, uplinks_per_port
 from gpuyard.fabric.render.switch_os_list import switch_os
 
 # The validated designs use 2-way breakouts; finer ones put four servers on one cage.
@@ -133,20 +133,20 @@ def uplink_speed(demand: Demand, switches: Sequence[Switch], catalog: Catalog) -
     slow = demand.plane_bits_per_s
     if demand.uplink_bits_per_s is not None:
         return demand.uplink_bits_per_s
-    ways = max(links_per_port(switch, slow) for switch in switches)
+    ways = max(uplinks_per_port(switch, slow) for switch in switches)
     if ways <= FINEST_SPLIT and demand.purpose == "backend":
         return slow
-    native = min(switch.port_bits_per_s for switch in switches)
+    native = min(uplink_port_bits_per_s(switch) for switch in switches)
     limit = balancing_mode(demand.balancing).max_bits_per_s if demand.balancing else None
     works = all(
-        links_per_port(switch, native) and _has_headroom(demand, switch, native, catalog)
+        uplinks_per_port(switch, native) and _has_headroom(demand, switch, native, catalog)
         for switch in switches
     )
     return native if native > slow and works and native <= (limit or native) else slow
 
 
 def _has_headroom(demand: Demand, switch: Switch, bits_per_s: float, catalog: Catalog) -> bool:
-    if demand.purpose == "frontend" or switch.asic is None:
+    if demand.purpose not in LOSSLESS or switch.asic is None:
         return True
     asic = catalog.asic(switch.asic)
     tables = switch.headroom_lookup or asic.headroom_lookup
@@ -156,10 +156,12 @@ def _has_headroom(demand: Demand, switch: Switch, bits_per_s: float, catalog: Ca
 def _may_be_single_leaf(demand: Demand) -> bool:
     """Whether one switch per plane may be the whole fabric.
 
-    Frontend and storage NICs have a leaf each, so that a server survives the loss of one.
+    Frontend and storage NICs have a leaf each, so that a server survives the loss of one; a
+    management network has one port per device.
     """
     named = (demand.spine, demand.core, demand.spine_count, demand.servers_per_stripe)
-    return demand.shape == "auto" and demand.purpose == "backend" and not any(named)
+    shared = demand.purpose in ("backend", "management")
+    return demand.shape == "auto" and shared and not any(named)
 
 
 def _above(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpuyard.fabric.clos_fit import ClosFit
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.names import Names
-from gpuyard.fabric.ports import port_names
+from gpuyard.fabric.ports import port_names, uplink_port_names
 from gpuyard.topology.links import End, Link
 
 
@@ -23,7 +23,7 @@ class Cable:
     link: Link
     lower: End
     upper: End
-    # server: (number,); leaf: (stripe, rail, plane); spine: (pod, number, plane)
+    # host: (position,); leaf: (stripe, group of rails, plane); spine: (pod, number, plane)
     lower_key: tuple[int, ...]
     upper_key: tuple[int, ...]
     index: int  # among the links of its tier, in the fabric after growth
@@ -45,18 +45,17 @@ def cables(
 def _to_servers(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iterator[Cable]:
     clos, rails = parts.clos, demand.rails
     ports = port_names(parts.leaf, parts.os, parts.down_ways)
-    single, per_stripe = clos.single_leaf, clos.leaf.servers
+    lanes, per_stripe = clos.leaf.rails, clos.leaf.servers
     speed_bits_per_s, cable_m = demand.plane_bits_per_s, demand.cables.server_m
     offset = plane * clos.final_stripes * per_stripe * rails
-    for number in range(demand.server_count):
+    for number in range(demand.host_count):
         stripe, place = divmod(number, per_stripe)
-        name = names.server(number)
+        name = names.host(number)
         for rail in range(rails):
-            leaf = (stripe, 0 if single else rail, plane)
+            group, lane = divmod(rail, lanes)
+            leaf = (stripe, group, plane)
             lower = End(node=name, port=names.nic(rail, plane))
-            upper = End(
-                node=names.leaf(*leaf), port=ports[place * rails + rail if single else place]
-            )
+            upper = End(node=names.leaf(*leaf), port=ports[place * lanes + lane])
             yield Cable(
                 link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
                 lower=lower,
@@ -71,21 +70,19 @@ def _to_servers(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Ite
 
 def _to_spines(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iterator[Cable]:
     # The k-th group of a leaf's uplinks goes to the k-th spine of its pod.
-    clos, rails = parts.clos, demand.rails
+    clos, leaves = parts.clos, parts.clos.leaves_per_stripe
     if parts.spine is None:
         return
-    up = port_names(parts.leaf, parts.os, parts.up_ways)[
-        (parts.leaf.port_count - parts.up_ports) * parts.up_ways :
-    ]
+    up = uplink_port_names(parts.leaf, parts.os, parts.up_ways, parts.up_ports)
     down = port_names(parts.spine, parts.os, parts.spine_ways)
     speed_bits_per_s, cable_m = demand.link_bits_per_s, demand.cables.spine_m
     uplinks, pair = clos.leaf.uplinks, clos.links_per_pair
-    offset = plane * clos.final_stripes * rails * uplinks
-    for number in range(clos.stripes * rails):
-        stripe, rail = divmod(number, rails)
+    offset = plane * clos.final_stripes * leaves * uplinks
+    for number in range(clos.stripes * leaves):
+        stripe, group = divmod(number, leaves)
         pod, place = divmod(stripe, clos.stripes_per_pod)
-        local = (place * rails + rail) * pair
-        name = names.leaf(stripe, rail, plane)
+        local = (place * leaves + group) * pair
+        name = names.leaf(stripe, group, plane)
         for uplink in range(uplinks):
             spine, lane = divmod(uplink, pair)
             lower = End(node=name, port=up[uplink])
@@ -94,10 +91,10 @@ def _to_spines(demand: Demand, parts: ClosFit, names: Names, plane: int) -> Iter
                 link=Link(a=lower, b=upper, speed_bits_per_s=speed_bits_per_s, cable_m=cable_m),
                 lower=lower,
                 upper=upper,
-                lower_key=(stripe, rail, plane),
+                lower_key=(stripe, group, plane),
                 upper_key=(pod, spine, plane),
                 index=offset + number * uplinks + uplink,
-                rail=rail,
+                rail=group,
                 plane=plane,
             )
 

@@ -17,6 +17,7 @@ def facts_table(fabric: Fabric) -> Table:
     demand, size = fabric.demand, fabric.size
     rows = [
         ("GPUs", f"{size.gpus:,} in {demand.server_count:,} servers, {demand.rails} NICs each"),
+        *(("attached", f"{hosts.count:,} × {hosts.name}") for hosts in demand.attached),
         ("shape", _shape(fabric)),
         ("leaves", f"{size.leaves:,} × {demand.leaf}"),
     ]

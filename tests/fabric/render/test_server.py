@@ -44,7 +44,7 @@ def test_netplan_accepts_the_file(make: Callable[..., Fabric], tmp_path: Path) -
     unit = (tmp_path / "run/systemd/network/10-netplan-gpu1_eth.network").read_text(
         encoding="utf-8"
     )
-    for line in ("Address=10.200.0.3/31", "Gateway=10.200.0.2", "Table=102", "From=10.200.0.3/32"):
+    for line in ("Address=10.200.0.9/31", "Gateway=10.200.0.8", "Table=102", "From=10.200.0.9/32"):
         assert line in unit
 
 

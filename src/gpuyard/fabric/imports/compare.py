@@ -76,11 +76,12 @@ def _miswired(change: Miswiring, nodes: dict[str, Node]) -> Finding:
             fix=f"move the cable to port {change.expected.port}, to cable every leaf alike",
         )
     fix = f"move the far end of the cable at {change.at} to {change.expected}"
-    same_rail = (expected.rail, expected.plane) == (actual.rail, actual.plane)
+    rails = expected.rail_of(change.expected.port), actual.rail_of(change.actual.port)
+    same_rail = rails[0] == rails[1] and expected.plane == actual.plane
     if nodes[change.at.node].role != "server" or same_rail:
         return error("miswired", where=str(change.at), what=what, fix=fix)
-    if expected.rail != actual.rail:
-        mixed = f"rail {_number(expected.rail)} is wired to rail {_number(actual.rail)}"
+    if rails[0] != rails[1]:
+        mixed = f"rail {_number(rails[0])} is wired to rail {_number(rails[1])}"
     else:
         mixed = f"plane {_number(expected.plane)} is wired to plane {_number(actual.plane)}"
     return error("rail", where=str(change.at), what=f"{what}: {mixed}", fix=fix)

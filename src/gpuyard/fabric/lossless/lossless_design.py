@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.switches import Asic, Switch
 from gpuyard.errors import Infeasible, InputError, choices_text
-from gpuyard.fabric.demand import Balancing, Demand
+from gpuyard.fabric.demand import LOSSLESS, Balancing, Demand
 from gpuyard.fabric.lossless.balancing import (
     ADAPTIVE,
     LoadBalancing,
@@ -69,7 +69,7 @@ def lossless_for(demand: Demand, topology: Topology, catalog: Catalog) -> Lossle
 def _transport(demand: Demand) -> Transport:
     if demand.technology == "infiniband":
         return "infiniband"
-    return "lossy" if demand.purpose == "frontend" else "roce"
+    return "roce" if demand.purpose in LOSSLESS else "lossy"
 
 
 def _balancing(demand: Demand, os: SwitchOS, topology: Topology) -> LoadBalancing | Infeasible:
@@ -79,7 +79,8 @@ def _balancing(demand: Demand, os: SwitchOS, topology: Topology) -> LoadBalancin
         return ADAPTIVE if adaptive else LoadBalancing(mode=demand.balancing or "ecmp")
     modes = working_modes(os, topology, overlay=demand.has_overlay)
     if demand.balancing is None:
-        return next(mode for name in PREFERRED for mode in modes if mode.mode == name)
+        preferred = ("ecmp",) if demand.purpose == "management" else PREFERRED
+        return next(mode for name in preferred for mode in modes if mode.mode == name)
     chosen = next((mode for mode in modes if mode.mode == demand.balancing), None)
     if chosen is not None:
         return chosen

@@ -19,7 +19,7 @@ def _rails(subject: Subject) -> Iterator[Finding]:
     for link, server, leaf in _server_links(subject):
         nic, port = link.end_at(server.name), link.end_at(leaf.name)
         pairs = (
-            ("rail", server.rail_of(nic.port), leaf.rail),
+            ("rail", server.rail_of(nic.port), leaf.rail_of(port.port)),
             ("stripe", server.stripe, leaf.stripe),
             ("plane", server.plane_of(nic.port), leaf.plane),
         )

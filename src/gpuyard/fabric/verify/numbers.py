@@ -63,7 +63,7 @@ def _counts(subject: ConfiguredFabric) -> Iterator[Finding]:
     roles = Counter(node.role for node in subject.topology.nodes)
     size = subject.fabric.size
     pairs = (
-        ("servers", subject.fabric.demand.server_count, roles["server"]),
+        ("servers", subject.fabric.demand.host_count, roles["server"]),
         ("leaves", size.leaves, roles["leaf"]),
         ("spines", size.spines, roles["spine"]),
         ("cores", size.cores, roles["core"]),
