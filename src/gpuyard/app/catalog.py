@@ -68,6 +68,11 @@ COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("name", "name"), ("label", "label"), ("Kubernetes", "kubernetes"), ("Slurm", "slurm"),
         ("note", "note"),
     ),
+    "optics": (
+        ("name", "name"), ("vendor", "vendor"), ("use", "use"), ("medium", "medium"),
+        ("port", "port_bits_per_s"), ("reach m", "reach_m"), ("power", "power_w"),
+        ("USD", "price_usd"),
+    ),
     "regions": (
         ("name", "name"), ("provider", "provider"), ("place", "place"), ("note", "note"),
     ),

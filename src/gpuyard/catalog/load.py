@@ -15,6 +15,7 @@ from gpuyard.catalog.guidance import Guidance
 from gpuyard.catalog.interruptions import Interruption
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
+from gpuyard.catalog.optics import Optic
 from gpuyard.catalog.platforms import PlatformInfo
 from gpuyard.catalog.prices import Price
 from gpuyard.catalog.providers import CloudProvider
@@ -59,6 +60,7 @@ class Catalog:
     asics: tuple[Asic, ...] = ()
     switches: tuple[Switch, ...] = ()
     providers: tuple[CloudProvider, ...] = ()
+    optics: tuple[Optic, ...] = ()
     regions: tuple[Region, ...] = ()
     prices: tuple[Price, ...] = ()
     quotas: tuple[Quota, ...] = ()

@@ -32,6 +32,7 @@ class MachineNetwork:
     host_bits_per_s: LinkSpeed | None = None
     host_rdma: Annotated[bool, Doc("RDMA on the host network: Cloud RDMA")] = False
     nic_count: Annotated[int | None, AtLeast(1)] = None
+    nics_per_cage: Annotated[int, AtLeast(1), Doc("NIC ports that share a transceiver")] = 1
     rail_count: Annotated[int | None, AtLeast(1)] = None
     mtu_bytes: Annotated[int | None, BYTES] = None
     vpc_layout: str = ""
@@ -105,6 +106,7 @@ class Machine:
     local_ssd_bytes: Annotated[Bytes | None, Doc("maximum, where it is optional")] = None
     local_ssd_mode: Literal["attached", "optional", "none"] | None = None
     power_w: Annotated[Watts | None, Doc("the whole server at full load")] = None
+    rack_units: Annotated[int | None, AtLeast(1), Doc("height of the server")] = None
     note: str = ""
 
     @property

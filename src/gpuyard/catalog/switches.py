@@ -105,5 +105,12 @@ class Switch:
         None
     )
     power_w: Annotated[Watts | None, Doc("the note states the load")] = None
+    power_includes_optics: Annotated[bool, Doc("power_w is with transceivers in all ports")] = False
+    rack_units: Annotated[int | None, AtLeast(1)] = None
+    ports_per_cage: Annotated[int, AtLeast(1), Doc("ports that share a transceiver")] = 1
+    part: Annotated[str, Doc("manufacturer's part number, with front-to-rear airflow")] = ""
+    price_usd: Annotated[
+        float | None, AtLeast(0), Doc("of one; set your own in a catalog layer")
+    ] = None
     aliases: tuple[str, ...] = ()
     note: str = ""

@@ -1,10 +1,10 @@
-"""`gpuyard fabric design|size|render|verify|draw|import|headroom`."""
+"""`gpuyard fabric design|size|render|verify|draw|rack-plan|import|headroom`."""
 
 from __future__ import annotations
 
 import argparse
 
-from gpuyard.cli import fabric_design, fabric_render, fabric_size, fabric_verify
+from gpuyard.cli import fabric_design, fabric_racks, fabric_render, fabric_size, fabric_verify
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 
 ACTIONS = (
@@ -37,6 +37,12 @@ ACTIONS = (
         summary="draw the fabric as an image (.svg) or an interactive page (.html)",
         add_arguments=fabric_render.add_draw,
         run=fabric_render.run_draw,
+    ),
+    Subcommand(
+        name="rack-plan",
+        summary="plan racks, cable routes, power and the order with part numbers",
+        add_arguments=fabric_racks.add_rack_plan,
+        run=fabric_racks.run_rack_plan,
     ),
     Subcommand(
         name="import",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuyard.fabric.fabric import Fabric
@@ -35,9 +35,14 @@ def _place(rack: str, end: End) -> str:
     return f"{rack}/{end.node}:{end.port}"
 
 
-def cable_labels(fabric: Fabric) -> Iterator[Label]:
-    """Yield a label per link, from servers, leaves and then spines, in order of device and port."""
-    racks = {device.name: device.rack for device in fabric.devices}
+def cable_labels(fabric: Fabric, places: Mapping[str, str] | None = None) -> Iterator[Label]:
+    """Yield a label per link, from servers, leaves and then spines, in order of device and port.
+
+    Args:
+        fabric: the designed fabric.
+        places: rack and unit by device; default: the racks of the design.
+    """
+    racks = places or {device.name: device.rack for device in fabric.devices}
     lengths = {"leaf": fabric.demand.cables.server_m, "spine": fabric.demand.cables.spine_m}
     number = 0
     for role in ("server", "leaf", "spine"):
@@ -49,7 +54,7 @@ def cable_labels(fabric: Fabric) -> Iterator[Label]:
                         number=number,
                         lower=End(node=device.name, port=port.port),
                         upper=port.peer,
-                        lower_rack=device.rack,
+                        lower_rack=racks[device.name],
                         upper_rack=racks[port.peer.node],
                         speed_bits_per_s=port.speed_bits_per_s,
                         cable_m=lengths.get(port.peer_role, fabric.demand.cables.core_m),

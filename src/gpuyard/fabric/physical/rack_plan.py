@@ -1,0 +1,140 @@
+"""The physical plan of a fabric: racks, routed cables, the order, and what does not fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from gpuyard.catalog.load import Catalog
+from gpuyard.catalog.rows import Watts
+from gpuyard.document.field_types import Doc
+from gpuyard.errors import Finding, Infeasible
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.physical.cables import PlannedCable, planned_cables
+from gpuyard.fabric.physical.order import OrderLine, optics_w, order_lines
+from gpuyard.fabric.physical.racks import Rack, RackSettings, place_racks
+from gpuyard.fabric.physical.routes import ordered_m, positions
+from gpuyard.topology.nodes import TIERS
+from gpuyard.units import LENGTH, show
+
+AIR_J_PER_M3_K = 1.2 * 1005  # density and specific heat of air at 20 °C
+AIR_RISE_K = 15.0  # from the inlets to the outlets of a rack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierLength:
+    """The longest route between two tiers, and the cable that the design assumed."""
+
+    tier: Annotated[str, Doc("server, spine or core: as in --server-cable")]
+    longest_m: Annotated[float, LENGTH]
+    designed_m: Annotated[float, LENGTH]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackPlan:
+    """The physical plan."""
+
+    settings: RackSettings
+    racks: tuple[Rack, ...]
+    cables: tuple[PlannedCable, ...]
+    order: tuple[OrderLine, ...]
+    lengths: tuple[TierLength, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def row_count(self) -> int:
+        return max((rack.row for rack in self.racks), default=0)
+
+    @property
+    def power_w(self) -> float:
+        return sum(rack.power_w for rack in self.racks)
+
+    @property
+    def unknown_count(self) -> int:
+        """Devices whose power is not known."""
+        return sum(rack.unknown_count for rack in self.racks)
+
+    @property
+    def price_usd(self) -> float:
+        """Price of the lines with a price."""
+        return sum(line.total_usd or 0.0 for line in self.order)
+
+
+def rack_plan(
+    fabric: Fabric, catalog: Catalog, settings: RackSettings | None = None
+) -> RackPlan | Infeasible:
+    """Place the devices of a fabric into racks, route its cables and list what to order."""
+    settings = settings or RackSettings()
+    racks = place_racks(fabric, catalog, settings)
+    if isinstance(racks, Infeasible):
+        return racks
+    cables = planned_cables(fabric, catalog, positions(racks, settings), settings)
+    racks = _with_optics(racks, optics_w(fabric, catalog, cables))
+    lengths = _lengths(fabric, cables)
+    return RackPlan(
+        settings=settings,
+        racks=racks,
+        cables=cables,
+        order=order_lines(fabric, catalog, cables),
+        lengths=lengths,
+        findings=tuple(_findings(lengths, racks)),
+    )
+
+
+def _with_optics(racks: Sequence[Rack], optics: Mapping[str, float]) -> tuple[Rack, ...]:
+    return tuple(
+        replace(
+            rack,
+            slots=tuple(
+                replace(slot, optics_w=optics[slot.device]) if slot.device in optics else slot
+                for slot in rack.slots
+            ),
+        )
+        for rack in racks
+    )
+
+
+def airflow_m3_per_s(heat_w: Watts) -> float:
+    """Return the air that carries the heat of a rack away."""
+    return heat_w / (AIR_J_PER_M3_K * AIR_RISE_K)
+
+
+def _lengths(fabric: Fabric, cables: Sequence[PlannedCable]) -> tuple[TierLength, ...]:
+    designed = fabric.demand.cables
+    roles = {device.name: device.role for device in fabric.devices}
+    longest: dict[int, float] = {}
+    for cable in cables:
+        tier = TIERS[roles[cable.upper.node]]
+        longest[tier] = max(longest.get(tier, 0.0), cable.route_m)
+    names = ((1, "server", designed.server_m), (2, "spine", designed.spine_m))
+    return tuple(
+        TierLength(tier=name, longest_m=longest[tier], designed_m=designed_m)
+        for tier, name, designed_m in (*names, (3, "core", designed.core_m))
+        if tier in longest
+    )
+
+
+def _findings(lengths: Sequence[TierLength], racks: Sequence[Rack]) -> Iterator[Finding]:
+    for row in lengths:
+        order_m = ordered_m(row.longest_m)
+        if order_m > row.designed_m:
+            yield Finding(
+                rule="cable-length",
+                severity="warning",
+                where=f"cables to {row.tier}s" if row.tier != "server" else "cables to servers",
+                what=f"the longest route is {row.longest_m:.1f} m, and PFC headroom was designed"
+                f" for {show(row.designed_m, LENGTH)}",
+                fix=f"design again with --{row.tier}-cable {math.ceil(order_m)}m",
+            )
+    unknown = sum(rack.unknown_count for rack in racks)
+    if unknown:
+        yield Finding(
+            rule="rack-power",
+            severity="note",
+            where="racks",
+            what=f"the power of {unknown:,} devices is not in the catalog: power per rack is a"
+            " lower bound",
+            fix="set power_w of the switch or machine in a catalog layer",
+        )
