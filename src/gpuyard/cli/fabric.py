@@ -1,10 +1,17 @@
-"""`gpuyard fabric design|size|render|verify|draw|rack-plan|import|headroom`."""
+"""`gpuyard fabric design|size|render|verify|audit|draw|rack-plan|import|headroom`."""
 
 from __future__ import annotations
 
 import argparse
 
-from gpuyard.cli import fabric_design, fabric_racks, fabric_render, fabric_size, fabric_verify
+from gpuyard.cli import (
+    fabric_audit,
+    fabric_design,
+    fabric_racks,
+    fabric_render,
+    fabric_size,
+    fabric_verify,
+)
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 
 ACTIONS = (
@@ -31,6 +38,12 @@ ACTIONS = (
         summary="verify that it is non-blocking, lossless, deadlock-free and survives failures",
         add_arguments=fabric_verify.add_verify,
         run=fabric_verify.run_verify,
+    ),
+    Subcommand(
+        name="audit",
+        summary="read the switches' own configurations; report drift from the design and mistakes",
+        add_arguments=fabric_audit.add_audit,
+        run=fabric_audit.run_audit,
     ),
     Subcommand(
         name="draw",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpuyard.app.fabric import Imported, import_files, read_cabling, verify_cabling
+from gpuyard.app.fabric_configs import audit_files, with_audit
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Finding, InputError
 from gpuyard.fabric.fabric import Fabric
@@ -22,10 +23,12 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "examples:\n"
         "  gpuyard fabric verify fabric.json --html fabric.html\n"
         "  gpuyard fabric verify fabric.json --as-built lldp/\n"
+        "  gpuyard fabric verify fabric.json --configs backup/\n"
         "exit code 3 if there is an error (with --strict also for a warning)"
     )
     add_option(parser, "FILE", "a saved fabric or topology, a CSV of cables, or LLDP")
     add_option(parser, "--as-built PATH+", "verify the fabric on its as-built cabling", default=[])
+    add_option(parser, "--configs PATH+", "also audit the switches' own configurations", default=[])
     add_option(parser, "--checks", "list every check and what it verifies")
     add_option(parser, "--strict", "treat warnings as errors")
     add_option(parser, "--html PATH", "write a page with the drawing and the findings")
@@ -49,6 +52,14 @@ def run_verify(arguments: argparse.Namespace) -> int:
     verification = verify_cabling(
         subject, catalog_of(arguments), print_progress, built, arguments.file.stem
     )
+    if arguments.configs:
+        if not isinstance(subject, Fabric):
+            raise InputError.one(
+                str(arguments.file),
+                "is cabling only",
+                "give the saved fabric, or audit alone: `gpuyard fabric audit`",
+            )
+        verification = with_audit(verification, audit_files(arguments.configs, subject))
     if arguments.html:
         title = arguments.file.stem
         if isinstance(subject, Fabric) and built is None:
