@@ -26,8 +26,9 @@ from gpuyard.fabric.render.fabric_files import render_switches
 from .mutations import mutate, rewritten, with_text
 from .samples import EOS, JUNOS_CURLY, pair
 
-LEAVES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "frr": "sn5600"}
-FAULTS_PER_OS = 50  # 200 in all
+LEAVES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "eos": "7060x6-64pe",
+          "frr": "sn5600"}  # fmt: skip
+FAULTS_PER_OS = 40  # 200 in all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

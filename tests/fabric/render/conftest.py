@@ -13,7 +13,8 @@ from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
 
 CATALOG = load_catalog()
-SWITCHES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "frr": "sn5600"}
+SWITCHES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "eos": "7060x6-64pe",
+            "frr": "sn5600"}  # fmt: skip
 TENANTS = (
     Tenant(name="red", first_server=1, server_count=2),
     Tenant(name="blue", first_server=3, server_count=1),
@@ -53,5 +54,5 @@ def variants() -> Callable[[str], dict[str, Fabric]]:
         "unnumbered": small(os, addressing="unnumbered"),
         "tenants": small(os, tenancy="server", tenants=TENANTS),
         "tenants-unnumbered": small(os, addressing="unnumbered", tenancy="server", tenants=TENANTS),
-        "frontend": small(os, purpose="frontend", rails=1),
+        "frontend": small(os, purpose="frontend", rails=1, oversubscription_ratio=3.0),
     }

@@ -48,6 +48,8 @@ MODELLED: dict[str, tuple[str, ...]] = {
         }.items()
         for scope, suffix in zip(_SCOPES, ("", "-vrf"), strict=True)
     },
+    # EOS names a family with one word.
+    "f-word-activate": ("router bgp {asn} address-family {family} neighbor {peer} activate",),
     "asn": ("router bgp {asn}",),
     "vrf-asn": ("router bgp {asn} vrf {vrf}",),
     "family": tuple(f"{scope} {family}" for scope in _SCOPES
@@ -91,6 +93,9 @@ class _Facts:
                 name = key if key.startswith("f-") else f"n-{key}"
                 for captured in readings.values.get(f"{name}{suffix}", ()):
                     self._note(key, captured[1:], bool(suffix))
+        for _, family, peer in readings.values.get("f-word-activate", ()):
+            lines = self._by_peer.setdefault(("", peer), {})
+            lines.setdefault("f-activate", []).append((family,))
         groups = {peer for (_, peer), lines in self._by_peer.items() if "is-group" in lines}
         self.peers = [
             (vrf, peer)

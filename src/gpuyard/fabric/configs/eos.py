@@ -92,7 +92,8 @@ EOS = Patterns(
         "aaa", "agent", "banner", "boot", "class-map", "clock", "daemon", "dns", "enable", "end",
         "errdisable", "event-handler", "hardware", "interface Management0",
         "interface Management1", "interface Loopback1", "interface Vxlan1", "interface Vlan1",
-        "ip access-list", "ip as-path", "ip domain", "ip domain-name", "ip name-server",
+        "ip access-list", "ip address virtual", "mpls", "router bfd", "router isis",
+        "router ospf", "ip as-path", "ip domain", "ip domain-name", "ip name-server",
         "ip prefix-list", "ip radius", "ip route", "ip routing", "ip ssh", "ip tacacs",
         "ip virtual-router", "ipv6 prefix-list", "ipv6 route", "ipv6 unicast-routing", "key",
         "lldp", "logging", "mac", "management", "mcs", "mlag", "monitor", "no", "ntp",
@@ -165,7 +166,7 @@ def _ports(readings: Readings, qos: EosQos) -> Iterator[ConfiguredPort]:
         for key in ("port", "description", "mtu", "address", "port-setting", "profile", "speed")
         for one in readings.values.get(key, ())
     ):
-        if name.startswith(("Ethernet", "Et", "Port-Channel")):
+        if name.startswith(("Ethernet", "Et", "Port-Channel", "Vlan")):
             yield ConfiguredPort(
                 name=name,
                 where=readings.places.get(("port", name), ""),

@@ -139,7 +139,10 @@ def _sessions(
             if expected is None:
                 unknown += 1
                 continue
-            back = [local] if local else ([str(port.address.ip)] if port else [])
+            if local is not None and not is_address(local):  # an interface, such as Loopback0
+                back = [canonical(address) for address in device.loopbacks]
+            else:
+                back = [local] if local else ([str(port.address.ip)] if port else [])
             if back and not any((expected.peer.hostname, one) in sessions for one in back):
                 what = f"{expected.peer.hostname} has no session back to {back[0]}"
                 yield error("config-neighbour", where, what, "configure the session at both ends")

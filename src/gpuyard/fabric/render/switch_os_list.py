@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from gpuyard.errors import InputError, choices_text, closest_match
 from gpuyard.fabric.render.cumulus.cumulus import CUMULUS
+from gpuyard.fabric.render.eos.eos import EOS
 from gpuyard.fabric.render.frr.frr import FRR
 from gpuyard.fabric.render.junos.junos import JUNOS
 from gpuyard.fabric.render.sonic.sonic import SONIC
 from gpuyard.fabric.render.switch_os import SwitchOS
 
-SWITCH_OSES: tuple[SwitchOS, ...] = (JUNOS, SONIC, CUMULUS, FRR)
+SWITCH_OSES: tuple[SwitchOS, ...] = (JUNOS, SONIC, CUMULUS, EOS, FRR)
 
 
 def os_names() -> tuple[str, ...]:
