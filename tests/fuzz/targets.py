@@ -289,7 +289,7 @@ def _read_deployment(path: Path) -> object:
 
 
 def _read_completion(path: Path) -> object:
-    from gpuyard.serving.completions import read_completion
+    from gpuyard.serving.completion_requests import read_completion
 
     return read_completion(path.read_bytes())
 

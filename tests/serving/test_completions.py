@@ -15,7 +15,7 @@ import pytest
 
 from gpuyard.home import Home
 from gpuyard.registry.bundle import WEIGHTS, ModelBundle, Tensor, write_bundle
-from gpuyard.serving.completions import read_completion
+from gpuyard.serving.completion_requests import read_chat, read_completion
 from gpuyard.serving.request_errors import RequestError
 from gpuyard.serving.spec import ServedModel
 
@@ -42,6 +42,10 @@ def language_model(folder: Path) -> Path:
     made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     fast = transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, unk_token="<unk>", eos_token="<end>"
+    )
+    fast.chat_template = (
+        "{% for message in messages %}{{ message.role }} {{ message.content }} {% endfor %}"
+        "{% if add_generation_prompt %}w9 {% endif %}"
     )
     fast.save_pretrained(str(weights))
     torch.manual_seed(3)
@@ -192,7 +196,10 @@ def test_requests_at_once_are_all_answered(url: str) -> None:
         ({"prompt": [1, 2, 99999]}, 400, "must be below 62"),
         ({"prompt": {"a": 1}}, 400, "invalid request"),
         ({"temperature": -1}, 400, "temperature"),
-        ({"n": 2}, 400, "n must be 1"),
+        ({"n": 100}, 400, "n times prompts"),
+        ({"prompt": [1, "w1"]}, 400, "mixes token ids and texts"),
+        ({"prompt": ["w1", ""]}, 400, "no tokens"),
+        ({"logit_bias": {"99999": 1}}, 400, "must be below 62"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -222,12 +229,8 @@ def test_models_are_listed_and_counted(url: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("logprobs", 3),
-        ("presence_penalty", 0.5),
-        ("frequency_penalty", -1),
         ("best_of", 2),
         ("suffix", "end"),
-        ("logit_bias", {"5": 10}),
     ],
 )
 def test_fields_that_would_change_the_text_are_refused(field: str, value: object) -> None:
@@ -235,4 +238,92 @@ def test_fields_that_would_change_the_text_are_refused(field: str, value: object
     with pytest.raises(RequestError, match=f"{field} is not supported") as caught:
         read_completion(json.dumps({**body, field: value}).encode())
     assert caught.value.status == 400
-    assert read_completion(json.dumps({**body, field: None}).encode()).prompt == "w1"
+    (generation,) = read_completion(json.dumps({**body, field: None}).encode()).generations
+    assert generation.prompt == "w1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"tools": [{}]}, "tools is not supported"),
+        ({"messages": []}, "messages is empty"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
+        ({"top_logprobs": 2}, "top_logprobs needs logprobs"),
+        ({"presence_penalty": 3}, "presence_penalty must be between"),
+        ({"logit_bias": {"a": 1}}, "keys must be token ids"),
+        ({"response_format": {"type": "json_schema"}}, "json_schema needs a schema"),
+    ],
+)
+def test_chats_that_cannot_be_answered_are_refused(fields: dict[str, object], message: str) -> None:
+    body = {"model": "lm", "messages": [{"role": "user", "content": "w1"}], **fields}
+    with pytest.raises(RequestError, match=message):
+        read_chat(json.dumps(body).encode())
+
+
+def test_lists_of_prompts_and_n_give_a_choice_each(url: str) -> None:
+    answer = complete(url, prompt=["w1 w2", "w3 w4"], n=2, max_tokens=4)[1]
+    choices: list[dict[str, object]] = answer["choices"]  # type: ignore[assignment]
+    assert [choice["index"] for choice in choices] == [0, 1, 2, 3]
+    single = text(complete(url, prompt="w1 w2", max_tokens=4)[1])
+    assert choices[0]["text"] == choices[1]["text"] == single
+    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 16, "total_tokens": 20}
+    drawn = complete(url, n=3, seed=4, temperature=1.5, max_tokens=8)[1]["choices"]
+    assert len({choice["text"] for choice in drawn}) > 1  # type: ignore[attr-defined]
+    streamed: dict[int, str] = {0: "", 1: ""}
+    for event in events(url, prompt=["w1 w2", "w5"], max_tokens=4)[:-1]:
+        (choice,) = json.loads(event)["choices"]
+        streamed[choice["index"]] += choice["text"]
+    assert streamed[0] == single
+
+
+def test_log_probabilities_are_those_of_the_model(url: str, folder: Path) -> None:
+    import torch
+    import transformers
+
+    weights = str(folder / WEIGHTS)
+    model = transformers.AutoModelForCausalLM.from_pretrained(weights)
+    answer = complete(url, prompt=[[3, 4, 5]], echo=True, logprobs=2, max_tokens=1)[1]
+    scores = answer["choices"][0]["logprobs"]  # type: ignore[index]
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.no_grad():
+        logs = torch.log_softmax(model(ids).logits[0].float(), dim=-1)
+    wanted = [float(logs[0, 4]), float(logs[1, 5]), float(logs[2].max())]
+    assert scores["token_logprobs"][0] is None
+    assert scores["token_logprobs"][1:] == pytest.approx(wanted, abs=1e-5)
+    assert scores["tokens"][:3] == ["w1", "w2", "w3"]
+    assert [len(top) for top in scores["top_logprobs"][1:]] == [2, 2, 2]
+    nothing_new = complete(url, prompt="w1 w2", echo=True, logprobs=1, max_tokens=0)[1]
+    assert text(nothing_new) == "w1 w2"
+
+
+def test_penalties_and_bias_change_the_tokens(url: str) -> None:
+    forced = complete(url, logit_bias={"7": 100}, max_tokens=3)[1]
+    assert text(forced) == "w5 w5 w5"
+    spread = complete(url, logit_bias={"7": 1, "8": 0.9}, frequency_penalty=2, max_tokens=6)[1]
+    assert len(set(text(spread).split())) > 2
+
+
+def chat(url: str, **fields: object) -> dict[str, object]:
+    body = {"model": "lm", "messages": [{"role": "user", "content": "w1 w2"}], "temperature": 0}
+    status, answer = ask(f"{url}/v1/chat/completions", body | fields)
+    assert status == 200, answer
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_chat_is_rendered_with_the_template_of_the_model(url: str) -> None:
+    answer = chat(url, max_tokens=5, logprobs=True, top_logprobs=1)
+    (choice,) = answer["choices"]  # type: ignore[misc]
+    plain = complete(url, prompt="user w1 w2 w9", max_tokens=5)[1]
+    assert choice["message"]["content"] == text(plain)
+    assert choice["message"]["role"] == "assistant"
+    assert len(choice["logprobs"]["content"]) == 5
+    assert answer["object"] == "chat.completion"
+    body = {"model": "lm", "messages": [{"role": "user", "content": "w1 w2"}]}
+    request = json.dumps(body | {"temperature": 0, "max_tokens": 5, "stream": True}).encode()
+    with urllib.request.urlopen(f"{url}/v1/chat/completions", request, timeout=20) as stream:
+        lines = [line[6:] for line in stream.read().decode().splitlines() if line]
+    deltas = [json.loads(line)["choices"][0]["delta"] for line in lines[:-1]]
+    assert deltas[0]["role"] == "assistant"
+    assert "".join(delta["content"] for delta in deltas) == text(plain)
+    assert len(chat(url)["choices"][0]["message"]["content"].split()) > 50  # type: ignore[index]

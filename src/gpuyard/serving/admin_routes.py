@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from gpuyard.errors import GpuyardError
-from gpuyard.serving.completions import LanguageVersion, read_completion
+from gpuyard.serving.completion_requests import CompletionRequest, read_chat, read_completion
+from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.handler import MANAGEMENT, Handler, Proto, Scope, error_response
 from gpuyard.serving.model_slot import ModelSlot, Served
 from gpuyard.serving.openapi import openapi
@@ -17,6 +19,7 @@ from gpuyard.serving.version import RawResponse
 from gpuyard.serving.version_metrics import prometheus
 
 EXTENSIONS = ("binary_tensor_data", "model_repository")
+READERS = {"/v1/completions": read_completion, "/v1/chat/completions": read_chat}
 EVENTS = [("content-type", "text/event-stream"), ("cache-control", "no-cache")]
 
 
@@ -31,8 +34,8 @@ class AdminRoutes:
         path, method = scope.path.rstrip("/") or "/", scope.method
         if path.startswith("/v2/repository/"):
             return await self._repository(handler, scope, proto, path)
-        if path == "/v1/completions":
-            return await self._completion(handler, scope, proto)
+        if path in READERS:
+            return await self._completion(handler, scope, proto, READERS[path])
         if handler.models.paths.get(path) is not None:
             return 405, [JSON, ("allow", "POST")], error_body("use POST")
         response = self._read(handler, path)
@@ -129,11 +132,17 @@ class AdminRoutes:
             raise RequestError(400, str(error)) from None
         raise RequestError(404, f"no route {path[:200]}")
 
-    async def _completion(self, handler: Handler, scope: Scope, proto: Proto) -> RawResponse | None:
+    async def _completion(
+        self,
+        handler: Handler,
+        scope: Scope,
+        proto: Proto,
+        read: Callable[[bytes], CompletionRequest],
+    ) -> RawResponse | None:
         try:
             if scope.method != "POST":
                 raise RequestError(405, "use POST")
-            request = read_completion(await handler.body(scope.headers, proto))
+            request = read(await handler.body(scope.headers, proto))
             slot = handler.models.slots.get(request.model)
             if slot is None or not isinstance(slot.active, LanguageVersion):
                 raise RequestError(404, f'language model "{request.model[:100]}" is not served')

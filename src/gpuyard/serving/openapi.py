@@ -143,6 +143,17 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(401, 404, 413, 415, 500),
         stream=True,
     ),
+    replace(
+        _post(
+            "/v1/chat/completions",
+            "chat",
+            "Answer of a language model in a conversation",
+            "ChatRequest",
+            "Completion",
+        ),
+        errors=(401, 404, 413, 415, 500),
+        stream=True,
+    ),
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from gpuyard.http import Json
-from gpuyard.serving.completions import MAX_TOKENS
+from gpuyard.serving.completion_requests import MAX_LOGPROBS, MAX_SEED
+from gpuyard.serving.language import MAX_TOKENS
 from gpuyard.serving.tensors import BYTES, DATATYPES
 
 Tree: TypeAlias = "dict[str, Json]"
@@ -165,28 +166,52 @@ def _language() -> Tree:
         owned_by=_TEXT,
     )
     stop: Tree = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}]}
-    prompt: Tree = {"anyOf": [_TEXT, {"type": "array", "items": {"type": "integer"}}]}
+    ids: Tree = {"type": "array", "items": {"type": "integer"}}
+    texts: Tree = {"type": "array", "items": _TEXT}
+    prompt: Tree = {"anyOf": [_TEXT, ids, texts, {"type": "array", "items": ids}]}
+    penalty: Tree = {"type": ["number", "null"], "minimum": -2, "maximum": 2}
+    limit: Tree = {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_TOKENS}
+    logprobs: Tree = {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_LOGPROBS}
+    shared: Tree = {
+        "model": _TEXT,
+        "temperature": {"type": "number", "minimum": 0, "maximum": 2, "default": 1},
+        "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 1},
+        "top_k": {"type": "integer", "minimum": -1, "default": 0},
+        "n": {"type": "integer", "minimum": 1, "default": 1},
+        "stream": {"type": "boolean", "default": False},
+        "stop": stop,
+        "seed": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_SEED - 1},
+        "presence_penalty": penalty,
+        "frequency_penalty": penalty,
+        "logit_bias": {"type": ["object", "null"], "additionalProperties": {"type": "number"}},
+        "response_format": {"type": ["object", "null"]},
+    }
+    message = _object(("role", "content"), role=_TEXT, content=_TEXT)
     return {
         "LanguageModels": _object(
             ("object", "data"), object={"const": "list"}, data={"type": "array", "items": model}
         ),
         "CompletionRequest": _object(
             ("model", "prompt"),
-            model=_TEXT,
             prompt=prompt,
-            max_tokens={"type": "integer", "minimum": 1, "maximum": MAX_TOKENS, "default": 16},
-            temperature={"type": "number", "minimum": 0, "maximum": 2, "default": 1},
-            top_p={"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 1},
-            n={"const": 1},
-            stream={"type": "boolean", "default": False},
-            stop=stop,
-            seed={"type": ["integer", "null"], "minimum": 0, "maximum": (1 << 63) - 1},
+            max_tokens=limit,
+            logprobs=logprobs,
             echo={"type": "boolean", "default": False},
+            **shared,
+        ),
+        "ChatRequest": _object(
+            ("model", "messages"),
+            messages={"type": "array", "items": message, "minItems": 1},
+            max_tokens=limit,
+            max_completion_tokens=limit,
+            logprobs={"type": ["boolean", "null"]},
+            top_logprobs=logprobs,
+            **shared,
         ),
         "Completion": _object(
             ("id", "object", "created", "model", "choices"),
             id=_TEXT,
-            object={"const": "text_completion"},
+            object={"enum": ["text_completion", "chat.completion"]},
             created=_SIZE,
             model=_TEXT,
             choices={"type": "array", "items": {"type": "object"}},
