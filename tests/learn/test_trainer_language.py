@@ -13,7 +13,10 @@ import pytest
 from gpuyard.catalog.models import Transformer
 from gpuyard.errors import InputError
 from gpuyard.learn.checkpoints import Checkpoints
+from gpuyard.learn.evaluate.fold import predictions_of
+from gpuyard.learn.evaluate.intervals import unweighted
 from gpuyard.learn.evaluate.language_bundle import language_predictions
+from gpuyard.learn.evaluate.metric_table import metrics_named
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import MetricsLog, read_metrics
 from gpuyard.learn.networks.weights import transformer_weights
@@ -272,3 +275,32 @@ def test_exported_model_predicts_as_the_trained_one(
     np.testing.assert_allclose(predictions.outputs, fitted.predict(ids), atol=2e-5)
     assert predictions.hits is not None
     assert np.array_equal(predictions.hits, fitted.hits(ids))  # type: ignore[attr-defined]
+
+
+class HalfMask:
+    """The second half of every sequence is labels."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+
+    def learned(self, rows: np.ndarray) -> np.ndarray:
+        return np.tile(np.arange(self.tokens) >= self.tokens // 2, (len(rows), 1))
+
+
+def test_masked_tokens_are_no_labels(spec: TrainSpec, tokens: TokenData, tmp_path: Path) -> None:
+    half = HalfMask(tokens.sequence_tokens)
+    masked = dataclasses.replace(tokens, masks=half)
+    inputs = TrainingInputs(train=masked, validation=masked)
+    log = MetricsLog(path=tmp_path / "metrics.jsonl")
+    fitted = trainer_for(spec).fit(inputs, TrainingContext(log=log))
+    first, *_, last = (line.loss for line in read_metrics(log.path))
+    assert first is not None
+    assert last is not None
+    assert last < first
+    ids = tokens.of(np.arange(len(tokens)))
+    nats, learned = fitted.predict(ids), masked.learned(np.arange(len(tokens)))
+    assert learned is not None
+    assert fitted.summary.validation_loss == pytest.approx(nats[learned].mean(), rel=1e-4)
+    predictions = predictions_of(fitted, masked, None)
+    (perplexity,) = metrics_named(("perplexity",), "language")
+    assert unweighted(perplexity, predictions) == pytest.approx(np.exp(nats[learned].mean()))

@@ -88,7 +88,9 @@ class DataSpec:
 def data_kind(spec: DataSpec) -> DataKind:
     """Return what the steps write: a table, packed tokens or images."""
     names = [step.named_settings("data.steps")[0] for step in spec.steps]
-    return "images" if "images" in names else "tokens" if "tokenise" in names else "table"
+    if "images" in names:
+        return "images"
+    return "tokens" if {"tokenise", "conversations"} & set(names) else "table"
 
 
 def resolve_paths(spec: DataSpec, base: Path) -> DataSpec:

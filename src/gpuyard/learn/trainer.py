@@ -61,14 +61,22 @@ class Sequences(typing.Protocol):
     def __getitem__(self, rows: npt.NDArray[np.intp], /) -> Array: ...
 
 
+class TokenMasks(typing.Protocol):
+    """Which tokens of sequences are labels."""
+
+    def learned(self, rows: npt.NDArray[np.intp], /) -> Hits: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenData:
-    """Packed sequences of token ids, for language models."""
+    """Sequences of token ids, for language models: packed texts, or conversations with masks."""
 
     ids: Sequences
     vocab: int
     tokenizer: Path | None = None  # tokenizer.json
     rows: npt.NDArray[np.intp] | None = None  # only these
+    masks: TokenMasks | None = None  # None: every token is a label
+    end_token: int | None = None  # after every text
 
     def __len__(self) -> int:
         return len(self.ids) if self.rows is None else len(self.rows)
@@ -82,10 +90,30 @@ class TokenData:
         flat = rows.reshape(-1) if self.rows is None else self.rows[rows.reshape(-1)]
         return self.ids[flat].reshape(*rows.shape, -1)
 
+    def learned(self, rows: npt.NDArray[np.intp]) -> Hits | None:
+        """Return which tokens but the first are labels; None if all of them are."""
+        if self.masks is None:
+            return None
+        flat = rows.reshape(-1) if self.rows is None else self.rows[rows.reshape(-1)]
+        return self.masks.learned(flat).reshape(*rows.shape, -1)[..., 1:]
+
+    def batch(self, rows: npt.NDArray[np.intp], dtype: type) -> tuple[Array, ...]:
+        """Return the sequences of a step as a loss takes them: ids, and a mask if there is one."""
+        learned = self.learned(rows)
+        ids: Array = self.of(rows).astype(dtype)
+        return (ids,) if learned is None else (ids, learned.astype(np.float32))
+
     def take(self, rows: npt.NDArray[np.intp]) -> TokenData:
         """Return the data with these sequences only."""
         chosen = rows if self.rows is None else self.rows[rows]
-        return TokenData(ids=self.ids, vocab=self.vocab, tokenizer=self.tokenizer, rows=chosen)
+        return TokenData(
+            ids=self.ids,
+            vocab=self.vocab,
+            tokenizer=self.tokenizer,
+            rows=chosen,
+            masks=self.masks,
+            end_token=self.end_token,
+        )
 
 
 class ImageStack(typing.Protocol):

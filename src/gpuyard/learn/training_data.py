@@ -94,7 +94,13 @@ def split_data(prepared: PreparedDataset, split: str) -> LearningData:
     """Return the rows of a split as trainers take them."""
     if prepared.manifest.kind == "tokens":
         shards = prepared.tokens(split)
-        return TokenData(ids=shards, vocab=shards.vocabulary_count, tokenizer=shards.tokenizer)
+        return TokenData(
+            ids=shards,
+            vocab=shards.vocabulary_count,
+            tokenizer=shards.tokenizer,
+            masks=shards if shards.masked else None,
+            end_token=shards.end_token,
+        )
     if prepared.manifest.kind == "images":
         return _image_data(prepared, split)
     return table_from(prepared.arrays(split), prepared.manifest)

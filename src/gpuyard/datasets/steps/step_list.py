@@ -22,6 +22,7 @@ from gpuyard.datasets.steps.rows import Deduplicate, DropNulls, Filter
 from gpuyard.datasets.steps.scale import MinMax, Robust, ZScore
 from gpuyard.datasets.steps.strings import Strings
 from gpuyard.datasets.steps.target import TargetEncode
+from gpuyard.datasets.text.conversations import Conversations
 from gpuyard.datasets.text.steps import HashWords, NearDuplicates, Tfidf
 from gpuyard.datasets.text.tokenise import Tokenise
 from gpuyard.errors import InputError, choices_text
@@ -57,6 +58,7 @@ class StepSpec:
     hash_words: HashWords | None = None
     tfidf: Tfidf | None = None
     tokenise: Tokenise | None = None
+    conversations: Conversations | None = None
     images: Images | None = None
 
     def named_settings(self, where: str) -> tuple[str, StepSettings]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.datasets.text.tokenizer import TOKENIZER_FILE
-from gpuyard.datasets.text.tokens import ShardFacts, facts_path
+from gpuyard.datasets.text.tokens import NOT_LEARNED, ShardFacts, facts_path
 from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 
@@ -43,6 +43,18 @@ class TokenShards:
         self, rows: int | slice | Sequence[int] | npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Return the sequences as 64-bit integers; a single index returns one sequence."""
+        out = self._stored(rows)
+        return out & ~np.int64(NOT_LEARNED) if self.masked else out
+
+    def learned(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which tokens of the sequences are labels: all of them in shards without masks."""
+        out = self._stored(rows)
+        labels: npt.NDArray[np.bool_] = out & np.int64(NOT_LEARNED) == 0
+        return labels
+
+    def _stored(
+        self, rows: int | slice | Sequence[int] | npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
         if isinstance(rows, slice):
             indices = np.arange(len(self))[rows]
         else:
@@ -72,6 +84,11 @@ class TokenShards:
         return self.facts[0].sequence_tokens
 
     @property
+    def masked(self) -> bool:
+        """Whether only some of the tokens are labels, as of conversations."""
+        return self.facts[0].masked
+
+    @property
     def vocabulary_count(self) -> int:
         """Size of the vocabulary; every token is below it."""
         return self.facts[0].vocabulary_count
@@ -94,7 +111,8 @@ def read_tokens(files: Sequence[Path]) -> TokenShards:
     if not facts:
         raise InputError.one("tokens", "there are no shards", "pack a corpus first")
     shapes = {
-        (fact.sequence_tokens, fact.dtype, fact.vocabulary_count, fact.end_token) for fact in facts
+        (fact.sequence_tokens, fact.dtype, fact.vocabulary_count, fact.end_token, fact.masked)
+        for fact in facts
     }
     if len(shapes) > 1:
         raise InputError.one(

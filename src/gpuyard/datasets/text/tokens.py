@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import write_atomic
 
 MAX_SEQUENCE_TOKENS = 1 << 24
+NOT_LEARNED = np.uint32(1 << 31)  # flag of tokens of masked shards that are no labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class ShardFacts:
     packed_tokens: int
     left_tokens: int  # after the last full sequence
     sha256: str
+    masked: bool = False  # tokens carry the flag NOT_LEARNED; every text is one padded sequence
 
 
 def facts_path(path: Path) -> Path:
@@ -55,34 +57,25 @@ def write_shard(
     dtype = np.dtype(coder.dtype).newbyteorder("<")
     left = np.empty(0, dtype=dtype)
     sequences = texts_count = empty_count = in_tokens = 0
-    digest = hashlib.sha256()
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            for texts in batches:
-                present = [text for text in texts if text]
-                texts_count += len(present)
-                empty_count += len(texts) - len(present)
-                encoded = (
-                    np.append(tokens, np.uint32(coder.end_token)).astype(dtype)
-                    for tokens in coder.encode(present)
-                )
-                stream = np.concatenate([left, *encoded])
-                in_tokens += len(stream) - len(left)
-                full = len(stream) // sequence_tokens
-                block = stream[: full * sequence_tokens].tobytes()
-                file.write(block)
-                digest.update(block)
-                sequences += full
-                left = stream[full * sequence_tokens :]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        what = f"cannot be written: {error.strerror}"
-        raise ExternalError(str(path), what, "free disk space, or use another folder") from error
+
+    def blocks() -> Iterator[bytes]:
+        nonlocal left, sequences, texts_count, empty_count, in_tokens
+        for texts in batches:
+            present = [text for text in texts if text]
+            texts_count += len(present)
+            empty_count += len(texts) - len(present)
+            encoded = (
+                np.append(tokens, np.uint32(coder.end_token)).astype(dtype)
+                for tokens in coder.encode(present)
+            )
+            stream = np.concatenate([left, *encoded])
+            in_tokens += len(stream) - len(left)
+            full = len(stream) // sequence_tokens
+            sequences += full
+            left = stream[full * sequence_tokens :]
+            yield stream[: full * sequence_tokens].tobytes()
+
+    digest = write_blocks(blocks(), path)
     facts = ShardFacts(
         sequences_count=sequences,
         sequence_tokens=sequence_tokens,
@@ -94,7 +87,27 @@ def write_shard(
         in_tokens=in_tokens,
         packed_tokens=sequences * sequence_tokens,
         left_tokens=len(left),
-        sha256=digest.hexdigest(),
+        sha256=digest,
     )
     write_atomic(facts_path(path), dump_json(facts))
     return facts
+
+
+def write_blocks(blocks: Iterable[bytes], path: Path) -> str:
+    """Write the contents of a shard atomically and return their SHA-256."""
+    digest = hashlib.sha256()
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            for block in blocks:
+                file.write(block)
+                digest.update(block)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        what = f"cannot be written: {error.strerror}"
+        raise ExternalError(str(path), what, "free disk space, or use another folder") from error
+    return digest.hexdigest()

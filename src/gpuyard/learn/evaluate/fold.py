@@ -161,10 +161,14 @@ def _language_predictions(
     nats: list[Array] = []
     hits: list[AnyArray] = []
     sizes: list[Array] = []
+    masks: list[AnyArray] = []
     for start in range(0, len(test), PREDICT_SEQUENCES):
-        ids = test.of(np.arange(start, min(start + PREDICT_SEQUENCES, len(test))))
+        at = np.arange(start, min(start + PREDICT_SEQUENCES, len(test)))
+        ids, learned = test.of(at), test.learned(at)
         nats.append(fitted.predict(ids))
-        sizes.append(_text_bytes(test, ids))
+        sizes.append(_text_bytes(test, ids, learned))
+        if learned is not None:
+            masks.append(learned)
         if isinstance(fitted, NextTokenModel):
             hits.append(fitted.hits(ids))
     text_bytes = np.concatenate(sizes)
@@ -172,19 +176,24 @@ def _language_predictions(
         problem="language",
         outputs=np.concatenate(nats),
         hits=np.concatenate(hits) if hits else None,
+        learned=np.concatenate(masks) if masks else None,
         text_bytes=text_bytes if (text_bytes > 0).all() else None,
         rows=rows,
     )
 
 
-def _text_bytes(test: TokenData, ids: AnyArray) -> Array:
+def _text_bytes(test: TokenData, ids: AnyArray, learned: AnyArray | None) -> Array:
     if test.tokenizer is None:
         return np.zeros(len(ids))
     import tokenizers
 
     decoder = tokenizers.Tokenizer.from_file(str(test.tokenizer))
     texts = decoder.decode_batch(
-        [[int(token) for token in row[1:]] for row in ids], skip_special_tokens=False
+        [
+            [int(token) for token in (row[1:] if learned is None else row[1:][learned[number]])]
+            for number, row in enumerate(ids)
+        ],
+        skip_special_tokens=False,
     )
     return np.array([len(text.encode()) for text in texts], dtype=np.float64)
 

@@ -51,11 +51,21 @@ def evaluation_plots(predictions: Predictions) -> EvaluationPlots:
     if predictions.problem == "classification":
         return _classification_plots(predictions)
     if predictions.problem == "language":
-        nats = predictions.outputs.astype(np.float64).mean(axis=0)
-        return EvaluationPlots(position_loss=_thin("nats", np.arange(1.0, len(nats) + 1), nats))
+        return EvaluationPlots(position_loss=_position_loss(predictions))
     if predictions.problem == "ranking":
         return EvaluationPlots()
     return _regression_plots(predictions)
+
+
+def _position_loss(predictions: Predictions) -> PlotCurve:
+    """Return the mean nats by position, over the rows whose token there counts."""
+    nats = predictions.outputs.astype(np.float64)
+    counts = np.full(nats.shape[1], len(nats))
+    if predictions.learned is not None:
+        nats, counts = np.where(predictions.learned, nats, 0.0), predictions.learned.sum(axis=0)
+    places = np.flatnonzero(counts)
+    means = nats.sum(axis=0)[places] / counts[places]
+    return _thin("nats", np.asarray(places + 1.0, dtype=np.float64), means)
 
 
 def _classification_plots(predictions: Predictions) -> EvaluationPlots:

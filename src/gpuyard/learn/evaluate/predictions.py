@@ -32,6 +32,7 @@ class Predictions:
     classes: tuple[str, ...] = ()
     groups: AnyArray | None = None  # rows that belong together are resampled together
     hits: npt.NDArray[np.bool_] | None = None  # language: the top token was right [n, s]
+    learned: npt.NDArray[np.bool_] | None = None  # language: tokens that count; None: all [n, s]
     text_bytes: Array | None = None  # language: size of each row's text [n]
     rows: npt.NDArray[np.intp] | None = None  # row indices in the data
 
@@ -60,6 +61,7 @@ class Predictions:
             classes=self.classes,
             groups=part(self.groups),
             hits=part(self.hits),
+            learned=part(self.learned),
             text_bytes=part(self.text_bytes),
             rows=part(self.rows),
         )
@@ -82,6 +84,7 @@ def concatenate(splits: Sequence[Predictions]) -> Predictions:
         classes=first.classes,
         groups=column("groups"),
         hits=column("hits"),
+        learned=column("learned"),
         text_bytes=column("text_bytes"),
         rows=column("rows"),
     )

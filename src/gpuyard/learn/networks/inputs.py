@@ -82,6 +82,12 @@ def tokens_of(data: LearningData, where: str) -> TokenData:
     return data
 
 
+def mean_label_loss(nats: Array, tokens: TokenData) -> float:
+    """Return the mean nats per label of all sequences, [n, s - 1]."""
+    learned = tokens.learned(np.arange(len(tokens)))
+    return float(nats.mean() if learned is None else nats[learned].mean())
+
+
 def images_of(data: LearningData, where: str) -> ImageData:
     """Return the data as images; raise InputError if it is not."""
     if not isinstance(data, ImageData):

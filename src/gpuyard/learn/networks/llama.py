@@ -15,7 +15,9 @@ from gpuyard.registry.bundle import WEIGHTS, Tensor
 NORM_EPSILON = 1e-5
 
 
-def llama_config(spec: TransformerSpec, sequence_tokens: int) -> dict[str, object]:
+def llama_config(
+    spec: TransformerSpec, sequence_tokens: int, end_token: int | None
+) -> dict[str, object]:
     """Return the config.json of a spec (transformers.LlamaConfig)."""
     shape: Transformer = spec.shape
     return {
@@ -38,7 +40,7 @@ def llama_config(spec: TransformerSpec, sequence_tokens: int) -> dict[str, objec
         "tie_word_embeddings": shape.tied_embeddings,
         "torch_dtype": "float32",
         "bos_token_id": None,
-        "eos_token_id": None,
+        "eos_token_id": end_token,
     }
 
 
@@ -50,7 +52,7 @@ def export_llama(
 
     weights_folder = folder / WEIGHTS
     weights_folder.mkdir(parents=True, exist_ok=True)
-    config = llama_config(spec, tokens.sequence_tokens)
+    config = llama_config(spec, tokens.sequence_tokens, tokens.end_token)
     (weights_folder / "config.json").write_text(
         json.dumps(config, indent=2) + "\n", encoding="utf-8"
     )

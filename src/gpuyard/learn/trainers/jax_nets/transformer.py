@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpuyard.catalog.models import Transformer
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
-from gpuyard.learn.networks.inputs import tokens_of
+from gpuyard.learn.networks.inputs import mean_label_loss, tokens_of
 from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
@@ -155,7 +155,14 @@ def nats(params: Params, ids: jax.Array, config: JaxModelConfig) -> jax.Array:
 @functools.lru_cache
 def loss_of(config: JaxModelConfig) -> Loss:
     """Return the mean loss of sequences; cached, so that it is compiled once."""
-    return lambda params, batch: nats(params, batch[0], config).mean()
+
+    def loss(params: Params, batch: tuple[jax.Array, ...]) -> jax.Array:
+        per_token = nats(params, batch[0], config)
+        if len(batch) == 1:
+            return per_token.mean()
+        return (per_token * batch[1]).sum() / jnp.maximum(batch[1].sum(), 1.0)
+
+    return loss
 
 
 class JaxTransformer:
@@ -185,9 +192,10 @@ class JaxTransformer:
         def validate(params: Params) -> float:
             assert data.validation is not None
             held_out = tokens_of(data.validation, "train: validation")
-            return float(
-                _in_chunks(lambda ids: nats(params, ids, config), held_out.of, len(held_out)).mean()
+            per_token = _in_chunks(
+                lambda ids: nats(params, ids, config), held_out.of, len(held_out)
             )
+            return mean_label_loss(per_token, held_out)
 
         stepper = JaxStepper(
             weights=stacked(weights, spec.shape.layers),
@@ -195,7 +203,7 @@ class JaxTransformer:
             validate=validate,
             spec=spec,
             devices=devices,
-            rows=lambda rows: (tokens.of(rows).astype(np.int32),),
+            rows=lambda rows: tokens.batch(rows, np.int32),
         )
         summary = run_steps(
             stepper,

@@ -16,7 +16,7 @@ from gpuyard.catalog.huggingface.read import read_config
 from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
-from gpuyard.learn.networks.inputs import tokens_of
+from gpuyard.learn.networks.inputs import mean_label_loss, tokens_of
 from gpuyard.learn.networks.llama import language_model
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
@@ -31,7 +31,7 @@ from gpuyard.learn.trainer import (
 from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
-from gpuyard.learn.trainers.torch_nets.transformer import nats_in_chunks
+from gpuyard.learn.trainers.torch_nets.transformer import mean_of_labels, nats_in_chunks
 from gpuyard.registry.bundle import WEIGHTS
 
 WHERE = "train: lora"
@@ -40,6 +40,8 @@ COPIED = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "chat_template.jinja",
+    "generation_config.json",
     "tokenizer.model",
     "vocab.json",
     "merges.txt",
@@ -66,8 +68,8 @@ class Causal(nn.Module):  # type: ignore[misc]
         logits: torch.Tensor = self.model(input_ids=ids[:, :-1], use_cache=False).logits.float()
         return logits
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.nats(ids).mean()
+    def forward(self, ids: torch.Tensor, learned: torch.Tensor | None = None) -> torch.Tensor:
+        return mean_of_labels(self.nats(ids), learned)
 
 
 class LoraTrainer:
@@ -101,13 +103,12 @@ class LoraTrainer:
         def validate() -> float:
             assert data.validation is not None
             held_out = tokens_of(data.validation, "train: validation")
-            return float(
-                nats_in_chunks(causal.nats, held_out.of, len(held_out), place.device).mean()
-            )
+            nats = nats_in_chunks(causal.nats, held_out.of, len(held_out), place.device)
+            return mean_label_loss(nats, held_out)
 
         stepper = TorchStepper(
             model=causal,
-            rows=lambda rows: (tokens.of(rows).astype(np.int64),),
+            rows=lambda rows: tokens.batch(rows, np.int64),
             validate=validate,
             spec=spec,
             place=place,

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpuyard.learn.arrays import Array, Hits
 from gpuyard.learn.networks.flops import transformer_flop
-from gpuyard.learn.networks.inputs import tokens_of
+from gpuyard.learn.networks.inputs import mean_label_loss, tokens_of
 from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
@@ -152,8 +152,11 @@ class Decoder(nn.Module):  # type: ignore[misc]
         """Return whether the top token was right, for every token but the first."""
         return self.logits(ids[:, :-1]).argmax(dim=-1) == ids[:, 1:]
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.nats(ids.long()).mean()
+    def forward(
+        self, ids: torch.Tensor, learned: torch.Tensor | None = None, *, per_token: bool = False
+    ) -> torch.Tensor:
+        nats = self.nats(ids.long())
+        return nats if per_token else mean_of_labels(nats, learned)
 
 
 class TorchTransformer:
@@ -182,19 +185,17 @@ class TorchTransformer:
         def validate() -> float:
             assert data.validation is not None
             held_out = tokens_of(data.validation, "train: validation")
-            return float(
-                nats_in_chunks(
-                    lambda ids: model(ids)[None],
-                    held_out.of,
-                    len(held_out),
-                    place.device,
-                    at_once=1,
-                ).mean()
+            nats = nats_in_chunks(
+                lambda ids: model(ids, per_token=True),
+                held_out.of,
+                len(held_out),
+                place.device,
             )
+            return mean_label_loss(nats, held_out)
 
         stepper = TorchStepper(
             model=model,
-            rows=lambda rows: (tokens.of(rows).astype(np.int64),),
+            rows=lambda rows: tokens.batch(rows, np.int64),
             validate=validate,
             spec=spec,
             place=place,
@@ -259,6 +260,11 @@ class FittedTorchTransformer:
         return export_llama(
             self.weights, self.spec, self.tokens, folder, f"torch {torch.__version__}"
         )
+
+
+def mean_of_labels(nats: torch.Tensor, learned: torch.Tensor | None) -> torch.Tensor:
+    """Return the mean nats of the tokens that are labels: all of them without a mask."""
+    return nats.mean() if learned is None else (nats * learned).sum() / learned.sum().clamp(min=1)
 
 
 def nats_in_chunks(
