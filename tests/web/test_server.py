@@ -30,7 +30,7 @@ PAGES = {
     "/plans/onprem/fabric": "Racks and rows", "/plans/onprem/fabric/drawing": "Findings",
     "/plans/onprem/fabric?rack=N1": "leaf-1", "/plans/onprem/fabric/device?name=leaf-1": "Ports",
     "/planner": "The file is valid", "/compare/plans": "Choose two", "/compare/runs": "Choose two",
-    "/catalog/machines/row?name=a3-ultragpu-8g": "Sources", "/plans/onprem/files/plan.json": "dgx-h100",
+    "/catalog/machines/row?name=a3-ultragpu-8g": "Sources",
     "/data": "table", "/data/table": "What every step did", "/data/table/profile": "Correlations", "/runs": "failed",
     "/runs/last": "Rows per second", "/models": "wine", "/models/wine": "Compared", "/endpoints": "No service runs",
     "/catalog": "machines", "/catalog/machines": "a3-ultragpu-8g", "/catalog/chips": "h100-sxm",
@@ -53,6 +53,12 @@ def test_port_in_use_raises_external_error(site: WebServer, home: Home) -> None:
     port = int(site.server_address[1])
     with pytest.raises(ExternalError, match=f"127.0.0.1:{port}"):
         open_site(home, port=port)
+
+
+def test_files_of_a_plan_are_downloads(site: WebServer) -> None:
+    response = request(site, "/plans/onprem/files/plan.json")
+    assert response.headers["Content-Disposition"] == 'attachment; filename="plan.json"'
+    assert "dgx-h100" in response.text
 
 
 def test_pages_do_not_wait_for_a_writer(

@@ -49,7 +49,7 @@ function filter(input) {
     row.hidden = !words.every((word) => text.includes(word));
     shown += row.hidden ? 0 : 1;
   }
-  input.parentElement.querySelector("output").textContent = `${shown} rows`;
+  input.closest(".filter").querySelector("output").textContent = `${shown} rows`;
 }
 
 // A plot is saved as PNG or SVG, a table as CSV: what is on the screen, in its colours.
