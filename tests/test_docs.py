@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.cli.commands import COMMANDS
+from gpuyard.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/workload.yaml"))
@@ -44,6 +45,35 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if not target.startswith(("http:", "https:")):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_files() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 120
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    assert targets
+    for target in targets:  # the page of a package index resolves no relative ones
+        own = re.fullmatch(r"https://[\w.]+/gpuyard/gpuyard/(?:blob/)?main/([^#]+)", target)
+        assert own is not None, target
+        assert (ROOT / own[1]).is_file(), target
+
+
+def test_the_readme_shows_what_the_command_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    Path("workload.yaml").write_text(re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)[0])
+    (transcript,) = re.findall(r"```console\n(.*?)```", readme, re.DOTALL)
+    command, _, shown = transcript.partition("\n")
+    assert main(command.removeprefix("$ gpuyard ").split()) == 0
+    assert capsys.readouterr().out.startswith(shown)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if f": {page}\n" not in f"{navigation}\n"} == set()
 
 
 def test_every_example_has_its_page_and_its_command() -> None:

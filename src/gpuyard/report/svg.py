@@ -127,7 +127,7 @@ def _ring(x: float, y: float, radius: float, point: ScatterPoint) -> str:
 
 def _names(places: Sequence[tuple[float, float, ScatterPoint]]) -> list[str]:
     """Labels next to their points where they hit no other label; the chosen point comes first."""
-    taken: list[tuple[float, float, float, float]] = []
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y, _ in places]  # the named points themselves
     texts = []
     for x, y, point in sorted(places, key=lambda place: (not place[2].chosen, place[0])):
         width = 6.2 * len(point.name)
