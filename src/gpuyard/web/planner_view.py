@@ -51,6 +51,7 @@ SLIDERS = (
     ("budget", "Budget", "budget_ratio"),
     ("load", "Tokens, samples or requests", "load_ratio"),
 )
+WAITING = '<p id="waiting">Planning …</p><noscript>Press “Plan the file”.</noscript>'
 LINE = re.compile(r"workload\.yaml:(\d+)")
 
 
@@ -100,9 +101,14 @@ PLANS = PlanCache()
 
 
 def planner_view(request: PageRequest) -> WebPage:
-    """The planner with a starter file, an example, or the file of a plan."""
+    """The planner with a starter file, an example, or the file of a plan; its script plans it."""
     text = _first_text(request)
-    return _page(request, text, {})
+    problems: tuple[Problem, ...] = ()
+    try:
+        workspace_of_text(text, request.home)
+    except InputError as error:
+        problems = tuple(error.problems)
+    return _planner(text, {}, problems, "", WAITING)
 
 
 def _first_text(request: PageRequest) -> str:
@@ -128,7 +134,6 @@ def planned_view(request: PageRequest, form: Mapping[str, str]) -> WebPage:
 
 
 def _page(request: PageRequest, text: str, form: Mapping[str, str]) -> WebPage:
-    values = form_values(text)
     planned, key = None, ""
     problems: tuple[Problem, ...] = ()
     try:
@@ -136,10 +141,21 @@ def _page(request: PageRequest, text: str, form: Mapping[str, str]) -> WebPage:
     except InputError as error:
         problems = tuple(error.problems)
     baseline = key if form.get("changed") == "baseline" else form.get("baseline", "")
+    return _planner(text, form, problems, baseline, _answer(planned, baseline, request.acts))
+
+
+def _planner(
+    text: str,
+    form: Mapping[str, str],
+    problems: tuple[Problem, ...],
+    baseline: str,
+    answer: str,
+) -> WebPage:
+    values = form_values(text)
     fragments = (
         Fragment(id="form", html=_form(values, text, form, baseline)),
         Fragment(id="problems", html=_problems(problems)),
-        Fragment(id="answer", html=_answer(planned, baseline, request.acts)),
+        Fragment(id="answer", html=answer),
     )
     return WebPage(
         title="Planner",

@@ -75,3 +75,4 @@ document.addEventListener("click", (event) => {
   text.focus();
   text.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
 });
+if (document.getElementById("waiting")) plan("text");
