@@ -67,7 +67,10 @@ def test_owned_machines_are_compared_by_time() -> None:
 
 def test_missed_limit_states_the_speed_it_needs() -> None:
     text = (EXAMPLES / "onprem-1024" / "workload.yaml").read_text(encoding="utf-8")
-    late = text.replace("requirements:\n", "requirements:\n  deadline: 10.3d\n")
+    free = plan_training(parse_workload(text, "w.yaml", CATALOG), CATALOG)
+    assert isinstance(free, Plan)
+    days = 1.01 * min(option.expected_s for option in free.options) / 86400
+    late = text.replace("requirements:\n", f"requirements:\n  deadline: {days:.2f}d\n")
     plan = plan_training(parse_workload(late, "w.yaml", CATALOG), CATALOG)
     assert isinstance(plan, Plan)
     words = [dict(reasons(plan, number + 1)) for number in range(len(plan.options))]
