@@ -35,6 +35,7 @@ NOT_IN_CATALOG = {
     "",
     "AMD EPYC 7742",
     "AMD EPYC 9374F",
+    "AMD EPYC 9575F",
     "Intel Xeon 6776P",
 }  # processors named as their vendors do
 ONE_VCPU_A_CORE = {"A4X Max", "A4X", "H3", "H4D"}

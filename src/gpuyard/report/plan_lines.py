@@ -48,10 +48,18 @@ def _wrapped(text: str) -> list[str]:
 
 def _line(cells: Sequence[str], columns: Sequence[Column]) -> str:
     padded = [
-        cell[:width].rjust(width) if right else cell[:width].ljust(width)
+        _fitted(cell, width).rjust(width) if right else _fitted(cell, width).ljust(width)
         for cell, (_, width, right) in zip(cells, columns, strict=True)
     ]
     return " ".join(padded).rstrip()
+
+
+def _fitted(cell: str, width: int) -> str:
+    """The cell, with its middle left out if it is too long: names differ at both ends."""
+    if len(cell) <= width:
+        return cell
+    tail = (width - 1) // 3
+    return f"{cell[: width - 1 - tail]}…{cell[len(cell) - tail :]}"
 
 
 def chance_words(option: Option) -> str:

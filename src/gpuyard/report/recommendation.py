@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gpuyard.plan.mixed import machines_text
-from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.option import Bill, Option, Plan
 from gpuyard.plan.pareto import has_idle_chips, has_unused_chips
 from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
@@ -63,7 +63,7 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
         f" ({option.cluster.chip_count:g} × {option.cluster.chip})" if option.cluster.chip else ""
     )
     bill = f", {consumption_label(option.bill)}" if option.bill is not None else ""
-    region = f" in {option.bill.region}" if option.bill is not None and option.bill.region else ""
+    region = _place(option.bill) if option.bill is not None else ""
     parts = [f"Use {cluster_words(option)}{chips}: {price_words(option)}{bill}{region}"]
     ranges = [
         f"{label}{range_words(predicted, DURATION)}"
@@ -78,6 +78,13 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
         *doubt,
         *(f"{name}: {text}" for name, text in reasons(plan, 1)),
     )
+
+
+def _place(bill: Bill) -> str:
+    """The region of a bill, with the provider where it is not Google: ` in us-east-1 (aws)`."""
+    provider = bill.price.partition("/")[0]
+    owner = "" if provider in ("google", "onprem", "") else f" ({provider})"
+    return f" in {bill.region}{owner}" if bill.region else ""
 
 
 def _together(plan: Plan) -> tuple[str, ...]:
