@@ -25,6 +25,11 @@ TRAIN = "task: pretraining\nmodel: llama-3-8b\ndata: {tokens: 1T, sequence: 8192
         ("where: {region: europe-west4}", "a3-megagpu-8g", None),
         ("where: {region: europe-west4}", "tpu7x-standard-4t", "where.region"),
         ("where: {region: africa-south1}", "a3-megagpu-8g", "where.region"),
+        ("where: {region: southamerica-east1}", "a4x-highgpu-4g", "where.region"),
+        ("where: {provider: aws, region: eu-north-1}", "p5en.48xlarge", None),
+        ("where: {provider: aws, region: eu-west-3}", "p6-b300.48xlarge", "where.region"),
+        ("where: {provider: any}", "p6-b300.48xlarge", None),
+        ("where: {provider: any}", "dgx-h100", "where"),
         ("where: {zone: us-central1-f}", "tpu7x-standard-4t", "where.zone"),
     ],
 )

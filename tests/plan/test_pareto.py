@@ -129,3 +129,13 @@ def test_without_a_deadline_a_run_of_months_comes_after_a_larger_cluster() -> No
     slow, fast = option(100.0, 10.0, 1.0), option(5.0, 10.5, 8.0)
     assert ranked([slow, fast])[0] is slow
     assert ranked([slow, fast], RankingRules(patience_s=10.0))[0] is fast
+
+
+def test_accelerators_that_the_work_does_not_use_come_after_cpus_without_a_price() -> None:
+    cluster = Cluster(machine="c", machine_count=9, chip_count=0)
+    cpu = replace(option(10.0, None, 0), cluster=cluster)
+    parts = (BreakdownTerm(name="CPU", value=1.0), BreakdownTerm(name="messages", value=2.0))
+    unused = replace(option(10.0, 5.0, 8), step_parts=parts)
+    used = replace(unused, step_parts=(*parts, BreakdownTerm(name="accelerators", value=0.1)))
+    assert ranked([unused, cpu])[0] == cpu
+    assert ranked([used, cpu])[0] == used

@@ -101,8 +101,10 @@ def _region(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion
         and row.machine == machine.name
         and (row.zones or machine.provider != "google")
     ]
-    if where.region is None or not rows:
+    if where.region is None:
         return None
+    if not rows:
+        return _unknown_region(where.region, machine, catalog)
     here = [row for row in rows if row.region == where.region]
     if not here:
         regions = choices_text(sorted({row.region for row in rows}), limit=MAX_REGIONS)
@@ -113,6 +115,14 @@ def _region(workload: Workload, machine: Machine, catalog: Catalog) -> Exclusion
         what = f"not offered in {where.zone}, only in {' and '.join(zones)}"
         return Exclusion(binding="where.zone", what=what)
     return None
+
+
+def _unknown_region(region: str, machine: Machine, catalog: Catalog) -> Exclusion | None:
+    """Accelerators are in few regions: one that no list places in the region is not planned."""
+    listed = {row.region for row in catalog.prices if row.machine == machine.name}
+    if machine.provider != "google" or not machine.is_accelerated or region in listed:
+        return None
+    return Exclusion(binding="where.region", what=f"not known to be offered in {region}")
 
 
 def _platform(workload: Workload, machine: Machine, _catalog: Catalog) -> Exclusion | None:

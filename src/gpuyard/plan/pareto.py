@@ -99,7 +99,8 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
     elif rules.owned and option.service is None:
         size = (math.inf, time_s, chip_count)
     else:
-        size = (math.inf, not option.measured, chip_count, machines, time_s)
+        on_cpu = option.service is not None and option.cluster.chip is None
+        size = (math.inf, not option.measured, on_cpu, chip_count, machines, time_s)
     return (
         risk,
         not _is_advised(option),

@@ -1,7 +1,8 @@
 """Order bills by preference: preemptible machines first only where they are the better choice.
 
-Spot comes first if the file names it. Otherwise it comes last for work that all machines do
-together for more than a day, and for work without checkpoints. Elsewhere it comes first only if
+Spot comes first if the file names it. Otherwise it comes last for work that several machines do
+together for more than a day or with a preemption to expect, for work of more than a week that one
+machine does, and for work without checkpoints. Elsewhere it comes first only if
 it is still cheaper at the high end of the interruption rate: three counted preemptions leave a
 factor of 2.6 open.
 """
@@ -16,6 +17,7 @@ from gpuyard.plan.option import Bill
 from gpuyard.units import DAY_S, HOUR_S
 from gpuyard.workload.where import ConsumptionName, Where
 
+WEEK_S = 7 * DAY_S
 # Preempted at any time, or terminated after seven days.
 PREEMPTIBLE: tuple[ConsumptionName, ...] = ("spot", "flex-start")
 
@@ -51,6 +53,9 @@ def _pays(
     spot: Bill, steady_usd: float, machine_count: int, synchronous: bool, checkpoints: bool
 ) -> bool:
     """True if a spot bill is the better choice despite the unknown interruption rate."""
-    if not checkpoints or (synchronous and machine_count > 1 and spot.expected_s > DAY_S):
+    together = synchronous and machine_count > 1
+    if not checkpoints or (synchronous and spot.expected_s > WEEK_S):
+        return False
+    if together and (spot.expected_s > DAY_S or spot.interruptions_count >= 1.0):
         return False
     return spot.usd_per_hour * spot.high_s / HOUR_S < steady_usd

@@ -18,8 +18,8 @@ RUN: tuple[Column, ...] = (
     ("by", 11, False), ("stops", 5, True), ("chance", 6, True),
 )  # fmt: skip
 SERVICE: tuple[Column, ...] = (
-    ("#", 2, True), ("machines", 23, False), ("layout", 11, False), ("TTFT", 6, True),
-    ("TPOT", 6, True), ("cost", 7, True), ("by", 11, False), ("chance", 6, True),
+    ("#", 2, True), ("machines", 22, False), ("layout", 11, False), ("TTFT", 6, True),
+    ("TPOT", 6, True), ("cost", 8, True), ("by", 11, False), ("chance", 6, True),
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ UNSURE = (
     "no option meets every limit with the confidence of the file (requirements.confidence): "
     "this one is the likeliest"
 )
+PREEMPTED = "preemptible machines do not suit this work, but no other bill meets the limits"
 HEADLINE = (("time_s", ""), ("ttft_s", "mean TTFT "), ("tpot_s", "mean TPOT "))
 SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
 
@@ -72,7 +73,9 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
     ]
     if ranges:
         parts.append(f"{', '.join(ranges)} (90% interval)")
-    doubt = () if option.meets_limits else (UNSURE,)
+    doubt = [] if option.meets_limits else [UNSURE]
+    if option.bill is not None and not option.bill.advised:
+        doubt.append(PREEMPTED)
     return (
         ", ".join(parts) + ".",
         *doubt,

@@ -262,13 +262,14 @@ def _max_machines(search: _Search, machine: Machine) -> int:
 
 
 def _ordered(sizings: Iterable[ReplicaSizing]) -> list[ReplicaSizing]:
-    """By machines, machines per replica, latency, and preference of the engine."""
+    """By machines, machines per replica, no pipeline stages, latency, and preferred engine."""
     preference = {server.models: rank for rank, server in enumerate(read_servers())}
 
-    def order(item: ReplicaSizing) -> tuple[int, int, int, int, float]:
+    def order(item: ReplicaSizing) -> tuple[int, int, bool, int, int, float]:
         return (
             item.machine_count,
             machines_of(item.replica.layout, item.machine),
+            item.replica.layout.pp > 1,
             round(math.log(item.e2e_s) / EQUAL_RATIO),
             preference[item.replica.engine.name],
             item.e2e_s,
