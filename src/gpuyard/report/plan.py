@@ -108,6 +108,8 @@ def _rejected(plan: Plan) -> dict[str, list[str]]:
 
 
 def _count(plan: Plan) -> str:
+    if not plan.searched_count:
+        return ""  # several plans together
     label = "engines" if any(option.service for option in plan.options) else "times as of"
     profile = f", {label} {plan.profile}" if plan.profile else ""
     return f"{plan.searched_count:,} candidates{profile}"
