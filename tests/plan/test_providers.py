@@ -87,3 +87,30 @@ def test_spot_of_a_provider_without_a_record_has_the_highest_rate() -> None:
     google, aws, nebius = rates.values()
     assert nebius == pytest.approx(aws)
     assert nebius < google
+
+
+def test_reservation_of_another_cloud_has_no_discount_of_google() -> None:
+    plan = planned({"provider": "coreweave", "consumption": ["reservation"]})
+    bill = plan.options[0].bill
+    assert bill is not None
+    assert "negotiated" in bill.note
+    assert "53 %" not in bill.note
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["lambda", "oci", "runpod", "nebius"])
+def test_training_is_planned_where_no_source_states_the_network(name: str) -> None:
+    tree: dict[str, Plain] = {
+        "task": "finetuning",
+        "model": "llama-3.1-8b",
+        "data": {"tokens": "20M", "sequence": "2048"},
+        "training": {"method": "full", "global_batch": "32"},
+        "where": {"provider": name},
+    }
+    plan = plan_workload(workspace_from_tree(tree))
+    assert isinstance(plan, Plan)
+    for option in plan.options:
+        assert (
+            option.cluster.machine_count == 1
+            or CATALOG.machine(option.cluster.machine).network.fabric_bits_per_s
+        )

@@ -26,6 +26,7 @@ FLEX_START_S = float(7 * DAY_S)  # maximum lifetime of a Flex-start machine
 CALENDAR_S = float(90 * DAY_S)  # maximum length of a calendar-mode reservation
 CALENDAR_MACHINES = 80  # maximum size of a calendar-mode reservation
 CEILING = "discounts of up to 53 % have no public price: the list price is an upper bound"
+NEGOTIATED = "its price is negotiated: the list price is an upper bound"
 HOST_VCPU_PER_CHIP = 4  # host of attachable accelerators, as g2-standard-4 has for one L4
 COMMITTED = (
     ("committed_1y_usd_per_hour", 1, "one year"),
@@ -117,8 +118,9 @@ def _reservation(offer: _Offer) -> Iterator[_Quote]:
     if usd is not None and options.on_demand_reservation == "yes":
         yield _Quote(usd_per_hour=usd, note="list price, with an on-demand reservation")
     elif usd is not None and options.future_reservation == "yes":
+        discount = CEILING if offer.machine.provider == "google" else NEGOTIATED
         yield _Quote(
-            usd_per_hour=usd, note=f"future reservation through the account team; {CEILING}"
+            usd_per_hour=usd, note=f"future reservation through the account team; {discount}"
         )
     elif usd is not None and options.calendar_reservation == "yes":
         note = f"calendar mode; {CEILING}"

@@ -82,9 +82,9 @@ class TrainingSearch:
         demand = self.demand
         moe = demand.shape.moe is not None
         nvl72 = (self.row.scale_up_domain_count or 0) >= NVL72_CHIPS and self.chip.kind == "gpu"
-        uncalibrated = training_chip(
-            self.silicon, self.chip, self.precision, self.domain, nic_bytes_per_s(self.row)
-        )
+        # Machines of an unknown network work alone: any rate above zero does.
+        nic = max(nic_bytes_per_s(self.row), 1.0)
+        uncalibrated = training_chip(self.silicon, self.chip, self.precision, self.domain, nic)
         return TrainingCase(
             arch=architecture(
                 demand.shape, demand.sequence_tokens, demand.adapters, demand.frozen_bytes
@@ -188,6 +188,11 @@ def training_searches(
                 family=row.series, binding="chips", what=what, fix="use a whole GPU or TPU machine"
             )
         )
+        return
+    if chip.scale_up is None and row.chip_count > 1 and not nic_bytes_per_s(row):
+        what = f"no source states the bandwidth between the {row.chip_count:g} chips of {row.name}"
+        fix = "use machines of one chip, or add network.host_bits_per_s to your own catalog file"
+        rejected.append(RejectedFamily(family=row.series, binding="machines", what=what, fix=fix))
         return
     requested = workload.requirements.framework
     framework = requested or default_framework(workload, catalog)
