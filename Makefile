@@ -84,8 +84,8 @@ bench: install
 PUBLISHED ?= $(GPUYARD_PUBLISHED)
 refit: install
 	@test -d "$(PUBLISHED)" || { echo "make refit PUBLISHED=FOLDER, with training_runs.csv and nccl_refs.csv"; exit 2; }
-	$(BIN)/python tools/fit_training.py $(PUBLISHED)/training_runs.csv $(PUBLISHED)/training_runs_2025h2.csv
-	$(BIN)/python bench/accuracy_collectives.py $(PUBLISHED)/nccl_refs.csv $(PUBLISHED)/nccl_refs_2026.csv --fit
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/fit_training.py $(PUBLISHED)/training_runs.csv $(PUBLISHED)/training_runs_2025h2.csv
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/accuracy_collectives.py $(PUBLISHED)/nccl_refs.csv $(PUBLISHED)/nccl_refs_2026.csv --fit
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -18,11 +18,12 @@ from gpuyard.perf.score import (
     Fit,
     Index,
     errors,
-    hold_out_groups,
-    hold_out_sources,
+    group_folds,
+    hold_out,
     predict,
     scored_rows,
     source_of,
+    three_points,
 )
 
 from .cases import CATALOG
@@ -94,7 +95,7 @@ def _watched(seen: list[Index]) -> Fit:
 
 def test_groups_are_held_out_completely(runs: PublishedRuns) -> None:
     seen: list[Index] = []
-    found = hold_out_groups(runs, CALIBRATION, _watched(seen))
+    found = hold_out(runs, group_folds(runs), CALIBRATION, _watched(seen))
     rows = scored_rows(runs)
     assert np.isfinite(found[rows]).all()
     group = [f"{source_of(row['id'])}|{row['model']}|{row['chip']}" for row in runs.rows]
@@ -109,7 +110,9 @@ def test_sources_are_held_out_completely_and_three_points_are_not_scored(
     runs: PublishedRuns,
 ) -> None:
     seen: list[Index] = []
-    bare, tuned = hold_out_sources(runs, CALIBRATION, _watched(seen))
+    names = [source_of(row["id"]) for row in runs.rows]
+    bare = hold_out(runs, names, CALIBRATION, _watched(seen))
+    tuned = three_points(runs, bare)
     rows = scored_rows(runs)
     source = [source_of(row["id"]) for row in runs.rows]
     for fitted in seen:
@@ -132,9 +135,19 @@ def test_three_points_remove_what_a_stack_is_slower_by(runs: PublishedRuns) -> N
     rows = scored_rows(runs)
     slow = np.full(len(runs.rows), np.nan)
     slow[rows] = 1.3 * predict(runs, CALIBRATION, rows)
-    seen: list[Index] = []
-    bare, tuned = hold_out_sources(replace(runs, reference_s=slow), CALIBRATION, _watched(seen))
+    slower = replace(runs, reference_s=slow)
+    bare = np.full(len(runs.rows), np.nan)
+    bare[rows] = predict(runs, CALIBRATION, rows)
+    tuned = three_points(slower, bare)
     zero_shot, three = errors(bare, slow), errors(tuned, slow)
     assert zero_shot.mean_abs_error == pytest.approx(1 - 1 / 1.3)
     assert three.mean_abs_error is not None
     assert three.mean_abs_error < 0.02  # launch-bound layers and small steps do not scale
+
+
+def test_coverage_counts_measurements_between_the_bounds() -> None:
+    measured = np.array([0.8, 1.0, 1.2, 1.5])
+    low, high = np.full(4, np.log(0.85)), np.full(4, np.log(1.25))
+    assert errors(np.ones(4), measured, bounds=(low, high)).coverage == 0.5
+    assert errors(np.ones(4), measured, np.full(4, 0.25)).coverage == 0.75
+    assert errors(np.ones(4), measured).coverage is None

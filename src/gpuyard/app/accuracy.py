@@ -9,13 +9,22 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuyard.calibrate.training import refit
 from gpuyard.catalog.load import Catalog
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError
 from gpuyard.perf.calibration import read_calibration, scalar
-from gpuyard.perf.error_bars import run_kind, training_error_ratio
+from gpuyard.perf.error_bars import (
+    LEVELS,
+    ErrorBar,
+    Level,
+    RunKind,
+    distance,
+    run_kind,
+    training_error_bar,
+)
 from gpuyard.perf.interval import PredictionInterval
 from gpuyard.perf.layout import Array
 from gpuyard.perf.profiles import SoftwareProfile
@@ -25,19 +34,21 @@ from gpuyard.perf.score import (
     ErrorStats,
     OnProgress,
     errors,
-    hold_out_groups,
-    hold_out_sources,
+    group_folds,
+    hold_out,
     ignore_progress,
     predict,
     predicted_bytes,
     scored_rows,
     source_of,
+    three_points,
 )
 
 Holdout = Literal["none", "groups", "sources"]
 # runs: the profile is fitted to runs of this source; release: framework and date; family: the
 # profile has no runs; user: set by --profile.
 ProfileMatch = Literal["runs", "release", "family", "user"]
+CONTRADICTED = 2.0  # times as wide where a row's text contradicts the inputs: an assumption
 LEAST_ROWS = 100  # about twice what is fitted
 
 
@@ -64,6 +75,7 @@ class TrainingRowScore:
     id: str
     profile: str
     match: Annotated[ProfileMatch, Doc("what the software profile was matched by")]
+    distance: Annotated[Level, Doc("what differs from the published runs of the fit")]
     predicted_s: float
     interval: Annotated[PredictionInterval | None, Doc("90 % interval of the step time")] = None
     measured_s: float | None = None
@@ -87,6 +99,7 @@ class Accuracy:
     by_task: tuple[TrainingErrors, ...]
     by_kind: tuple[TrainingErrors, ...]
     by_match: tuple[TrainingErrors, ...]
+    by_distance: tuple[TrainingErrors, ...]
     memory: ErrorStats
     per_row: tuple[TrainingRowScore, ...]
     holdout: Holdout = "none"
@@ -117,26 +130,34 @@ def score_training(
             f"give {LEAST_ROWS} or more, of several sources and models",
         )
     if holdout == "groups":
-        predicted = hold_out_groups(runs, calibration, refit, on_progress=on_progress)
+        predicted = hold_out(runs, group_folds(runs), calibration, refit, on_progress)
     elif holdout == "sources":
-        predicted, tuned = hold_out_sources(runs, calibration, refit, on_progress)
-        three = errors(tuned, runs.reference_s)
+        names = [source_of(row["id"]) for row in runs.rows]
+        predicted = hold_out(runs, names, calibration, refit, on_progress)
+        three = errors(three_points(runs, predicted), runs.reference_s)
     memory_bytes = predicted_bytes(runs) if len(runs.rows) else np.array([])
     matches = [_match(runs, i, profile) for i in range(len(runs.rows))]
-    bars = np.array([_error_ratio(runs, i, match) for i, match in enumerate(matches)])
+    levels = [_level(runs, i, match, holdout) for i, match in enumerate(matches)]
+    bars = _Bars(items=[_error_bar(runs, i, level) for i, level in enumerate(levels)])
     return Accuracy(
         rows=len(runs.rows) + len(runs.unsupported),
         scored=len(rows),
-        errors=errors(predicted, runs.reference_s, bars),
+        errors=errors(predicted, runs.reference_s, bounds=bars.bounds()),
         unsupported=tuple(Unsupported(id=name, reason=reason) for name, reason in runs.unsupported),
         by_chip=_grouped(runs, predicted, bars, lambda i: runs.silicon[i].name),
         by_source=_grouped(runs, predicted, bars, lambda i: source_of(runs.rows[i]["id"])),
         by_task=_grouped(runs, predicted, bars, lambda i: runs.rows[i]["task"]),
-        by_kind=_grouped(runs, predicted, bars, lambda i: _kind(runs, i)),
+        by_kind=_grouped(runs, predicted, bars, lambda i: row_kind(runs, i)),
         by_match=_grouped(runs, predicted, bars, lambda i: matches[i]),
+        by_distance=_grouped(runs, predicted, bars, lambda i: levels[i]),
         memory=errors(memory_bytes, runs.memory_bytes),
         per_row=tuple(
-            _row(runs, i, predicted, memory_bytes, bars, matches[i]) for i in range(len(runs.rows))
+            replace(
+                _row(runs, i, predicted, memory_bytes, bars.items[i]),
+                match=matches[i],
+                distance=levels[i],
+            )
+            for i in range(len(runs.rows))
         ),
         holdout=holdout,
         three_points=three,
@@ -199,21 +220,17 @@ def calibrated_profile(
     return own, replace(score, errors=errors(after, runs.reference_s[rows]))
 
 
-def _kind(runs: PublishedRuns, index: int) -> str:
-    if runs.silicon[index].generation == "tpu":
-        return "tpu"
-    return "moe" if runs.arch.experts[index] > 0 else "dense"
-
-
 def _grouped(
-    runs: PublishedRuns, predicted: Array, bars: Array, key: Callable[[int], str]
+    runs: PublishedRuns, predicted: Array, bars: _Bars, key: Callable[[int], str]
 ) -> tuple[TrainingErrors, ...]:
     names = np.array([key(i) for i in range(len(runs.rows))])
     return tuple(
         TrainingErrors(
             name=str(name),
             errors=errors(
-                predicted[names == name], runs.reference_s[names == name], bars[names == name]
+                predicted[names == name],
+                runs.reference_s[names == name],
+                bounds=bars.bounds(names == name),
             ),
         )
         for name in np.unique(names)
@@ -222,15 +239,45 @@ def _grouped(
 
 def _note(runs: PublishedRuns, index: int) -> str:
     row = runs.rows[index]
+    if not row["precision"]:
+        return "precision not stated: bf16 is predicted"
     return network_contradiction(f"{row['network']}; {row['notes']}")
 
 
-def _error_ratio(runs: PublishedRuns, index: int, match: ProfileMatch) -> float:
-    """Return the error bar of a row; as of an unmeasured chip where its text contradicts inputs."""
-    moe = bool(runs.arch.experts[index] > 0)
-    unseen = match in ("release", "family")
-    kind = run_kind(runs.silicon[index], runs.profiles[index], moe, unseen)
-    return training_error_ratio("uncalibrated" if _note(runs, index) else kind)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bars:
+    """Error bars of rows, and their bounds as arrays."""
+
+    items: list[ErrorBar]
+
+    def bounds(self, mask: npt.NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
+        low, high = (
+            np.array([getattr(bar, side) for bar in self.items]) for side in ("low", "high")
+        )
+        return (low, high) if mask is None else (low[mask], high[mask])
+
+
+def _level(runs: PublishedRuns, index: int, match: ProfileMatch, holdout: Holdout) -> Level:
+    """Return how far a row is from the runs of the fit; farthest where its text contradicts."""
+    if _note(runs, index):
+        return "chip"
+    kind = row_kind(runs, index)
+    level = distance(
+        runs.silicon[index], runs.profiles[index], kind, unseen=match in ("release", "family")
+    )
+    least: dict[Holdout, Level] = {"none": "run", "groups": "group", "sources": "stack"}
+    return max(level, least[holdout], key=LEVELS.index)
+
+
+def _error_bar(runs: PublishedRuns, index: int, level: Level) -> ErrorBar:
+    bar = training_error_bar(level, row_kind(runs, index), runs.profiles[index].name)
+    return bar.widened(CONTRADICTED) if _note(runs, index) else bar
+
+
+def row_kind(runs: PublishedRuns, index: int) -> RunKind:
+    """Return the kind of a row."""
+    adapters = bool(runs.arch.trains_weights[index] == 0)
+    return run_kind(runs.silicon[index], bool(runs.arch.experts[index] > 0), adapters)
 
 
 def _match(runs: PublishedRuns, index: int, named: str) -> ProfileMatch:
@@ -249,8 +296,7 @@ def _row(
     index: int,
     predicted: Array,
     memory_bytes: Array,
-    bars: Array,
-    match: ProfileMatch,
+    bar: ErrorBar,
 ) -> TrainingRowScore:
     predicted_s = float(np.nan_to_num(predicted[index]))
     measured_s, measured_bytes = float(runs.reference_s[index]), float(runs.memory_bytes[index])
@@ -261,11 +307,10 @@ def _row(
     return TrainingRowScore(
         id=runs.rows[index]["id"],
         profile=runs.profiles[index].name,
-        match=match,
+        match="runs",
+        distance="run",
         predicted_s=predicted_s,
-        interval=(
-            PredictionInterval.from_ratio(predicted_s, float(bars[index])) if predicted_s else None
-        ),
+        interval=bar.around(predicted_s) if predicted_s else None,
         measured_s=measured_s if timed else None,
         error=float(predicted[index]) / measured_s - 1.0 if timed else None,
         predicted_bytes=float(memory_bytes[index]),

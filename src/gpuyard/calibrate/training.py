@@ -1,23 +1,27 @@
 """Fit the constants of the training model to published runs.
 
-Idea: one maximum a posteriori fit of all constants, GEMM ratios and software effects on the log of
-the step time: Gauss-Newton with finite differences, rows reweighted for the soft-L1 loss, a normal
-prior on every parameter. A constant is fitted on a log scale, or on a logit scale below its
-physical limit, so it cannot reach a bound; where the data says nothing it stays at its prior.
+Idea: one fit of all constants, GEMM ratios and software effects on the log of the step time
+(calibrate/gauss_newton.py).
 Invariant: the same rows give the same fit, whatever the start; an effect without rows is 0.
-Source: soft-L1 as in scipy.optimize.least_squares; cluster-robust standard errors as in K.-Y. Liang
-and S. L. Zeger, Biometrika 73 (1986) 13-22.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpuyard.calibrate.gauss_newton import (
+    NEARLY_SETTLED,
+    SETTLED,
+    STEP,
+    ConstantScale,
+    FittedParameter,
+    row_weights,
+    solve,
+)
 from gpuyard.perf.calibration import PATH, TrainingCalibration, effect_keys
 from gpuyard.perf.chip_kernels import power_speed, ratio_keys, with_ratios
 from gpuyard.perf.constants import TrainingConstants
@@ -29,25 +33,11 @@ from gpuyard.perf.training import step_time
 SOFT = 0.05  # log error beyond which a row counts linearly
 # Prior standard deviation of an effect, on a log scale: family, release after release, MoE.
 EFFECT_SPREAD = {"family": 0.05, "profile": 0.05, "kind": 0.07, "moe": 0.06}
-SOURCE_ROWS = 10.0  # rows of one source beyond this number share the weight of this number
-ROUNDS = 12
 HEADER = """\
 # Written by `make refit`. value, standard_error: of the fit. start, spread: centre and deviation
 # of the prior, on a log scale, or on a logit scale below the physical limit. effect: on the log of
 # a software stack's scalar; rows: published runs that have it.
 """
-STEP = 1e-4  # of finite differences
-SETTLED = 1e-5  # largest change of a log step time in the last round
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FittedParameter:
-    """A fitted number, its standard error and its prior."""
-
-    name: str
-    value: float
-    standard_error: float  # of the value
-    prior_z: float  # distance from the prior's centre, in its standard deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +60,11 @@ class ParameterSpace:
             *table["ratio"].values(),
         ]
         self.names = [*self.constants, *self.ratios]
-        self.spread = np.array([float(cell["spread"]) for cell in self.cells])
-        self.limit = np.array([float(cell.get("limit", np.inf)) for cell in self.cells])
-        self.centre = self._unbounded(np.array([float(cell["start"]) for cell in self.cells]))
-
-    def _unbounded(self, value: Array) -> Array:
-        return np.asarray(np.log(value) - np.log1p(-value / self.limit), dtype=np.float64)
-
-    def values(self, u: Array) -> Array:
-        """Return the constants and ratios of a point; 0 is the centre of the prior."""
-        power = np.exp(self.centre + self.spread * u)
-        return np.asarray(power / (1.0 + power / self.limit), dtype=np.float64)
-
-    def point(self, values: Array) -> Array:
-        """Return the point of constants and ratios: the inverse of `values`."""
-        return np.asarray((self._unbounded(values) - self.centre) / self.spread, dtype=np.float64)
+        self.scale = ConstantScale(self.cells)
 
     def calibration(self, u: Array, effects: Mapping[str, float]) -> TrainingCalibration:
         """Return a point as a calibration."""
-        values = dict(zip(self.names, self.values(u).tolist(), strict=True))
+        values = dict(zip(self.names, self.scale.values(u).tolist(), strict=True))
         return TrainingCalibration(
             constants=TrainingConstants(**{name: values[name] for name in self.constants}),
             ratios={name: values[name] for name in self.ratios},
@@ -98,7 +74,9 @@ class ParameterSpace:
     def point_of(self, calibration: TrainingCalibration) -> Array:
         """Return a calibration as a point."""
         constants = [float(getattr(calibration.constants, name)) for name in self.constants]
-        return self.point(np.array(constants + [calibration.ratios[key] for key in self.ratios]))
+        return self.scale.point(
+            np.array(constants + [calibration.ratios[key] for key in self.ratios])
+        )
 
 
 class _Subset:
@@ -117,7 +95,7 @@ class _Subset:
 
     def log_time(self, u: Array, log_scalar: Array) -> Array:
         """Return the log of the step time."""
-        x = self.space.values(u)
+        x = self.space.scale.values(u)
         constants = TrainingConstants(**dict(zip(self.space.constants, x.tolist(), strict=False)))
         factor = np.where(self.factor < 0, 1.0, x[self.factor])
         chip = with_ratios(
@@ -151,15 +129,11 @@ def _design(runs: PublishedRuns, rows: Index) -> tuple[Array, list[str]]:
     return matrix, names
 
 
-def row_weights(sources: Sequence[str]) -> Array:
-    """Return the weight of each row: a long table counts little more than a short one."""
-    names, place, counts = np.unique(np.array(sources), return_inverse=True, return_counts=True)
-    assert len(names)
-    return np.asarray(1.0 / np.sqrt(np.maximum(counts / SOURCE_ROWS, 1.0)), dtype=np.float64)[place]
-
-
 def fit_training(
-    runs: PublishedRuns, rows: Index, start: TrainingCalibration | None = None
+    runs: PublishedRuns,
+    rows: Index,
+    start: TrainingCalibration | None = None,
+    settled: float = SETTLED,
 ) -> TrainingFit:
     """Fit constants, ratios and effects to these rows, with standard errors."""
     space = ParameterSpace()
@@ -172,56 +146,37 @@ def fit_training(
     if start is not None:
         point[:count] = space.point_of(start)
         point[count:] = [start.effects.get(name, 0.0) for name in names]
-    weight = row_weights([source_of(runs.rows[i]["id"]) for i in rows])
-    for _ in range(ROUNDS):
-        here, slopes = subset.slopes(point[:count], design, point[count:])
-        error = subset.log_reference - here
-        robust = weight / np.sqrt(1.0 + (error / SOFT) ** 2)
-        scaled = slopes * (robust / SOFT**2)[:, None]
-        hessian = scaled.T @ slopes + np.diag(penalty)
-        move = np.linalg.solve(hessian, scaled.T @ error - penalty * point)
-        move *= min(1.0, 1.0 / np.abs(move[:count]).max())  # at most one prior deviation per round
-        point = point + move
-        if np.abs(slopes @ move).max() < SETTLED:
-            break
-    calibration = space.calibration(
-        point[:count], dict(zip(names, point[count:].tolist(), strict=True))
+    solution = solve(
+        lambda point: subset.slopes(point[:count], design, point[count:]),
+        subset.log_reference,
+        point,
+        penalty,
+        row_weights([source_of(runs.rows[i]["id"]) for i in rows]),
+        SOFT,
+        settled,
     )
-    groups = [group_of(runs.rows[i]) for i in rows]
-    errors_u = _standard_errors(hessian, scaled * error[:, None], np.array(groups))
-    tilt = (space.values(point[:count] + STEP) - space.values(point[:count])) / STEP
-    values = np.concatenate([space.values(point[:count]), point[count:]])
-    errors_x = np.concatenate([errors_u[:count] * tilt, errors_u[count:]])
-    away = np.concatenate([point[:count], point[count:] / sd])
+    constants, effects = solution.point[:count], solution.point[count:]
+    values = np.concatenate([space.scale.values(constants), effects])
+    errors = solution.standard_errors([group_of(runs.rows[i]) for i in rows])
+    errors[:count] *= space.scale.slopes(constants)
     return TrainingFit(
-        calibration=calibration,
+        calibration=space.calibration(constants, dict(zip(names, effects.tolist(), strict=True))),
         parameters=tuple(
-            FittedParameter(name=name, value=value, standard_error=error_x, prior_z=z)
-            for name, value, error_x, z in zip(
+            FittedParameter(name=name, value=value, standard_error=error, prior_z=z)
+            for name, value, error, z in zip(
                 [*space.names, *names],
                 values.tolist(),
-                errors_x.tolist(),
-                away.tolist(),
+                errors.tolist(),
+                (solution.point * np.sqrt(penalty)).tolist(),
                 strict=True,
             )
         ),
     )
 
 
-def _standard_errors(hessian: Array, scores: Array, groups: npt.NDArray[np.str_]) -> Array:
-    """Return standard errors that allow for equal errors of one source's rows.
-
-    The larger of the posterior's deviation and the cluster-robust one.
-    """
-    inverse = np.linalg.inv(hessian)
-    sums = np.array([scores[groups == name].sum(axis=0) for name in np.unique(groups)])
-    clustered = inverse @ (sums.T @ sums) @ inverse
-    return np.asarray(np.sqrt(np.maximum(np.diag(clustered), np.diag(inverse))), dtype=np.float64)
-
-
 def refit(runs: PublishedRuns, rows: Index, start: TrainingCalibration) -> TrainingCalibration:
-    """Return the calibration of these rows; `start` saves rounds and does not change the result."""
-    return fit_training(runs, rows, start).calibration
+    """Return the calibration of these rows, from a start that saves rounds."""
+    return fit_training(runs, rows, start, settled=NEARLY_SETTLED).calibration
 
 
 def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
@@ -231,7 +186,7 @@ def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
     parts = [HEADER]
     for index, (name, cell) in enumerate(zip(space.names, space.cells, strict=True)):
         table = "constant" if index < len(space.constants) else "ratio"
-        lines = [f'[{table}."{name}"]', *_fitted_lines(known.pop(name))]
+        lines = [f'[{table}."{name}"]', *known.pop(name).lines()]
         for key in ("start", "spread", "limit", "unit", "meaning"):
             if key in cell:
                 text = f'"{cell[key]}"' if isinstance(cell[key], str) else f"{cell[key]:.6g}"
@@ -239,10 +194,6 @@ def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
         parts.append("\n".join(lines) + "\n")
     design, names = _design(runs, rows)
     for name, count in zip(names, design.sum(axis=0).astype(int), strict=True):
-        parts.append("\n".join([f'[effect."{name}"]', *_fitted_lines(known[name])]))
+        parts.append("\n".join([f'[effect."{name}"]', *known[name].lines()]))
         parts.append(f"rows = {count}\n")
     return "\n".join(parts)
-
-
-def _fitted_lines(item: FittedParameter) -> tuple[str, str]:
-    return f"value = {item.value:.6g}", f"standard_error = {item.standard_error:.2g}"

@@ -144,7 +144,14 @@ def accuracy_json(scored: Accuracy) -> dict[str, Plain]:
         "unsupported": plain(scored.unsupported),
         **{
             name: _named(getattr(scored, name))
-            for name in ("by_chip", "by_source", "by_task", "by_kind", "by_match")
+            for name in (
+                "by_chip",
+                "by_source",
+                "by_task",
+                "by_kind",
+                "by_match",
+                "by_distance",
+            )
         },
         "memory": _errors(scored.memory),
         "holdout": scored.holdout,

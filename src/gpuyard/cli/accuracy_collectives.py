@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.perf.error_bars import collective_error_ratio
-from gpuyard.perf.interval import PredictionInterval
 from gpuyard.perf.score import ErrorStats
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.simulate.collectives.score import CollectiveErrors, CollectiveScore
@@ -20,6 +18,7 @@ def collectives_json(score: CollectiveScore) -> dict[str, Plain]:
         **{name: value for name, value in _plain(score.overall).items() if name != "rows"},
         "unsupported": [{"system": item.system, "reason": item.why} for item in score.refused],
         "by_system": {item.name: _plain(item.errors) for item in score.by_system},
+        "by_size": {item.name: _plain(item.errors) for item in score.by_size},
         "by_collective": {item.name: _plain(item.errors) for item in score.by_collective},
         "per_row": [
             {
@@ -30,9 +29,8 @@ def collectives_json(score: CollectiveScore) -> dict[str, Plain]:
                 "predicted_bytes_per_s": row.predicted_bytes_per_s,
                 "measured_bytes_per_s": row.measured_bytes_per_s,
                 "error": row.error,
-                "interval": plain(
-                    PredictionInterval.from_ratio(row.predicted_s, collective_error_ratio())
-                ),
+                "distance": row.level,
+                "interval": plain(row.bar.around(row.predicted_s)),
             }
             for row in score.rows
         ],
@@ -57,6 +55,7 @@ def collectives_errors(score: CollectiveScore) -> Table:
         CollectiveErrors(name="all", errors=score.overall),
         CollectiveErrors(name="measured", errors=score.measured),
         CollectiveErrors(name="fraction of line rate", errors=score.relative),
+        *score.by_size,
         *score.by_collective,
         *score.by_system,
     )

@@ -1,47 +1,122 @@
-"""Error bars of training and collective predictions, wider with distance from measured runs."""
+"""Error bars of training and collective predictions, wider with distance from measured runs.
+
+Idea: the distance of a case from the published runs is a level; an error bar is the range of log
+(measured / predicted) that holds 90 % of the errors that runs at this distance have when they are
+held out of the fit (split conformal prediction). Below the predicted value and above it the bar
+has its own length, since errors are not symmetric.
+Invariant: a bar contains 0; `calibrate/error_bars.py` computes the data file.
+Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World (2005), ch. 2.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gpuyard.perf.chip_kernels import ChipKernels
+from gpuyard.perf.interval import PredictionInterval
 from gpuyard.perf.profiles import SoftwareProfile
 
-RunKind = Literal["dense", "moe", "tpu", "stack-dense", "stack-moe", "stack-tpu", "uncalibrated"]
+# What differs from measured runs: nothing but the run; the model or layout on a chip; the release
+# of a measured framework; the framework; the chip's architecture.
+Level = Literal["run", "group", "release", "stack", "chip"]
+RunKind = Literal["dense", "moe", "tpu", "adapters"]
+LEVELS: tuple[Level, ...] = ("run", "group", "release", "stack", "chip")
+KINDS: tuple[RunKind, ...] = ("dense", "moe", "tpu", "adapters")
+PATH = Path(__file__).parent / "data" / "error_bars.toml"
 
-STACKS: dict[str, RunKind] = {"dense": "stack-dense", "moe": "stack-moe", "tpu": "stack-tpu"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorBar:
+    """90 % of the logs of measured over predicted are from `low` to `high`; 0 is inside."""
+
+    low: float
+    high: float
+
+    def around(self, value: float) -> PredictionInterval:
+        """Return the interval of a predicted value."""
+        return PredictionInterval(
+            value=value, low=value * math.exp(self.low), high=value * math.exp(self.high)
+        )
+
+    def widened(self, factor: float) -> ErrorBar:
+        """Return the bar with both sides longer, on the log scale."""
+        return ErrorBar(low=factor * self.low, high=factor * self.high)
+
+    @property
+    def low_ratio(self) -> float:
+        """Return r for a lower bound of value / (1 + r)."""
+        return math.expm1(-self.low)
+
+    @property
+    def high_ratio(self) -> float:
+        """Return r for an upper bound of value × (1 + r)."""
+        return math.expm1(self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorBars:
+    """The data file."""
+
+    bars: Mapping[str, ErrorBar]  # by "level|kind" and "run|kind|profile"
+    cells: frozenset[str]  # measured, as `cell_of` names them
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, float]]:
-    path = Path(__file__).parent / "data" / "error_bars.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+def read_error_bars() -> ErrorBars:
+    """Return the shipped error bars."""
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    return ErrorBars(
+        bars={
+            name: ErrorBar(low=bar["low"], high=bar["high"]) for name, bar in table["bar"].items()
+        },
+        cells=frozenset(table["measured"]["cells"]),
+    )
 
 
-def run_kind(
-    silicon: ChipKernels, profile: SoftwareProfile, moe: bool, unseen: bool = False
-) -> RunKind:
-    """Return the kind of run whose held-out errors apply.
+def run_kind(silicon: ChipKernels, moe: bool, adapters: bool = False) -> RunKind:
+    """Return the kind of run whose held-out errors apply."""
+    if adapters:
+        return "adapters"
+    if moe:
+        return "moe"
+    return "tpu" if silicon.generation == "tpu" else "dense"
 
-    unseen: the runs are of a source that the profile is not fitted to.
+
+def cell_of(silicon: ChipKernels, profile: SoftwareProfile, kind: RunKind) -> str:
+    """Return the name of what was measured together: profile, chip and kind of run."""
+    return f"{profile.name}|{silicon.name}|{kind}"
+
+
+def distance(
+    silicon: ChipKernels, profile: SoftwareProfile, kind: RunKind, unseen: bool = False
+) -> Level:
+    """Return how far a run is from published ones.
+
+    unseen: it is of another source than the runs that the profile is fitted to.
     """
     if not silicon.calibrated:
-        return "uncalibrated"
-    kind: Literal["dense", "moe", "tpu"] = "tpu" if silicon.generation == "tpu" else "dense"
-    kind = "moe" if moe else kind
-    if unseen or not (profile.fitted_on or profile.scalar is not None):
-        return STACKS[kind]
-    return kind
+        return "chip"
+    if profile.scalar is not None:  # calibrated on runs of the user
+        return "group"
+    if not profile.fitted_on:
+        return "release" if profile.after else "stack"
+    if unseen:
+        return "release"
+    return "run" if cell_of(silicon, profile, kind) in read_error_bars().cells else "group"
 
 
-def training_error_ratio(kind: RunKind) -> float:
-    """Return the error within which 90 % of published runs of a kind are predicted."""
-    return _table()[kind]["p90"]
+def training_error_bar(level: Level, kind: RunKind, profile: str = "") -> ErrorBar:
+    """Return the error bar of a step time."""
+    bars = read_error_bars().bars
+    return bars.get(f"{level}|{kind}|{profile}", bars[f"{level}|{kind}"])
 
 
-def collective_error_ratio() -> float:
-    """Return the error of 90 % of published collectives, each system held out of the fit."""
-    return _table()["collective"]["p90"]
+def collective_error_bar(level: str) -> ErrorBar:
+    """Return the error bar of a collective's time; `level` is of `CollectiveLevel`."""
+    return read_error_bars().bars[f"{level}|collective"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -37,10 +37,16 @@ class ErrorStats:
     coverage: float | None = None  # share of measured values inside the stated 90 % interval
 
 
-def errors(predicted: Array, measured: Array, error_ratio: Array | None = None) -> ErrorStats:
+def errors(
+    predicted: Array,
+    measured: Array,
+    error_ratio: Array | None = None,
+    bounds: tuple[Array, Array] | None = None,
+) -> ErrorStats:
     """Return the errors over the rows where both values are known.
 
-    error_ratio: error bars at 90 %, on a log scale; without them there is no coverage.
+    error_ratio: symmetric error bars at 90 %; bounds: logs of the lower and upper bound of
+    measured over predicted instead. Without either there is no coverage.
     """
     known = np.isfinite(predicted) & np.isfinite(measured)
     ratio = predicted[known] / measured[known] - 1.0
@@ -51,9 +57,13 @@ def errors(predicted: Array, measured: Array, error_ratio: Array | None = None) 
     size = np.abs(ratio)
     coverage = None
     if error_ratio is not None:
+        bounds = -np.log1p(error_ratio), np.log1p(error_ratio)
+    if bounds is not None:
         # Tolerance of rounding: a measurement on the bound counts as inside.
-        bound = np.log1p(error_ratio[known]) + 1e-12
-        coverage = float((np.abs(np.log(predicted[known] / measured[known])) <= bound).mean())
+        log = -np.log1p(ratio)
+        coverage = float(
+            ((bounds[0][known] - 1e-12 <= log) & (log <= bounds[1][known] + 1e-12)).mean()
+        )
     return ErrorStats(
         rows=len(ratio),
         mean_abs_error=float(size.mean()),
@@ -118,54 +128,47 @@ def ignore_progress(_done: int, _total: int) -> None:
     """Do nothing."""
 
 
-def hold_out_groups(
+def hold_out(
     runs: PublishedRuns,
+    names: Sequence[str],
     start: TrainingCalibration,
     fit: Fit,
-    seed: int = 0,
     on_progress: OnProgress = ignore_progress,
 ) -> Array:
-    """Return predictions with each row's (source, model, chip) group held out of the fit."""
-    rows = scored_rows(runs)
-    group = np.array([group_of(row) for row in runs.rows])
-    names = np.unique(group[rows])
-    np.random.default_rng(seed).shuffle(names)
-    fold = {name: index % GROUP_FOLDS for index, name in enumerate(names)}
+    """Return predictions of every row by a fit without the rows of the same name."""
+    rows, name_of = scored_rows(runs), np.array(names)
     result = np.full(len(runs.rows), np.nan)
-    for number in range(GROUP_FOLDS):
-        on_progress(number, GROUP_FOLDS)
-        test = np.array([i for i in rows if fold[group[i]] == number], dtype=np.int64)
+    distinct = np.unique(name_of[rows])
+    for number, name in enumerate(distinct):
+        on_progress(number, len(distinct))
+        test = rows[name_of[rows] == name]
         result[test] = predict(runs, fit(runs, np.setdiff1d(rows, test), start), test)
     return result
 
 
-def hold_out_sources(
-    runs: PublishedRuns,
-    start: TrainingCalibration,
-    fit: Fit,
-    on_progress: OnProgress = ignore_progress,
-) -> tuple[Array, Array]:
-    """Return predictions with each source held out, without and with a scalar per stack.
+def group_folds(runs: PublishedRuns, seed: int = 0) -> list[str]:
+    """Return the fold of every row; rows of one source, model and chip are in one fold."""
+    groups = [group_of(row) for row in runs.rows]
+    names = np.unique(groups)
+    np.random.default_rng(seed).shuffle(names)
+    fold = {name: str(index % GROUP_FOLDS) for index, name in enumerate(names)}
+    return [fold[group] for group in groups]
 
-    The scalar is fitted to three rows, spread evenly over the source's rows of a stack. They are
-    not scored, nor are stacks with no more rows than that.
+
+def three_points(runs: PublishedRuns, bare: Array) -> Array:
+    """Return predictions with held-out sources after a scalar per stack is set from three rows.
+
+    The three are spread evenly over the source's rows of a stack. They are not scored, nor are
+    stacks with no more rows than that.
     """
     rows = scored_rows(runs)
-    source = np.array([source_of(row["id"]) for row in runs.rows])
-    kinds = zip(runs.profiles, runs.arch.experts, strict=True)
-    stack = np.array([f"{profile.name}|{experts > 0}" for profile, experts in kinds])
-    bare, tuned = np.full(len(runs.rows), np.nan), np.full(len(runs.rows), np.nan)
-    names = np.unique(source[rows])
-    for number, name in enumerate(names):
-        on_progress(number, len(names))
-        test = rows[source[rows] == name]
-        fitted = fit(runs, np.setdiff1d(rows, test), start)
-        bare[test] = predict(runs, fitted, test)
-        for own in (test[stack[test] == item] for item in np.unique(stack[test])):
-            if len(own) <= POINTS:
-                continue
-            known = own[np.linspace(0, len(own) - 1, POINTS).astype(int)]
-            rest = np.setdiff1d(own, known)
-            ratio = float(np.median(runs.reference_s[known] / bare[known]))
-            tuned[rest] = predict(runs, fitted, rest, ratio)
-    return bare, tuned
+    cells = zip(runs.rows, runs.profiles, runs.arch.experts > 0, strict=True)
+    stack = np.array([f"{source_of(row['id'])}|{own.name}|{moe}" for row, own, moe in cells])
+    tuned = np.full(len(runs.rows), np.nan)
+    for own in (rows[stack[rows] == name] for name in np.unique(stack[rows])):
+        if len(own) <= POINTS:
+            continue
+        known = own[np.linspace(0, len(own) - 1, POINTS).astype(int)]
+        rest = np.setdiff1d(own, known)
+        tuned[rest] = bare[rest] * float(np.median(runs.reference_s[known] / bare[known]))
+    return tuned

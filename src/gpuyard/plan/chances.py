@@ -21,7 +21,7 @@ ROUNDING = 1e-9  # of a chance
 def run_predictions(option: Option) -> tuple[Prediction, ...]:
     """Return time, cost, step and memory of a run; the bill adds the interruption rate's error."""
     bill = option.bill
-    step = prediction("step_s", option.step_s, option.error_ratio)
+    step = of_interval("step_s", _step_interval(option, option.step_s)) if option.step_s else None
     results = [step]
     time = time_interval(option, bill)
     if time is not None:
@@ -38,11 +38,18 @@ def time_interval(option: Option, bill: Bill | None) -> PredictionInterval | Non
     expected_s = bill.expected_s if bill is not None else option.expected_s
     if expected_s <= 0.0:
         return None
-    step = PredictionInterval.from_ratio(expected_s, option.error_ratio)
+    step = _step_interval(option, expected_s)
     if bill is None or not 0.0 < bill.low_s <= expected_s <= bill.high_s < math.inf:
         return step
     interruptions = PredictionInterval(value=expected_s, low=bill.low_s, high=bill.high_s)
     return combined(step, interruptions)
+
+
+def _step_interval(option: Option, value_s: float) -> PredictionInterval:
+    """Return the interval of a time that is a multiple of the step time."""
+    low_ratio = option.error_ratio if option.error_low_ratio is None else option.error_low_ratio
+    low, high = value_s / (1.0 + low_ratio), value_s * (1.0 + option.error_ratio)
+    return PredictionInterval(value=value_s, low=low, high=high)
 
 
 def _cost(bill: Bill, time: PredictionInterval) -> PredictionInterval:

@@ -120,10 +120,13 @@ class Option:
     memory_capacity_bytes: float
     ideal_s: Annotated[float, Doc("without interruptions")]
     expected_s: Annotated[float, Doc("with failures, restarts and checkpoints")]
-    error_ratio: Annotated[float, Doc("90 % of published runs are predicted to within this")]
+    error_ratio: Annotated[float, Doc("5 % of measured values exceed predicted × (1 + this)")]
     bills: tuple[Bill, ...]
     platforms: tuple[Suitability, ...]
     network: str
+    error_low_ratio: Annotated[
+        float | None, Doc("5 % are below predicted / (1 + this); default: as error_ratio")
+    ] = None
     arrangement: ParallelLayout | None = None
     steps_count: float = 1.0
     mfu_ratio: Annotated[float | None, Doc("model FLOPs utilisation (MFU) of the dense peak")] = (

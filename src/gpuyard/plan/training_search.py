@@ -19,7 +19,13 @@ from gpuyard.perf.chip_kernels import (
     training_chip,
 )
 from gpuyard.perf.collectives import NetworkModel
-from gpuyard.perf.error_bars import run_kind, training_error_ratio
+from gpuyard.perf.error_bars import (
+    LEVELS,
+    ErrorBar,
+    distance,
+    run_kind,
+    training_error_bar,
+)
 from gpuyard.perf.from_catalog import architecture, nic_bytes_per_s
 from gpuyard.perf.inference.shape import unmeasured
 from gpuyard.perf.operators import model_flop_per_token
@@ -150,14 +156,18 @@ class TrainingSearch:
         return self.profile.name.startswith(self.software.name)
 
     @property
-    def error_ratio(self) -> float:
-        """Error within which 90 % of predictions for such a run are."""
-        moe = self.demand.shape.moe is not None
+    def error_bar(self) -> ErrorBar:
+        """Range that holds 90 % of such runs, wider with distance from published ones."""
         model = self.demand.model
+        moe, adapters = self.demand.shape.moe is not None, self.demand.method != "full"
+        kind = run_kind(self.silicon, moe, adapters)
         if unmeasured(model):
-            return training_error_ratio("uncalibrated")
+            return training_error_bar("chip", kind)
         unseen = not self.is_profiled or model.transformer is None or bool(model.transformer.linear)
-        return training_error_ratio(run_kind(self.silicon, self.profile, moe, unseen=unseen))
+        level = distance(self.silicon, self.profile, kind)
+        if unseen:
+            level = max(level, "stack", key=LEVELS.index)
+        return training_error_bar(level, kind, self.profile.name)
 
 
 def training_searches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.constants import NCCL_PATH, read_constants
-from gpuyard.simulate.collectives.published_collectives import read_measured
+from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
 from gpuyard.simulate.collectives.score import score_collectives
 from gpuyard.simulate.collectives.timing import RankTopology, collective_time
 
@@ -79,14 +80,15 @@ def test_small_messages_take_the_low_latency_protocol_and_large_ones_the_switch(
     assert bus == pytest.approx(470e9, rel=0.05)  # what two H100 servers with 8 x 400 Gb/s reach
 
 
-def test_every_constant_has_a_meaning_and_lies_in_its_bounds() -> None:
+def test_every_constant_has_a_meaning_and_standard_error() -> None:
     table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
     assert len(table) < 40
     for name, cell in table.items():
         assert cell["meaning"], name
         assert cell["unit"], name
-        if "low" in cell:
-            assert cell["low"] <= cell["value"] <= cell["high"], name
+        if "spread" in cell:
+            assert 0.0 < cell["value"] < 0.99 * cell.get("limit", math.inf), name
+            assert 0.0 < cell["standard_error"] < 1.2 * cell["value"], name
 
 
 def test_row_text_selects_system() -> None:
@@ -120,6 +122,34 @@ def test_row_text_selects_system() -> None:
     assert "single" in str(
         read(system="H100 x8", fabric="", nodes="2", gpus="16", busbw_GBps="46-48")
     )
+
+
+def test_what_a_note_says_of_algorithm_and_program_counts() -> None:
+    base = {
+        "system": "8x H200 node",
+        "fabric": "NVLink 4",
+        "nodes": "1",
+        "gpus": "8",
+        "collective": "all_reduce",
+        "size_bytes": "8589934592",
+        "time_us": "31774",
+        "busbw_GBps": "473.1",
+        "note": "",
+    }
+
+    def read(note: str) -> MeasuredCollective:
+        measured, _ = read_measured([base | {"note": note}])
+        return measured[0]
+
+    assert read("").cluster.sums_in_switch
+    assert not read("NCCL_NVLS_ENABLE=0 set").cluster.sums_in_switch
+    assert not read("ring, NVLS off").cluster.sums_in_switch
+    assert read("ring, NVLS off").algorithm == "ring"
+    assert read("NCCL_ALGO=Tree").algorithm == "tree"
+    assert read("all_reduce_bench.py, 8 ranks").host == "torch"
+    assert read("nccl-tests all_reduce_perf -g 8 -n 50").host == "threads"
+    score = score_collectives([base, base | {"note": "NCCL_NVLS_ENABLE=0"}])
+    assert score.rows[1].predicted_s > 1.1 * score.rows[0].predicted_s
 
 
 def test_published_bandwidths_are_met() -> None:

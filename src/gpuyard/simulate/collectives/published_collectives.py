@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from gpuyard.perf.published_network import network_contradiction
 from gpuyard.simulate.collectives.bus import bus_factor
@@ -36,6 +37,7 @@ class MeasuredCollective:
     cluster: RankTopology
     collective: str
     algorithm: str  # where the source forced one
+    host: Literal["", "torch", "threads"]  # what starts the collective, where it takes time
     size_bytes: float
     time_s: float
     printed: float  # what the source printed: bus bandwidth in GB/s, or its share of the line rate
@@ -98,7 +100,8 @@ def _measured(row: Mapping[str, str]) -> MeasuredCollective | str:
         system=row["system"],
         cluster=cluster,
         collective=collective,
-        algorithm="ring" if table and collective == "all-reduce" else "",
+        algorithm="ring" if table and collective == "all-reduce" else _algorithm(row),
+        host=_host(row["note"]),
         size_bytes=size,
         time_s=time_s,
         printed=printed,
@@ -133,7 +136,23 @@ def _cluster(row: Mapping[str, str]) -> RankTopology | str:
             row["fabric"], generation, board if domain != RACK_CHIPS else 4
         ),
         technology=_technology(text, ranks <= domain),
+        nvls=not re.search(
+            r"NCCL_NVLS_ENABLE=0|NVLS (off|disabled)|no NVLS", row["note"] + text, re.IGNORECASE
+        ),
     )
+
+
+def _algorithm(row: Mapping[str, str]) -> str:
+    """Return the algorithm that a note says was forced."""
+    forced = re.search(r"NCCL_ALGO=(ring|tree|nvls)|^(ring|tree)\b", row["note"], re.IGNORECASE)
+    return (forced.group(1) or forced.group(2)).lower() if forced else ""
+
+
+def _host(note: str) -> Literal["", "torch", "threads"]:
+    """Return what starts the collective: PyTorch, or one process for all chips of a server."""
+    if re.search(r"all_reduce_bench\.py|torch", note, re.IGNORECASE):
+        return "torch"
+    return "threads" if re.search(r"_perf -g [2-9]|(^|\s)-g ?8\b", note) else ""
 
 
 def _technology(text: str, alone: bool) -> Technology:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, cast
 
 import numpy as np
 
-from gpuyard.perf.error_bars import collective_error_ratio
+from gpuyard.perf.error_bars import ErrorBar, collective_error_bar
 from gpuyard.perf.score import ErrorStats, errors
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.constants import NcclConstants, read_constants
@@ -18,6 +19,20 @@ from gpuyard.simulate.collectives.published_collectives import (
 )
 from gpuyard.simulate.collectives.timing import RankTopology, collective_time
 
+# By size, except where the chip is not named; then networks that no measurement of the fit has.
+CollectiveLevel = Literal[
+    "small",
+    "medium",
+    "large",
+    "unnamed",
+    "small-unmeasured",
+    "medium-unmeasured",
+    "large-unmeasured",
+    "unnamed-unmeasured",
+]
+MEASURED = frozenset(("rdma", "tcpxo", "tcpx", "efa", "efa1", "none"))  # technologies of the fit
+SMALL_BYTES = 2.0**20  # up to here, starting takes most of the time
+LARGE_BYTES = 2.0**26  # from here on, transferring does
 ROUNDING = 0.005  # GB/s: nccl-tests prints two decimals
 
 
@@ -29,6 +44,12 @@ class ScoredRow:
     predicted_s: float
     measured_bytes_per_s: float
     predicted_bytes_per_s: float
+    level: CollectiveLevel = "large"  # how far from the measurements of the fit
+
+    @property
+    def bar(self) -> ErrorBar:
+        """The error bar of its time."""
+        return collective_error_bar(self.level)
 
     @property
     def error(self) -> float:
@@ -56,6 +77,7 @@ class CollectiveScore:
     relative: ErrorStats  # shares of a line rate
     by_system: tuple[CollectiveErrors, ...]
     by_collective: tuple[CollectiveErrors, ...]
+    by_size: tuple[CollectiveErrors, ...]
     rows: tuple[ScoredRow, ...]
     coarse_count: (
         int  # rows whose bandwidth is printed with one digit and no time: scored as a band
@@ -81,8 +103,28 @@ def predicted_s(items: Sequence[MeasuredCollective], constants: NcclConstants) -
         sizes = np.array([items[place].size_bytes for place in places])
         timing = collective_time(cluster, collective, sizes, constants, algorithm)
         for place, value in zip(places, timing.time_s, strict=True):
-            seconds[place] = float(value)
+            seconds[place] = float(value) + _host_s(items[place], constants)
     return seconds
+
+
+def _host_s(item: MeasuredCollective, constants: NcclConstants) -> float:
+    """Return what the program that measured adds to NCCL's time."""
+    if not item.host:
+        return 0.0
+    each_s = constants.get("host_s", item.host)
+    return each_s * item.cluster.domain_chips if item.host == "threads" else each_s
+
+
+def collective_level(item: MeasuredCollective, technologies: frozenset[str]) -> CollectiveLevel:
+    """Return how far a measurement is from those of the fit, which had these technologies."""
+    if item.cluster.generation == "unnamed":
+        size = "unnamed"
+    elif item.size_bytes <= SMALL_BYTES:
+        size = "small"
+    else:
+        size = "medium" if item.size_bytes < LARGE_BYTES else "large"
+    near = item.cluster.technology in technologies
+    return cast(CollectiveLevel, size if near else f"{size}-unmeasured")
 
 
 def score_measured(
@@ -97,6 +139,7 @@ def score_measured(
             predicted_s=seconds,
             measured_bytes_per_s=_bus(item, item.time_s),
             predicted_bytes_per_s=_bus(item, seconds),
+            level=collective_level(item, MEASURED),
         )
         for item, seconds in zip(measured, predicted_s(measured, constants), strict=True)
     )
@@ -110,6 +153,13 @@ def score_rows(rows: tuple[ScoredRow, ...], refused: tuple[SkippedRow, ...]) -> 
         measured=row_errors([row for row in rows if not row.measured.relative]),
         relative=row_errors([row for row in rows if row.measured.relative]),
         by_system=_split(rows, [row.measured.system for row in rows]),
+        by_size=_split(
+            rows,
+            [
+                "up to 1 MiB" if row.measured.size_bytes <= SMALL_BYTES else "over 1 MiB"
+                for row in rows
+            ],
+        ),
         by_collective=_split(rows, [row.measured.collective for row in rows]),
         rows=rows,
         coarse_count=sum(row.measured.coarse for row in rows),
@@ -134,5 +184,8 @@ def _split(rows: Sequence[ScoredRow], names: Sequence[str]) -> tuple[CollectiveE
 
 def row_errors(rows: Sequence[ScoredRow]) -> ErrorStats:
     """The errors of some rows; a bandwidth printed with one digit is right anywhere in its band."""
-    bars = np.full(len(rows), collective_error_ratio())
-    return errors(np.array([1.0 + row.error for row in rows]), np.ones(len(rows)), bars)
+    # Of bandwidth, whose bounds are those of time with the opposite sign: predicted over measured
+    # bandwidth is measured over predicted time.
+    low, high = (np.array([getattr(row.bar, side) for row in rows]) for side in ("low", "high"))
+    ratio = np.array([1.0 + row.error for row in rows])
+    return errors(ratio, np.ones(len(rows)), bounds=(-high, -low))

@@ -38,6 +38,7 @@ class RankTopology:
     scale_up_bytes_per_s: float  # line rate, one way, per chip
     nic_bytes_per_s: float  # line rate, one way, per chip
     technology: Technology
+    nvls: bool = True  # NVLink SHARP is not switched off
 
     @property
     def ranks(self) -> int:
@@ -45,8 +46,8 @@ class RankTopology:
 
     @property
     def sums_in_switch(self) -> bool:
-        """NVLink SHARP: the switch adds and copies."""
-        return self.generation in ("hopper", "blackwell") and self.domain_chips > 2
+        """NVLink SHARP: the switch adds and copies; NCCL uses rings for four chips or fewer."""
+        return self.nvls and self.generation in ("hopper", "blackwell") and self.domain_chips > 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,157 @@
+"""Fit the constants of the NCCL time model to published measurements.
+
+Idea: as of the training model (calibrate/gauss_newton.py), on the log of a collective's time.
+Systems of one provider's table are one family: they leave the fit together.
+Invariant: the same rows give the same constants, whatever the start.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuyard.calibrate.error_bars import TAIL, weighted_quantile
+from gpuyard.calibrate.gauss_newton import (
+    NEARLY_SETTLED,
+    SETTLED,
+    STEP,
+    ConstantScale,
+    FittedParameter,
+    row_weights,
+    solve,
+)
+from gpuyard.perf.error_bars import ErrorBar
+from gpuyard.perf.layout import Array
+from gpuyard.simulate.collectives.constants import NCCL_PATH, NcclConstants
+from gpuyard.simulate.collectives.published_collectives import MeasuredCollective
+from gpuyard.simulate.collectives.score import (
+    CollectiveScore,
+    collective_level,
+    predicted_s,
+    score_measured,
+    score_rows,
+)
+
+SOFT = 0.08  # log error beyond which a row counts linearly
+LEAST_ROWS = 10  # of a level, for its own bar
+SIZES = ("small", "medium", "large", "unnamed")
+LEVELS = (*SIZES, *(f"{size}-unmeasured" for size in SIZES))
+HEADER = """\
+# Constants of the NCCL time model (simulate/collectives/timing.py), written by `make refit`. value,
+# standard_error: of the fit; start, spread: centre and deviation of the prior, on a log scale, or
+# on a logit scale below the physical limit. A constant without a spread is not fitted.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveFit:
+    """Result of a fit, with its uncertainty."""
+
+    constants: NcclConstants
+    parameters: tuple[FittedParameter, ...]
+
+
+def family_of(item: MeasuredCollective) -> str:
+    """Return the machine at a provider that a measurement is of."""
+    return item.system.split("(")[0].split(" k8s")[0].split(" VM")[0].strip()
+
+
+def fit_collectives(
+    items: Sequence[MeasuredCollective],
+    start: NcclConstants | None = None,
+    settled: float = SETTLED,
+) -> CollectiveFit:
+    """Fit the constants to measurements, with standard errors."""
+    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    free = [name for name, cell in table.items() if "spread" in cell]
+    fixed = {name: float(cell["value"]) for name, cell in table.items()}
+    scale = ConstantScale([table[name] for name in free])
+
+    def constants(point: Array) -> NcclConstants:
+        values = dict(zip(free, scale.values(point).tolist(), strict=True))
+        return NcclConstants(values=fixed | values)
+
+    def slopes(point: Array) -> tuple[Array, Array]:
+        here = np.log(predicted_s(items, constants(point)))
+        columns = []
+        for index in range(len(point)):
+            there = point.copy()
+            there[index] += STEP
+            columns.append((np.log(predicted_s(items, constants(there))) - here) / STEP)
+        return here, np.column_stack(columns)
+
+    families = [family_of(item) for item in items]
+    known = np.array([start.values[name] for name in free]) if start else None
+    solution = solve(
+        slopes,
+        np.log([item.time_s for item in items]),
+        np.zeros(len(free)) if known is None else scale.point(known),
+        np.ones(len(free)),
+        row_weights(families),
+        SOFT,
+        settled,
+    )
+    errors = solution.standard_errors(families) * scale.slopes(solution.point)
+    return CollectiveFit(
+        constants=constants(solution.point),
+        parameters=tuple(
+            FittedParameter(name=name, value=value, standard_error=error, prior_z=z)
+            for name, value, error, z in zip(
+                free,
+                scale.values(solution.point).tolist(),
+                errors.tolist(),
+                solution.point.tolist(),
+                strict=True,
+            )
+        ),
+    )
+
+
+def hold_out_families(items: Sequence[MeasuredCollective], start: NcclConstants) -> CollectiveScore:
+    """Return every family predicted by constants that were fitted without it."""
+    rows = []
+    for name in dict.fromkeys(family_of(item) for item in items):
+        own = [item for item in items if family_of(item) == name]
+        others = [item for item in items if family_of(item) != name]
+        fitted = fit_collectives(others, start, NEARLY_SETTLED).constants
+        known = frozenset(item.cluster.technology for item in others)
+        score = score_measured(own, (), fitted)
+        rows += [replace(row, level=collective_level(row.measured, known)) for row in score.rows]
+    order = {id(item): place for place, item in enumerate(items)}
+    return score_rows(tuple(sorted(rows, key=lambda row: order[id(row.measured)])), ())
+
+
+def collective_error_bars(held: CollectiveScore) -> dict[str, ErrorBar]:
+    """Return the error bars of collectives by level, from families left out of the fit."""
+    bars: dict[str, ErrorBar] = {}
+    for level in LEVELS:
+        rows = [row for row in held.rows if row.level == level and not row.measured.coarse]
+        near = bars.get(level.removesuffix("-unmeasured"))
+        if len(rows) < LEAST_ROWS and near is not None:
+            bars[level] = near.widened(2.0)
+            continue
+        errors = np.log([row.measured.time_s / row.predicted_s for row in rows])
+        families = [family_of(row.measured) for row in rows]
+        low, high = (weighted_quantile(errors, families, share) for share in (TAIL, 1.0 - TAIL))
+        bars[level] = ErrorBar(
+            low=min(low, near.low if near else 0.0), high=max(high, near.high if near else 0.0)
+        )
+    return {f"{level}|collective": bar for level, bar in bars.items()}
+
+
+def constants_text(fit: CollectiveFit, rows: int) -> str:
+    """Return the data file of the constants."""
+    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    known = {item.name: item for item in fit.parameters}
+    parts = [f"{HEADER}# Fitted on {rows} published rows; the rows name their sources.\n"]
+    for name, cell in table.items():
+        lines = list(known[name].lines()) if name in known else [f"value = {cell['value']:g}"]
+        for key in ("start", "spread", "limit", "unit", "meaning"):
+            if key in cell:
+                text = f'"{cell[key]}"' if isinstance(cell[key], str) else f"{cell[key]:.6g}"
+                lines.append(f"{key} = {text}")
+        parts.append("\n".join([f'["{name}"]', *lines]) + "\n")
+    return "\n".join(parts)

@@ -1,0 +1,135 @@
+"""Error bars of the training model from held-out predictions.
+
+Idea: every run is predicted by fits without runs like it: without its group (source, model and
+chip), without its software release, without its source, without its chip. The quantiles of the
+errors at each distance, by kind of run, are the error bars of new cases at that distance. A group
+of n rows has the weight of √n rows, so one long table does not decide.
+Invariant: bars contain 0 and do not narrow with distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.perf.calibration import TrainingCalibration
+from gpuyard.perf.error_bars import KINDS, LEVELS, ErrorBar, Level, RunKind, cell_of, run_kind
+from gpuyard.perf.layout import Array
+from gpuyard.perf.runs import PublishedRuns
+from gpuyard.perf.score import (
+    Fit,
+    OnProgress,
+    group_folds,
+    hold_out,
+    ignore_progress,
+    predict,
+    scored_rows,
+    source_of,
+)
+
+TAIL = 0.05  # on either side of a bar
+OWN_ROWS = 20  # a profile with N rows of a kind has its own bar for further runs
+LEAST = 0.02  # log error below which measurements of one system repeat
+# Errors of held-out groups are spread by this factor over errors in the fit.
+HELD_OUT_SPREAD = 1.15
+HEADER = """\
+# Written by `make refit`: 5 % and 95 % quantiles of log(measured / predicted) of held-out runs, by
+# distance from the fit and kind of run (perf/error_bars.py says what the distances are).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutSteps:
+    """Predicted steps of every run by fits that did not know runs like it; NaN where unscored."""
+
+    fitted: Array
+    by_level: Mapping[Level, Array]
+
+
+def held_out_steps(
+    runs: PublishedRuns,
+    calibration: TrainingCalibration,
+    fit: Fit,
+    on_progress: OnProgress = ignore_progress,
+) -> HeldOutSteps:
+    """Return the steps of all runs with groups, releases, sources and chips left out."""
+    rows = scored_rows(runs)
+    fitted = np.full(len(runs.rows), np.nan)
+    fitted[rows] = predict(runs, calibration, rows)
+    keys: dict[Level, Sequence[str]] = {
+        "group": group_folds(runs),
+        "release": [profile.name for profile in runs.profiles],
+        "stack": [source_of(row["id"]) for row in runs.rows],
+        "chip": [silicon.ratio for silicon in runs.silicon],
+    }
+    return HeldOutSteps(
+        fitted=fitted,
+        by_level={
+            level: hold_out(runs, names, calibration, fit, on_progress)
+            for level, names in keys.items()
+        },
+    )
+
+
+def kinds_of(runs: PublishedRuns) -> list[RunKind]:
+    """Return the kind of every run."""
+    cells = zip(runs.silicon, runs.arch.experts > 0, runs.arch.trains_weights == 0, strict=True)
+    return [run_kind(silicon, bool(moe), bool(adapters)) for silicon, moe, adapters in cells]
+
+
+def training_error_bars(runs: PublishedRuns, steps: HeldOutSteps) -> dict[str, ErrorBar]:
+    """Return error bars by level and kind, and those of profiles with many rows."""
+    rows = scored_rows(runs)
+    kinds = np.array(kinds_of(runs))
+    profiles = np.array([profile.name for profile in runs.profiles])
+    near = np.log(runs.reference_s / steps.fitted) * HELD_OUT_SPREAD
+    bars: dict[str, ErrorBar] = {}
+    for kind in KINDS:
+        own = rows[kinds[rows] == kind]
+        last = bars[f"run|{kind}"] = _bar(near[own], profiles[own])
+        for level in LEVELS[1:]:
+            error = np.log(runs.reference_s / steps.by_level[level])[own]
+            clusters = np.array([source_of(runs.rows[i]["id"]) for i in own])
+            bar = _bar(error, clusters if level in ("stack", "chip") else profiles[own])
+            last = ErrorBar(low=min(bar.low, last.low), high=max(bar.high, last.high))
+            bars[f"{level}|{kind}"] = last
+        for name in np.unique(profiles[own]):
+            same = own[profiles[own] == name]
+            if len(same) >= OWN_ROWS:
+                bars[f"run|{kind}|{name}"] = _bar(near[same], profiles[same])
+    return bars
+
+
+def _bar(errors: Array, clusters: Sequence[str] | npt.NDArray[np.str_]) -> ErrorBar:
+    low, high = (weighted_quantile(errors, clusters, share) for share in (TAIL, 1.0 - TAIL))
+    return ErrorBar(low=min(low, -LEAST), high=max(high, LEAST))
+
+
+def weighted_quantile(
+    values: Array, clusters: Sequence[str] | npt.NDArray[np.str_], share: float
+) -> float:
+    """Return a quantile in which a cluster of n values weighs as much as √n."""
+    _, place, counts = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    order = np.argsort(values)
+    weight = (1.0 / np.sqrt(counts))[place][order]
+    middle = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
+    return float(np.interp(share, middle, values[order]))
+
+
+def measured_cells(runs: PublishedRuns) -> list[str]:
+    """Return what was measured together, sorted."""
+    kinds = kinds_of(runs)
+    return sorted({cell_of(runs.silicon[i], runs.profiles[i], kinds[i]) for i in scored_rows(runs)})
+
+
+def error_bars_text(bars: Mapping[str, ErrorBar], cells: Sequence[str]) -> str:
+    """Return the data file."""
+    parts = [HEADER]
+    for name, bar in bars.items():
+        parts.append(f'[bar."{name}"]\nlow = {bar.low:.4f}\nhigh = {bar.high:.4f}\n')
+    lines = "".join(f'  "{cell}",\n' for cell in cells)
+    parts.append(f"[measured]  # profile, chip and kind of run\ncells = [\n{lines}]\n")
+    return "\n".join(parts)
