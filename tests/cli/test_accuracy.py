@@ -117,3 +117,30 @@ def test_table_without_inference_runs_exits_with_2(
     assert "not a table of inference runs" in capsys.readouterr().err
     assert main(["accuracy", "inference", str(file), "--holdout-groups"]) == 2
     assert capsys.readouterr().err.startswith("error: --holdout-groups: applies to training only")
+
+
+def test_minimal_table_is_scored_and_its_worst_rows_are_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text(
+        "model,chip,count,layout,tokens_per_s,precision\n"
+        "llama-3-70b,h100-sxm,64,tp4 pp4,52000,bf16\n"
+        "llama-3-8b,b200,8,tp1,90000,bf16\n",
+        encoding="utf-8",
+    )
+    assert main(["accuracy", "training", str(table), "--json"]) == 0
+    score = json.loads(capsys.readouterr().out)
+    assert score["scored"] == 2
+    row = score["per_row"][0]
+    assert row["id"] == "row-1"
+    assert row["measured_s"] == pytest.approx(128 * 4096 / 52000, rel=1e-4)
+    assert row["assumed"] == "seq_len 4096, global_batch 128, micro_batch 1"
+    assert row["distance"] == "stack"
+    assert "matmul" in row["terms"]
+    assert sum(row["terms"].values()) <= 1.0
+    assert main(["accuracy", "training", str(table)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "row-2:" in text
+    assert "assumed: seq_len 4096" in text
+    assert "framework not measured" in text

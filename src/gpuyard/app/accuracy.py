@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,10 +39,12 @@ from gpuyard.perf.score import (
     ignore_progress,
     predict,
     predicted_bytes,
+    predicted_step,
     scored_rows,
     source_of,
     three_points,
 )
+from gpuyard.perf.training import StepTime
 
 Holdout = Literal["none", "groups", "sources"]
 # runs: the profile is fitted to runs of this source; release: framework and date; family: the
@@ -83,6 +85,10 @@ class TrainingRowScore:
     predicted_bytes: float
     measured_bytes: float | None = None
     memory_error_ratio: float | None = None
+    terms: Annotated[
+        Mapping[str, float], Doc("shares of the predicted step, the largest three")
+    ] = field(default_factory=dict)
+    assumed: Annotated[str, Doc("usual values of what the row leaves open")] = ""
     note: Annotated[str, Doc("text of the row that contradicts the prediction's inputs")] = ""
 
 
@@ -120,9 +126,10 @@ def score_training(
     runs = read_training_runs(path, catalog, profile, trust)
     calibration, three = read_calibration(), None
     rows = scored_rows(runs)
-    predicted = np.full(len(runs.rows), np.nan)
+    predicted, terms = np.full(len(runs.rows), np.nan), [dict[str, float]()] * len(runs.rows)
     if len(runs.rows):
-        predicted = predict(runs, calibration, np.arange(len(runs.rows)))
+        step = predicted_step(runs, calibration, np.arange(len(runs.rows)))
+        predicted, terms = step.total_s, _largest_terms(step)
     if holdout != "none" and len(rows) < LEAST_ROWS:
         raise InputError.one(
             str(path),
@@ -156,6 +163,7 @@ def score_training(
                 _row(runs, i, predicted, memory_bytes, bars.items[i]),
                 match=matches[i],
                 distance=levels[i],
+                terms=terms[i],
             )
             for i in range(len(runs.rows))
         ),
@@ -169,9 +177,14 @@ def read_training_runs(
 ) -> PublishedRuns:
     """Read a CSV file of training runs."""
     rows = read_rows(
-        path, {"model", "chip", "n_chips"}, "training runs", "model, chip, n_chips, global_batch"
+        path,
+        {"model", "chip"},
+        "training runs",
+        "model, chip, n_chips, global_batch and step_time_s, or model, chip, count, layout"
+        " and tokens_per_s",
     )
-    return read_runs(rows, catalog, trust, profile)
+    named = [row | {"id": row.get("id") or f"row-{i}"} for i, row in enumerate(rows, start=1)]
+    return read_runs(named, catalog, trust, profile)
 
 
 def read_rows(path: Path, needed: set[str], what: str, columns: str) -> list[dict[str, str]]:
@@ -237,6 +250,18 @@ def _grouped(
     )
 
 
+def _largest_terms(step: StepTime, count: int = 3) -> list[dict[str, float]]:
+    """Return the largest terms of every step, as shares of it."""
+    total = step.total_s
+    names = [item.name for item in fields(StepTime)]
+    shares = np.array([getattr(step, name) * np.ones_like(total) / total for name in names])
+    order = np.argsort(-shares, axis=0)[:count]
+    return [
+        {names[k].removesuffix("_s"): round(float(shares[k, i]), 3) for k in order[:, i]}
+        for i in range(len(total))
+    ]
+
+
 def _note(runs: PublishedRuns, index: int) -> str:
     row = runs.rows[index]
     if not row["precision"]:
@@ -261,6 +286,8 @@ def _level(runs: PublishedRuns, index: int, match: ProfileMatch, holdout: Holdou
     """Return how far a row is from the runs of the fit; farthest where its text contradicts."""
     if _note(runs, index):
         return "chip"
+    if runs.rows[index]["assumed"]:
+        match = "release"
     kind = row_kind(runs, index)
     level = distance(
         runs.silicon[index], runs.profiles[index], kind, unseen=match in ("release", "family")
@@ -316,5 +343,6 @@ def _row(
         predicted_bytes=float(memory_bytes[index]),
         measured_bytes=measured_bytes if weighed else None,
         memory_error_ratio=float(memory_bytes[index]) / measured_bytes - 1.0 if weighed else None,
+        assumed=runs.rows[index]["assumed"],
         note=_note(runs, index),
     )

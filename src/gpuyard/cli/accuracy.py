@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -19,15 +20,24 @@ from gpuyard.perf.score import ErrorStats
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_progress, print_table
 from gpuyard.simulate.serving.score import ServingScore, score_json
-from gpuyard.units import RATIO, show
+from gpuyard.units import DURATION, RATIO, show
+
+DISTANCES = {
+    "run": "profile, chip and kind of run were measured",
+    "group": "profile measured, not with this chip and kind of run",
+    "release": "release or source not measured",
+    "stack": "framework not measured",
+    "chip": "chip not measured, or the row contradicts the inputs",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "the columns of FILE.csv are those of tests/accuracy/training_runs.csv and"
-        " inference_runs.csv;\na blank shape is the catalog's; errors are |predicted / measured -"
-        " 1|, of the step time for training"
+        " inference_runs.csv;\na minimal table of training runs has model, chip, count, layout"
+        " (tp8 pp2) and tokens_per_s;\na blank shape is the catalog's; errors are"
+        " |predicted / measured - 1|, of the step time for training"
     )
     add_option(
         parser, "what", "which model to score", choices=["training", "inference", "collectives"]
@@ -189,6 +199,7 @@ def _table(scored: Accuracy) -> Table:
         f"{scored.scored} of {scored.rows} rows scored{held[scored.holdout]}",
         "in 90 %: share of measured values inside the 90 % interval",
         *_match_notes(scored),
+        *_worst_rows(scored),
         *left,
     )
     return Table(
@@ -213,6 +224,24 @@ def _match_notes(scored: Accuracy) -> Iterator[str]:
     for row in scored.per_row:
         if row.note:
             yield f"{row.id}: {row.note}"
+
+
+def _worst_rows(scored: Accuracy, count: int = 5) -> Iterator[str]:
+    """Yield an explanation of the rows with the largest errors."""
+    rows = [row for row in scored.per_row if row.error is not None and row.interval is not None]
+    rows.sort(key=lambda row: -abs(math.log1p(row.error or 0.0)))
+    for row in rows[:count]:
+        assert row.error is not None
+        assert row.interval is not None
+        assert row.measured_s is not None
+        within = "inside" if row.interval.contains(row.measured_s) else "outside"
+        terms = ", ".join(f"{name} {share:.0%}" for name, share in row.terms.items())
+        yield (
+            f"{row.id}: {row.error:+.0%}, {show(row.predicted_s, DURATION)} predicted,"
+            f" {show(row.measured_s, DURATION)} measured, {within} the interval"
+            f" ({DISTANCES[row.distance]}); {terms}"
+            + (f"; assumed: {row.assumed}" if row.assumed else "")
+        )
 
 
 def _cells(name: str, errors: ErrorStats) -> tuple[str, ...]:

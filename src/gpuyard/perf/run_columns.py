@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from gpuyard.catalog.load import Catalog, find
 from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
@@ -18,9 +21,25 @@ COLUMNS = (
 )  # fmt: skip
 
 
+# Columns of a minimal table, and those that they stand for.
+SHORT = {"count": "n_chips", "chips": "n_chips", "gpus": "n_chips"}
+DEFAULT_TOKENS, DEFAULT_MICRO_BATCHES = 4096, 8  # per sequence; per pipeline stage and replica
+
+
 def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
-    """Return the row with every column; blanks are the catalog's shape, trust A, task pretrain."""
+    """Return the row with every column; blanks are the catalog's shape, trust A, task pretrain.
+
+    A minimal row has model, chip, count, layout ("tp8 pp2 ep1") and tokens_per_s; `assumed` lists
+    what it leaves open.
+    """
     cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    for short, name in SHORT.items():
+        cells[name] = cells[name] or (row.get(short) or "").strip()
+    for name, size in re.findall(r"\b(tp|pp|cp|ep|vpp)\s*[=:]?\s*(\d+)", row.get("layout") or ""):
+        cells[name] = cells[name] or size
+    cells["assumed"] = ""
+    if rate := (row.get("tokens_per_s") or "").strip():
+        cells |= _from_rate(cells, float(rate))
     cells["chip"] = _published(cells["chip"])
     cells["trust"] = cells["trust"] or "A"
     cells["ref_step_time_s"] = cells["ref_step_time_s"] or cells["step_time_s"]
@@ -33,6 +52,26 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     except InputError:
         return cells
     return cells | {name: text for name, text in shape_cells(model).items() if not cells[name]}
+
+
+def _from_rate(cells: dict[str, str], tokens_per_s: float) -> dict[str, str]:
+    """Return the step time of a rate, and usual values of what the row leaves open."""
+    if not cells["n_chips"] or tokens_per_s <= 0.0:
+        return {}
+    ranks = math.prod(int(cells[name] or 1) for name in ("tp", "pp", "cp"))
+    replicas = max(1, int(cells["n_chips"]) // ranks)
+    usual = {
+        "seq_len": DEFAULT_TOKENS,
+        "global_batch": replicas * DEFAULT_MICRO_BATCHES * int(cells["pp"] or 1),
+        "micro_batch": 1,
+    }
+    added = {name: str(value) for name, value in usual.items() if not cells[name]}
+    whole = cells | added
+    if not cells["step_time_s"]:
+        step_s = float(whole["global_batch"]) * float(whole["seq_len"]) / tokens_per_s
+        added["step_time_s"] = f"{step_s:.6g}"
+    assumed = ", ".join(f"{name} {value}" for name, value in added.items() if name in usual)
+    return added | {"assumed": assumed}
 
 
 def _published(chip: str) -> str:

@@ -15,7 +15,7 @@ from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingC
 from gpuyard.perf.memory import memory
 from gpuyard.perf.published_run import Row
 from gpuyard.perf.runs import PublishedRuns
-from gpuyard.perf.training import step_time
+from gpuyard.perf.training import StepTime, step_time
 
 Index = npt.NDArray[np.int64]
 # Arguments: runs, rows to fit on, starting values.
@@ -104,6 +104,13 @@ def predict(
     runs: PublishedRuns, calibration: TrainingCalibration, rows: Index, multiply: float = 1.0
 ) -> Array:
     """Return predicted step times of some rows; `multiply` adjusts their scalars."""
+    return predicted_step(runs, calibration, rows, multiply).total_s
+
+
+def predicted_step(
+    runs: PublishedRuns, calibration: TrainingCalibration, rows: Index, multiply: float = 1.0
+) -> StepTime:
+    """Return the terms of the predicted steps of some rows."""
     arch, layout, chip, soft = inputs_of(runs, rows)
     keys = [ratio_keys(runs.silicon[i], runs.precisions[i]) for i in rows]
     gain = np.array([runs.silicon[i].power_gain_ratio for i in rows])
@@ -116,7 +123,7 @@ def predict(
     )
     scalars = [scalar(calibration, runs.profiles[i], bool(runs.arch.experts[i] > 0)) for i in rows]
     soft = replace(soft, scalar=np.array(scalars) * multiply)
-    return step_time(arch, layout, chip, soft, calibration.constants).total_s
+    return step_time(arch, layout, chip, soft, calibration.constants)
 
 
 def predicted_bytes(runs: PublishedRuns) -> Array:
