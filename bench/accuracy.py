@@ -80,6 +80,7 @@ def training_lines(folder: Path) -> Iterator[Line]:
         ("chip architectures left out", held.by_level["chip"], "chip"),
     )
     kinds = np.array(kinds_of(runs))
+    fresh = {row["id"] for row in read(folder, TRAINING[1:])}
     for name, predicted, level in sets:
         bounds = training_bounds(runs, level)
         for figure, mask in (
@@ -92,6 +93,10 @@ def training_lines(folder: Path) -> Iterator[Line]:
             low, high = (side[mask] for side in bounds)
             found = errors(predicted[mask], runs.reference_s[mask], bounds=(low, high))
             yield Line(set=name, figure=figure, errors=found, supported=supported)
+        new = np.array([row["id"] in fresh for row in runs.rows])
+        low, high = (side[new] for side in bounds)
+        found = errors(predicted[new], runs.reference_s[new], bounds=(low, high))
+        yield Line(set=name, figure=f"step time, {TRAINING[1]}", errors=found, supported=supported)
         within = inside_three(runs, predicted, bounds)
         print(f"{name}: {within} rows are off by more than 3 times their interval", file=sys.stderr)
 
@@ -119,14 +124,17 @@ def collective_lines(folder: Path) -> Iterator[Line]:
     items, refused = read_measured(read(folder, COLLECTIVES))
     supported = f"{len(items)} of {len(items) + len(refused)}"
     constants = read_constants()
+    fresh = {row["system"] for row in read(folder, COLLECTIVES[1:])}
     scores: tuple[tuple[str, CollectiveScore], ...] = (
         ("in sample", score_measured(items, refused, constants)),
         ("sources left out", hold_out_families(items, constants)),
     )
     for name, score in scores:
         large = [row for row in score.rows if row.measured.size_bytes > SMALL_BYTES]
+        new = [row for row in score.rows if row.measured.system in fresh]
         for figure, found in (
             ("bus bandwidth", score.overall),
+            (f"bus bandwidth, {COLLECTIVES[1]}", row_errors(new)),
             ("bus bandwidth, over 1 MiB", row_errors(large)),
         ):
             yield Line(set=name, figure=figure, errors=found, supported=supported)

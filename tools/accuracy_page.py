@@ -1,11 +1,12 @@
-"""Writes docs/accuracy.md from docs/data/first_scores.json and docs/data/refit_scores.json.
+"""Writes docs/accuracy.md and its chart from the scores in docs/data.
 
 python tools/accuracy_page.py                      writes the page
 python tools/accuracy_page.py first TABLES JSON    collects scores made before a refit on these tables
 python tools/accuracy_page.py refit TABLES JSON    collects scores made after a refit
+python tools/accuracy_page.py left-out FILE.json   collects what `bench/accuracy.py --json FILE.json` wrote
 
 TABLES: folder of CSV tables; JSON: folder with the output of `gpuyard accuracy MODEL NAME.csv --json`
-as NAME.json. First scores are collected once and not changed afterwards.
+as NAME.json; a table without one keeps its scores. First scores are collected once and not changed afterwards.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import csv
 import json
 import statistics
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "data"
 PAGE = ROOT / "docs" / "accuracy.md"
+CHART = DATA / "accuracy.svg"
+HISTORY = DATA / "score_history.json"
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 320, 50, 20, 40, 300  # of the chart, in pixels
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f")
 # Table, model that scores it, figures per row, the table that the model is fitted to.
 TABLES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("training_runs_2025h2", "training", ("step time",), "training_runs"),
@@ -84,6 +90,8 @@ def collect(tables: Path, scores: Path) -> list[dict]:
     """Condense the scores of every table, without rows that the model is fitted to."""
     result = []
     for name, model, figures, fitted in TABLES:
+        if not (scores / f"{name}.json").exists():
+            continue
         score = json.loads((scores / f"{name}.json").read_text(encoding="utf-8"))
         known = fitted_ids(tables, name, model, fitted)
         fresh = [row for row in score["per_row"] if row.get("id", "") not in known]
@@ -127,6 +135,90 @@ def line(entry: dict, figure: str, refit: dict) -> str:
     return f"| {entry['table']} | {figure} | {first['rows']} | {' | '.join(percent + later)} |"
 
 
+def remember(entries: list[dict], kind: str, day: str) -> None:
+    """Adds the scores of a day to the history; a later score of that day replaces an earlier one."""
+    history = json.loads(HISTORY.read_text(encoding="utf-8")) if HISTORY.exists() else []
+    for entry in entries:
+        for figure, cell in entry["figures"].items():
+            point = {"day": day, "kind": kind, "table": entry["table"], "figure": figure}
+            history = [old for old in history if any(old[key] != point[key] for key in point)]
+            history.append(point | {"mean": cell["mean"], "coverage": cell["coverage"]})
+    HISTORY.write_text(json.dumps(history, indent=1) + "\n", encoding="utf-8")
+
+
+def chart() -> str:
+    """Mean error of every figure at each day of scoring, as SVG: one line per figure."""
+    history = json.loads(HISTORY.read_text(encoding="utf-8")) if HISTORY.exists() else []
+    stages = sorted({(point["day"], point["kind"]) for point in history})
+    top = max([point["mean"] for point in history], default=0.1)
+    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def place(point: dict) -> tuple[float, float]:
+        step = stages.index((point["day"], point["kind"])) / max(len(stages) - 1, 1)
+        return LEFT + wide * step, TOP + high * (1.0 - point["mean"] / top)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
+        "<title>Mean error of each figure over time</title>",
+        "<style>text { font: 11px sans-serif }</style>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+    ]
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = TOP + high * (1.0 - share)
+        parts.append(
+            f'<line x1="{LEFT}" x2="{LEFT + wide}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * top * share:.0f} %</text>'
+        )
+    for index, (day, kind) in enumerate(stages):
+        x = LEFT + wide * index / max(len(stages) - 1, 1)
+        parts.append(
+            f'<text x="{x:.1f}" y="{HEIGHT - 14}" text-anchor="middle">{kind} {day}</text>'
+        )
+    names = sorted({(point["table"], point["figure"]) for point in history})
+    for index, (table, figure) in enumerate(names):
+        own = [point for point in history if (point["table"], point["figure"]) == (table, figure)]
+        own.sort(key=lambda point: (point["day"], point["kind"]))
+        colour = COLOURS[index % len(COLOURS)]
+        dots = [place(point) for point in own]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in dots]
+        y = TOP + 12 + 16 * index
+        parts.append(
+            f'<text x="{LEFT + wide + 16}" y="{y}" fill="{colour}">{table}: {figure}</text>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def left_out_lines() -> list[str]:
+    """Errors of rows left out of the fit."""
+    path = DATA / "left_out_scores.json"
+    if not path.exists():
+        return []
+    lines = [
+        "",
+        "## Left out of the fit",
+        "",
+        "Every row predicted by a fit that did not know its group (source, model and chip), model, release, source or chip",
+        "architecture; intervals are those of that distance from measured runs. `python bench/accuracy.py` prints this table.",
+        "",
+        "| set | figure | mean | median | p90 | bias | inside | rows | supported |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for item in json.loads(path.read_text(encoding="utf-8")):
+        if item["set"].startswith("first score"):
+            continue
+        found = item["errors"]
+        keys = ("mean_abs_error", "median_abs_error", "p90_abs_error", "bias", "coverage")
+        cells = [f"{100 * found[key]:{'+' if key == 'bias' else ''}.1f}" for key in keys]
+        lines.append(
+            f"| {item['set']} | {item['figure']} | {' | '.join(cells)} | {found['rows']} | {item['supported']} |"
+        )
+    return lines
+
+
 def page() -> str:
     first, refit = load("first"), load("refit")
     lines = [
@@ -153,6 +245,7 @@ def page() -> str:
         lines.append(
             f"| {entry['table']} | {entry['rows']} | {entry['supported']} | {entry['in_the_fit']} | {command} |"
         )
+    lines += ["", "![Mean error of each figure over time](data/accuracy.svg)", *left_out_lines()]
     lines += [
         "",
         "Errors with groups of runs held out of the fit are in [training](concepts/training-model.md#accuracy),",
@@ -163,11 +256,20 @@ def page() -> str:
 
 
 def main() -> None:
-    """Collects scores, or writes the page."""
+    """Collects scores and writes the page."""
     if len(sys.argv) == 4:
-        entries = collect(Path(sys.argv[2]), Path(sys.argv[3]))
-        path = DATA / f"{sys.argv[1]}_scores.json"
-        path.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+        kind = sys.argv[1]
+        known = load(kind)
+        fresh = {entry["table"]: entry for entry in collect(Path(sys.argv[2]), Path(sys.argv[3]))}
+        if kind == "first":  # the honest score is the one before any fit
+            fresh = {name: entry for name, entry in fresh.items() if name not in known}
+        path = DATA / f"{kind}_scores.json"
+        path.write_text(json.dumps([*(known | fresh).values()], indent=1) + "\n", encoding="utf-8")
+        remember(list(fresh.values()), kind, datetime.now(UTC).date().isoformat())
+    elif len(sys.argv) == 3:
+        text = Path(sys.argv[2]).read_text(encoding="utf-8")
+        (DATA / "left_out_scores.json").write_text(text, encoding="utf-8")
+    CHART.write_text(chart(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
 
