@@ -12,7 +12,7 @@ JOBS ?= 3
 # Tests start Python hundreds of times; without cached bytecode every start compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo check test mlflow xla lint bench refit docs sbom audit clean
+.PHONY: help install demo check test mlflow xla lint bench refit refit-serving docs sbom audit clean
 
 help:
 	@echo "make install   .venv with gpuyard and its extras"
@@ -83,9 +83,15 @@ bench: install
 # PUBLISHED: the folder with the published tables; GPUYARD_PUBLISHED by default. The same tables give the same constants.
 PUBLISHED ?= $(GPUYARD_PUBLISHED)
 refit: install
-	@test -d "$(PUBLISHED)" || { echo "make refit PUBLISHED=FOLDER, with training_runs.csv and nccl_refs.csv"; exit 2; }
+	@test -d "$(PUBLISHED)" || { echo "make refit PUBLISHED=FOLDER, with training_runs.csv, nccl_refs.csv and inference_runs.csv"; exit 2; }
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/fit_training.py $(PUBLISHED)/training_runs.csv $(PUBLISHED)/training_runs_2025h2.csv
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/accuracy_collectives.py $(PUBLISHED)/nccl_refs.csv $(PUBLISHED)/nccl_refs_2026.csv --fit
+	$(MAKE) refit-serving PUBLISHED=$(PUBLISHED)
+
+# Effects from the fitted table, margins of MLPerf servers from all three.
+refit-serving: install
+	$(BIN)/python tools/fit_inference.py $(PUBLISHED)/inference_runs.csv $(PUBLISHED)/inference_latency_mlperf.csv $(PUBLISHED)/inference_runs_2026.csv
+	$(BIN)/python tools/inference_reference.py
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

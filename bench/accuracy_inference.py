@@ -1,30 +1,40 @@
-"""The errors of the serving model on published runs, as Markdown: `python bench/accuracy_inference.py [FILE.csv]`.
+"""Errors and coverage of the serving model, as Markdown: `python bench/accuracy_inference.py [RUNS.csv [NEW.csv ...]]`.
 
-Columns: fitted to all rows; with each model (of one shape), chip or release of an engine left out of the fit in turn.
-Without a file: the table in the folder that GPUYARD_PUBLISHED names, or the curated one of the tests.
-`--write` renews the table in docs/concepts/inference-model.md and the error bars in
-src/gpuyard/perf/inference/data/errors.toml. A quarter of an hour on two cores for the whole table.
+Columns: fitted to all rows; with each model (of one shape), chip, release of an engine, source or generation of chips
+held out of the fit in turn. Without a file: the table in the folder that GPUYARD_PUBLISHED names, or the curated one of
+the tests. Tables after the first were never fitted. `--write` renews the table in docs/concepts/inference-model.md and
+the intervals in src/gpuyard/perf/inference/data/intervals.toml; `--cache FILE.npz` keeps held-out predictions. Ten
+minutes on one core for the whole table.
 """
 
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import re
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.calibrate.serving_holdout import HELD, Held, hold_out
+from gpuyard.calibrate.serving_holdout import HELD, Held, HeldOutGroups, group_of
+from gpuyard.calibrate.serving_intervals import (
+    Cell,
+    HeldOutError,
+    cell_of,
+    fit_cells,
+    held_out_errors,
+)
 from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
 from gpuyard.perf.inference.contradictions import by_setting
-from gpuyard.perf.inference.error_bars import DISAGGREGATED
+from gpuyard.perf.inference.error_bars import FEW_ROWS, Level
+from gpuyard.perf.inference.error_bars import PATH as INTERVALS
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.perf.score import ErrorStats, errors
 from gpuyard.simulate.serving.score import NAMES, measured, predictions
@@ -32,30 +42,51 @@ from gpuyard.simulate.serving.score import NAMES, measured, predictions
 ROOT = Path(__file__).parent.parent
 CURATED = ROOT / "tests" / "accuracy" / "inference_runs.csv"
 PAGE = ROOT / "docs" / "concepts" / "inference-model.md"
-BARS = ROOT / "src" / "gpuyard" / "perf" / "inference" / "data" / "errors.toml"
 COLUMNS = ("in sample", *(f"{name}s out" for name in HELD))
 LEAST_ROWS = 400  # to fit without some of them
+LEVELS: dict[Held, Level] = {
+    "model": "near",
+    "source": "near",
+    "chip": "sibling",
+    "release": "sibling",
+    "generation": "far",
+}  # how far a held-out run is from the rest
+HEADER = """# Intervals of the serving model, written by bench/accuracy_inference.py.
+# rows: fitted runs by engine and chip. cell: level|figure|load|kind|engine family|kind of chip, blank for all; low and
+# high: logarithms of measured over predicted that 5 % of held-out runs are below and above.
+
+"""
+Counts = Counter[tuple[str, str]]
+LEAST_SLICE, LOWEST, HIGHEST = 30, 0.85, 0.95  # of coverage
 LEAST_RELEASES = 2  # beside a row's own, to tell how far it is from them
 Mask = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
 
 
-def path(arguments: Sequence[str]) -> Path:
-    """The table to score."""
-    files = [argument for argument in arguments if not argument.startswith("--")]
-    if files:
-        return Path(files[0])
+def paths(arguments: Sequence[str]) -> list[Path]:
+    """The tables to score, the fitted one first."""
+    files = [Path(argument) for argument in arguments if argument.endswith(".csv")]
     folder = os.environ.get("GPUYARD_PUBLISHED")
-    return Path(folder) / "inference_runs.csv" if folder else CURATED
+    return files or [Path(folder) / "inference_runs.csv" if folder else CURATED]
 
 
-def column(held: Held | None, file: Path) -> Reals:
-    """Predictions of every case by the shipped constants, or by fits without its group."""
-    cases, calibration = read(file).cases, read_calibration()
-    if held is None:
-        return predictions(cases, calibration)
-    print(f"each {held} left out", file=sys.stderr, flush=True)
-    return hold_out(cases, calibration, held)
+def cached(file: Path | None, name: str, compute: Callable[[], Reals]) -> Reals:
+    """A column of predictions, from the cache if it has it."""
+    stored = dict(np.load(file)) if file is not None and file.exists() else {}
+    if name not in stored:
+        print(name, file=sys.stderr, flush=True)
+        stored[name] = compute()
+        if file is not None:
+            np.savez(file, **stored)  # type: ignore[arg-type]
+    return stored[name]
+
+
+def held_out(cases: Sequence[ServingBenchmark], file: Path | None) -> dict[Held, Reals]:
+    """Predictions with each group held out of the fit."""
+    groups = functools.cache(lambda: HeldOutGroups(cases, read_calibration()))
+    return {
+        by: cached(file, by, functools.partial(lambda by: groups().predict(by), by)) for by in HELD
+    }
 
 
 def read(file: Path) -> ServingBenchmarks:
@@ -141,52 +172,140 @@ def between_releases(cases: Sequence[ServingBenchmark]) -> str:
     return f"The same offline setting differs between releases by {mean:.1f} ({median:.1f}): {len(far)} rows.\n"
 
 
-def bars(cases: ServingBenchmarks, predicted: Reals) -> str:
-    """The 80th percentile of the error by figure, engine family and kind of chip, as TOML; two pools are a kind."""
-    truth = np.array([measured(case.row) for case in cases.cases])
-    size = np.abs(np.log(np.maximum(predicted, 1e-9) / truth))
-    kinds = [f"{case.engine.family}|{case.chip.kernels}" for case in cases.cases]
-    keys = np.array(
-        [
-            DISAGGREGATED if case.prefill else kind
-            for case, kind in zip(cases.cases, kinds, strict=True)
-        ]
+def errors_of(
+    cases: Sequence[ServingBenchmark], predicted: Mapping[Held, Reals]
+) -> dict[Held, list[HeldOutError]]:
+    """The errors of every run with its groups held out."""
+    truth = np.array([measured(case.row) for case in cases])
+    return {
+        by: held_out_errors(
+            cases,
+            [LEVELS[by]] * len(cases),
+            [f"{by} {group_of(case, by)}" for case in cases],
+            values,
+            truth,
+        )
+        for by, values in predicted.items()
+    }
+
+
+def unseen_errors(
+    cases: Sequence[ServingBenchmark], counts: Counts, predicted: Reals
+) -> list[HeldOutError]:
+    """The errors of runs that were never fitted."""
+    return held_out_errors(
+        cases,
+        [level(case, counts) for case in cases],
+        [f"source {group_of(case, 'source')}" for case in cases],
+        predicted,
+        np.array([measured(case.row) for case in cases]),
     )
-    lines = [
-        "# Errors of predictions with whole models held out of the fit; written by bench/accuracy_inference.py.\n"
+
+
+def counts_of(cases: Sequence[ServingBenchmark]) -> Counts:
+    """Fitted runs by engine and chip."""
+    return Counter((case.engine.name, case.chip.counts_as or case.chip.name) for case in cases)
+
+
+def level(case: ServingBenchmark, counts: Counts) -> Level:
+    """How far a run is from fitted ones."""
+    if not case.chip.calibrated:
+        return "far"
+    rows = counts[case.engine.name, case.chip.counts_as or case.chip.name]
+    if rows >= FEW_ROWS:
+        return "near"
+    every = sum(count for (engine, _), count in counts.items() if engine == case.engine.name)
+    return "sibling" if every >= FEW_ROWS or rows else "far"
+
+
+def intervals_text(counts: Counts, cells: Mapping[str, Cell]) -> str:
+    """Counts and cells as TOML."""
+    lines = []
+    for engine in sorted({engine for engine, _ in counts}):
+        chips = sorted((chip, rows) for (name, chip), rows in counts.items() if name == engine)
+        lines.append(f"[rows.{engine}]\n" + "".join(f"{chip} = {rows}\n" for chip, rows in chips))
+    lines += [
+        f'[cell."{key}"]\nlow = {cell.low:.3f}\nhigh = {cell.high:.3f}\nrows = {cell.rows}\n'
+        for key, cell in sorted(cells.items())
     ]
-    for k, name in enumerate(NAMES):
-        for key in ("", *np.unique(keys)):
-            own = size[keys == key, k] if key else size[:, k]
-            own = own[np.isfinite(own)]
-            if len(own):
-                p80 = float(np.expm1(np.quantile(own, 0.8)))
-                lines.append(
-                    f'[error."{name}{"|" if key else ""}{key}"]\np80 = {p80:.3f}\nrows = {len(own)}\n'
-                )
-    return "\n".join(lines)
+    return HEADER + "\n".join(lines)
+
+
+def coverage_table(
+    held: Mapping[Held, Sequence[HeldOutError]],
+    unseen: Sequence[HeldOutError],
+    cells: Mapping[str, Cell],
+) -> str:
+    """Coverage by figure, and the slices of 30 rows or more outside 85 to 95 %."""
+    parts = {**{f"{by}s out": some for by, some in held.items()}, "never fitted": unseen}
+    without = fit_cells([one for some in held.values() for one in some])
+    lines = [f"| inside the 90 % interval | {' | '.join(NAMES)} |", "|---|" + "---:|" * len(NAMES)]
+    lines += [_coverage_row(name, some, cells) for name, some in parts.items()]
+    lines.append(_coverage_row("never fitted, by cells without them", unseen, without))
+    slices: dict[str, list[HeldOutError]] = {}
+    for name, some in parts.items():
+        for one in some:
+            query = one.query
+            for part in (query.load, query.kind, query.family, query.kernels):
+                slices.setdefault(f"{name}, {query.metric}, {part}", []).append(one)
+    wide = {key: some for key, some in sorted(slices.items()) if len(some) >= LEAST_SLICE}
+    shares = {key: share(some, cells) for key, some in wide.items()}
+    low = [f"{key} ({size:.0%})" for key, size in shares.items() if size < LOWEST]
+    high = sum(size > HIGHEST for size in shares.values())
+    lines += [
+        "",
+        f"Of {len(wide)} slices of {LEAST_SLICE} rows or more (by load, kind, engine family and kind of chip),",
+        f"{len(wide) - len(low) - high} are covered in {LOWEST:.0%} to {HIGHEST:.0%} of cases, {high} in more,",
+        f"{len(low)} in less{': ' + '; '.join(low) if low else ''}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _coverage_row(name: str, some: Sequence[HeldOutError], cells: Mapping[str, Cell]) -> str:
+    """A line of the table: the share inside, and the rows, of each figure."""
+    by_figure = [[one for one in some if one.query.metric == metric] for metric in NAMES]
+    return f"| {name} | {' | '.join(inside(part, cells) for part in by_figure)} |"
+
+
+def share(some: Sequence[HeldOutError], cells: Mapping[str, Cell]) -> float:
+    """The share of errors inside their cells."""
+    placed = [(cell_of(cells, one.query), one.error) for one in some]
+    return float(np.mean([cell.low <= error <= cell.high for cell, error in placed if cell]))
+
+
+def inside(some: Sequence[HeldOutError], cells: Mapping[str, Cell]) -> str:
+    """The share as text, with the rows."""
+    return f"{share(some, cells):.0%} of {len(some)}" if some else ""
 
 
 def main() -> None:
-    """Prints the table; with --write, renews the page and the error bars."""
-    file = path(sys.argv[1:])
-    cases = read(file)
-    wanted = (None, *HELD) if len(cases.cases) >= LEAST_ROWS else (None,)
-    with ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
-        longest = [
-            pool.submit(column, held, file) for held in reversed(wanted)
-        ]  # there are more releases than models
-        columns = [each.result() for each in reversed(longest)]
-    text = table(cases, columns)
+    """Prints the tables; with --write, renews the page and the intervals."""
+    tables = [read(file) for file in paths(sys.argv[1:])]
+    fitted = tables[0].cases
+    cache = Path(sys.argv[sys.argv.index("--cache") + 1]) if "--cache" in sys.argv else None
+    predicted = held_out(fitted, cache) if len(fitted) >= LEAST_ROWS else {}
+    sample = cached(cache, "in sample", lambda: predictions(fitted, read_calibration()))
+    columns = [sample, *predicted.values()]
+    text = table(tables[0], columns)
     print(text)
+    if not predicted:
+        return
+    counts, held = counts_of(fitted), errors_of(fitted, predicted)
+    ids = {case.row["id"] for case in fitted}
+    new = {case.row["id"]: case for one in tables[1:] for case in one.cases}
+    never = [case for name, case in new.items() if name not in ids]
+    values = cached(cache, "never fitted", lambda: predictions(never, read_calibration()))
+    unseen = unseen_errors(never, counts, values)
+    cells = fit_cells([*(one for some in held.values() for one in some), *unseen])
+    covered = coverage_table(held, unseen, cells)
+    print(covered)
     if "--write" in sys.argv:
         page = PAGE.read_text(encoding="utf-8")
-        marked = r"(<!-- errors -->\n).*?(<!-- /errors -->)"
-        PAGE.write_text(
-            re.sub(marked, lambda found: found[1] + text + found[2], page, flags=re.S),
-            encoding="utf-8",
-        )
-        BARS.write_text(bars(cases, columns[min(1, len(columns) - 1)]), encoding="utf-8")
+        for mark, block in (("errors", text), ("coverage", covered)):
+            marked = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
+            page = re.sub(marked, lambda m, block=block: m[1] + block + m[2], page, flags=re.S)
+        PAGE.write_text(page, encoding="utf-8")
+        INTERVALS.write_text(intervals_text(counts, cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

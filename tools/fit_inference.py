@@ -1,90 +1,75 @@
 """Fits the serving model to published runs and writes src/gpuyard/perf/inference/data/calibration.toml.
 
-python tools/fit_inference.py RUNS.csv
+python tools/fit_inference.py RUNS.csv [SERVERS.csv ...] [--select COUNT]
 
-Constants of memory and of cache transfers are kept: schedules follow from them. Half a minute.
+The effects in the file are estimated again, from the priors in constants.toml; --select chooses the COUNT effects that
+the runs show most clearly. MLPerf servers of all tables give the margins of servers. A minute on one core.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from gpuyard.calibrate.mlperf_margins import with_margins
-from gpuyard.calibrate.serving import FitResult, fit, read_constants
+from gpuyard.calibrate.mlperf_margins import RATIOS, WAITS, is_server, with_margins
+from gpuyard.calibrate.serving import FitResult, fit, shipped_effects
 from gpuyard.calibrate.serving_gradient import FitRuns
+from gpuyard.calibrate.serving_selection import select_effects
 from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.inference.calibration import PATH, ServingCalibration, read_calibration
+from gpuyard.perf.inference.case import ServingBenchmark
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.perf.score import errors
-from gpuyard.simulate.serving.schedules import METRICS, Schedules, schedules
+from gpuyard.simulate.serving.schedules import METRICS, schedules
 from gpuyard.simulate.serving.score import measured
 
-Reals = npt.NDArray[np.float64]
-HEADER = """# Constants of the serving model, written by tools/fit_inference.py.
-# value: shipped, the prior times the effects on it. low, high: its bounds. spread (of its logarithm): of a constant
-# that shares no effect. source: where the prior comes from; fitted: a round guess.
-# [effect]: what was fitted, a factor over all constants that it names. [residual]: log errors of the fit by engine and
-# kind of chip, in sample.
+HEADER = """# Fitted numbers of the serving model, written by tools/fit_inference.py.
+# effect: factor on the priors in constants.toml of the constants that share it, and the standard error of its logarithm
+# with runs of one model and release as one draw. margin: of MLPerf servers, from the fit's predictions.
 
 """
 
 
 def main() -> None:
-    """Fits, writes, and says how well."""
-    with Path(sys.argv[1]).open(newline="", encoding="utf-8") as file:
-        cases = read_cases(csv.DictReader(file), load_catalog()).cases
+    """Fits, writes, and prints the errors in sample."""
+    files = [argument for argument in sys.argv[1:] if argument.endswith(".csv")]
+    fitted, *others = (read(Path(file)) for file in files)
     start = read_calibration()
-    plans = schedules(cases, start)
+    plans = schedules(fitted, start)
     truth = np.array([measured(case.row) for case in plans.cases])
-    rows = np.arange(len(plans.cases))
-    found = fit(FitRuns(plans, start), rows, truth)
-    predicted = plans.predict(found.calibration, rows)
-    final = with_margins(cases, found.calibration)
-    text = constants_text(final) + effects_text(found) + residuals_text(plans, predicted, truth)
-    PATH.write_text(HEADER + text, encoding="utf-8")
+    rows, runs = np.arange(len(plans.cases)), FitRuns(plans, start)
+    effects = shipped_effects()
+    if "--select" in sys.argv:
+        effects = select_effects(runs, truth, int(sys.argv[sys.argv.index("--select") + 1]))
+    result = fit(runs, rows, truth, effects=effects)
+    ids = {case.row["id"] for case in fitted}
+    new = [case for cases in others for case in cases if case.row["id"] not in ids]
+    servers = {case.row["id"]: case for case in (*fitted, *new) if is_server(case)}
+    final = with_margins(list(servers.values()), result.calibration)
+    PATH.write_text(HEADER + text_of(result, final), encoding="utf-8")
+    predicted = plans.predict(result.calibration, rows)
     for k, name in enumerate(METRICS):
         print(name, errors(predicted[:, k], truth[:, k]))
 
 
-def constants_text(found: ServingCalibration) -> str:
-    """The constants as TOML."""
-    blocks = []
-    for constant in read_constants():
-        blocks.append(
-            f'[constant."{constant.name}"]\n'
-            f"value = {found[constant.name]:.6g}\n"
-            f"prior = {constant.prior:.6g}\nlow = {constant.low:.6g}\nhigh = {constant.high:.6g}\n"
-            f"spread = {constant.spread:.6g}\n"
-            f'meaning = "{constant.meaning}"\nsource = "{constant.source}"\n\n'
-        )
-    return "".join(blocks)
+def read(file: Path) -> Sequence[ServingBenchmark]:
+    """The supported runs of a table."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        return read_cases(csv.DictReader(lines), load_catalog()).cases
 
 
-def effects_text(found: FitResult) -> str:
-    """The effects that runs showed, as TOML."""
-    some = [(name, value) for name, value in found.effects.items() if value != 1.0]
-    return "[effect]\n" + "".join(f'"{name}" = {value:.6g}\n' for name, value in some) + "\n"
-
-
-def residuals_text(plans: Schedules, predicted: Reals, truth: Reals) -> str:
-    """What the fit leaves, by engine and kind of chip: rows, median and median size of the log error."""
-    size = np.log(np.maximum(predicted, 1e-9) / truth)[:, :3]
-    groups = np.array([f"{case.engine.name}|{case.chip.kernels}" for case in plans.cases])
-    blocks = []
-    for name in np.unique(groups):
-        left = size[groups == name]
-        known = left[np.isfinite(left)]
-        if len(known):
-            median, spread = float(np.median(known)), float(np.median(np.abs(known)))
-            blocks.append(
-                f'[residual."{name}"]\nrows = {len(known)}\nmedian = {median:.4f}\nspread = {spread:.4f}\n\n'
-            )
-    return "".join(blocks)
+def text_of(result: FitResult, final: ServingCalibration) -> str:
+    """Effects and margins as TOML."""
+    blocks = [
+        f'[effect."{effect.name}"]\nfactor = {effect.factor:.5g}\nerror = {effect.error:.2g}\n\n'
+        for effect in result.effects
+    ]
+    margins = [f'"{name}" = {final[name]:.4g}\n' for name in (*RATIOS, *WAITS)]
+    return "".join([*blocks, "[margin]\n", *margins])
 
 
 if __name__ == "__main__":

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpuyard.calibrate.serving import fit, read_constants
-from gpuyard.calibrate.serving_effects import NOT_FITTED, effects_of
+from gpuyard.calibrate.serving import HeldOutFits, fit
 from gpuyard.calibrate.serving_gradient import FIGURES, FitRuns
+from gpuyard.calibrate.serving_selection import eliminated
 from gpuyard.catalog.load import load_catalog
-from gpuyard.perf.inference.calibration import PATH, read_calibration
+from gpuyard.perf.inference.calibration import read_calibration, read_priors
+from gpuyard.perf.inference.constants import read_constants
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.simulate.serving.predict_published import best_layout
 from gpuyard.simulate.serving.schedules import schedules
@@ -28,44 +28,6 @@ def runs() -> FitRuns:
     with CURATED.open(newline="", encoding="utf-8") as file:
         cases = read_cases(list(csv.DictReader(file))[::5], load_catalog()).cases
     return FitRuns(schedules(cases, read_calibration()), read_calibration())
-
-
-def test_siblings_share_effects() -> None:
-    first, second = (
-        {effect.name for effect in effects_of(f"{kind}.stream", 0.1)} for kind in ("hopper", "h200")
-    )
-    assert first & second == {"chips.stream", "hopper-chips.stream"}
-    first, second = (
-        {e.name for e in effects_of(f"{era}.host_us", 0.1)} for era in ("vllm-v0", "vllm-async")
-    )
-    assert len(first & second) == 2
-    assert not effects_of("memory.driver_gb", 0.1)
-
-
-def test_engines_of_one_code_share_what_runs_on_the_device_and_not_their_front_ends() -> None:
-    bench, serve = (
-        {e.name for e in effects_of(f"{name}.eager_layer_us", 0.1)}
-        for name in ("trt-torch", "trt-serve-rc")
-    )
-    assert bench == serve
-    bench, serve = (
-        {e.name for e in effects_of(f"{name}.request_us", 0.1)}
-        for name in ("trt-torch", "trt-serve-rc")
-    )
-    assert bench != serve
-
-
-def test_shipped_constants_are_their_priors_times_their_effects() -> None:
-    effects = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
-    for constant in read_constants():
-        if constant.name.startswith(NOT_FITTED):
-            continue
-        value = constant.prior
-        for effect in effects_of(constant.name, constant.spread):
-            value *= effects.get(effect.name, 1.0)
-        assert constant.value == pytest.approx(
-            min(max(value, constant.low), constant.high), rel=1e-3
-        ), constant.name
 
 
 def test_runs_predict_as_their_schedules(runs: FitRuns) -> None:
@@ -99,7 +61,7 @@ def test_fit_stays_within_bounds(runs: FitRuns) -> None:
     truth = np.array([measured(case.row) for case in runs.plans.cases])
     truth[:, 0] *= 30.0  # faster than any chip
     found = fit(runs, np.arange(len(truth)), truth, rounds=6).calibration
-    constants = [c for c in read_constants() if not c.name.startswith(NOT_FITTED)]
+    constants = [constant for constant in read_constants() if constant.fitted]
     assert all(c.low * 0.999 <= found[c.name] <= c.high * 1.001 for c in constants)
     assert any(found[c.name] == pytest.approx(c.high) for c in constants)
 
@@ -113,8 +75,8 @@ def test_fit_improves_and_ignores_held_out_runs(runs: FitRuns) -> None:
     assert dict(fit(runs, train, other, rounds=3).calibration.values) == dict(
         found.calibration.values
     )
-    kept = [c.value if c.name.startswith(NOT_FITTED) else c.prior for c in read_constants()]
-    before = runs.predict(np.log(kept), train)
+    prior = [read_priors()[name] for name in runs.names]
+    before = runs.predict(np.log(prior), train)
     after = runs.plans.predict(found.calibration, train)[:, :FIGURES]
     size = [np.nanmedian(np.abs(np.log(x[:, 0] / truth[train, 0]))) for x in (before, after)]
     assert size[1] < size[0]
@@ -129,3 +91,23 @@ def test_fit_does_not_change_runs(runs: FitRuns) -> None:
         zip((case.row["id"] for case in runs.plans.cases), runs.plans.layouts, strict=True)
     )
     assert [planned[case.row["id"]] for case in open_rows] == [layout for layout, _ in layouts]
+
+
+def test_a_held_out_fit_is_near_the_fit_without_the_group(runs: FitRuns) -> None:
+    truth = np.array([measured(case.row) for case in runs.plans.cases])
+    chips = np.array([case.chip.name for case in runs.plans.cases])
+    out = np.flatnonzero(chips == "h200-sxm")
+    assert 0 < len(out) < len(truth)
+    quick = HeldOutFits(runs, truth).without(out)
+    exact = fit(runs, np.flatnonzero(chips != "h200-sxm"), truth).calibration
+    one, other = (runs.plans.predict(found, out)[:, 0] for found in (quick, exact))
+    assert np.median(np.abs(np.log(one / other))) < 0.01
+
+
+def test_elimination_keeps_one_of_two_effects_that_stand_for_each_other() -> None:
+    curve = np.array([[100.0, 99.0, 0.0], [99.0, 100.0, 0.0], [0.0, 0.0, 100.0]])
+    point = np.array([0.1, 0.1, 0.5])
+    assert eliminated(point, curve, 3) == (0, 1, 2)
+    left = eliminated(point, curve, 2)
+    assert 2 in left
+    assert len({0, 1} & set(left)) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -28,24 +28,37 @@ def with_margins(
     cases: Sequence[ServingBenchmark], calibration: ServingCalibration
 ) -> ServingCalibration:
     """Return the calibration with margins fitted to the MLPerf servers among these runs."""
-    servers = [case for case in cases if is_server(case)]
-    without = calibration.replaced(dict.fromkeys(RATIOS, 1.0) | dict.fromkeys(WAITS, 0.0))
-    if len(servers) < LEAST_RUNS:
-        return calibration
-    truth = np.array([measured(case.row) for case in servers])
-    predicted = predictions(servers, without)
-    ratio = truth[:, 0] / predicted[:, 0]
-    short = np.array([case.load.ceiling.tpot_s < SHORT_S for case in servers])
-    server = _median(ratio[~short], 1.0)
-    margins = {
-        "mlperf.server_ratio": server,
-        "mlperf.interactive_ratio": _median(ratio[short], server),
-    }
-    trt = np.array([case.engine.family == "tensorrt-llm" for case in servers])
-    for name, rows in zip(WAITS, (trt, ~trt), strict=True):
-        steps = wait_steps(predicted[rows, 2], predicted[rows, 1], truth[rows, 2])
-        margins[name] = calibration[name] if steps is None else steps
-    return calibration.replaced(margins)
+    return ServerMargins(cases, calibration).without(set(), calibration)
+
+
+class ServerMargins:
+    """Servers with their predictions before any margin: margins without some are quick to fit."""
+
+    def __init__(self, cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> None:
+        self._servers = [case for case in cases if is_server(case)]
+        none = calibration.replaced(dict.fromkeys(RATIOS, 1.0) | dict.fromkeys(WAITS, 0.0))
+        self._truth = np.array([measured(case.row) for case in self._servers]).reshape(-1, 4)
+        self._predicted = predictions(self._servers, none)
+
+    def without(self, ids: Set[str], calibration: ServingCalibration) -> ServingCalibration:
+        """Return the calibration with the margins of all servers but these rows."""
+        rest = np.array([case.row["id"] not in ids for case in self._servers], dtype=bool)
+        if rest.sum() < LEAST_RUNS:
+            return calibration
+        ratio = self._truth[:, 0] / self._predicted[:, 0]
+        short = np.array([case.load.ceiling.tpot_s < SHORT_S for case in self._servers])
+        trt = np.array([case.engine.family == "tensorrt-llm" for case in self._servers])
+        server = _median(ratio[rest & ~short], 1.0)
+        margins = {
+            "mlperf.server_ratio": server,
+            "mlperf.interactive_ratio": _median(ratio[rest & short], server),
+        }
+        for name, rows in zip(WAITS, (rest & trt, rest & ~trt), strict=True):
+            steps = wait_steps(
+                self._predicted[rows, 2], self._predicted[rows, 1], self._truth[rows, 2]
+            )
+            margins[name] = calibration[name] if steps is None else steps
+        return calibration.replaced(margins)
 
 
 def wait_steps(engine_s: Reals, token_s: Reals, measured_s: Reals) -> float | None:

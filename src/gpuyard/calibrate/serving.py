@@ -9,16 +9,15 @@ Source: Marquardt, SIAM J. Appl. Math. 11 (1963); robust losses as in SciPy's le
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.calibrate.serving_effects import NOT_FITTED, design
 from gpuyard.calibrate.serving_gradient import FIGURES, FitRuns
-from gpuyard.perf.inference.calibration import PATH, ServingCalibration
+from gpuyard.perf.inference.calibration import FittedEffect, ServingCalibration, read_effects
+from gpuyard.perf.inference.constants import Effect, design, effects_of, read_constants
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -30,50 +29,18 @@ FAR = np.array([0.5, 1.0, 1.0])
 BOLD = 1.0  # largest move of an effect per round
 WALL = 0.03  # width of the soft wall beyond a bound of log(constant)
 RENEW = 4  # rounds between updates of the coefficients' slopes
-LEAST = 0.01  # smaller effects are set to 0
 ENOUGH = 5e-5  # share of the loss: the fit ends when two consecutive rounds gain less
+REWEIGHTS = 12  # of a fit without a group
 FIRST_DAMPING = 1e-2  # Marquardt's damping of the curvature
 TRIES = 12  # damping increases per round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedConstant:
-    """One entry of the calibration file."""
-
-    name: str
-    value: float
-    prior: float
-    low: float
-    high: float
-    spread: float
-    meaning: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """Fitted constants, and the factors on their priors."""
+    """Fitted constants, and the factors on their priors with standard errors."""
 
     calibration: ServingCalibration
-    effects: Mapping[str, float]
-
-
-def read_constants() -> tuple[FittedConstant, ...]:
-    """Return the constants with bounds and priors."""
-    table = tomllib.loads(PATH.read_text(encoding="utf-8"))["constant"]
-    return tuple(
-        FittedConstant(
-            name=name,
-            value=float(cell["value"]),
-            prior=float(cell["prior"]),
-            low=float(cell["low"]),
-            high=float(cell["high"]),
-            spread=float(cell["spread"]),
-            meaning=str(cell["meaning"]),
-            source=str(cell["source"]),
-        )
-        for name, cell in table.items()
-    )
+    effects: tuple[FittedEffect, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,18 +68,14 @@ class _Problem:
     """Loss of some runs as a function of log(effects)."""
 
     def __init__(
-        self, runs: FitRuns, rows: Ints, measured: Reals, constants: Sequence[FittedConstant]
+        self, runs: FitRuns, rows: Ints, measured: Reals, effects: Sequence[Effect]
     ) -> None:
-        self.runs, self.rows = runs, rows
-        self.effects, self.matrix = design(
-            [c.name for c in constants], [c.spread for c in constants]
-        )
-        fixed = [c.name.startswith(NOT_FITTED) for c in constants]
-        self.base = np.log(
-            [c.value if fix else c.prior for c, fix in zip(constants, fixed, strict=True)]
-        )
-        self.low = np.log([c.low for c in constants])
-        self.high = np.log([c.high for c in constants])
+        self.runs, self.rows, self.effects = runs, rows, effects
+        constants = read_constants()
+        self.matrix = design(constants, effects)
+        self.base = np.log([constant.prior for constant in constants])
+        self.low = np.log([constant.low for constant in constants])
+        self.high = np.log([constant.high for constant in constants])
         self.tight = np.array([effect.spread for effect in self.effects]) ** -2.0
         target = np.log(measured[rows, :FIGURES])
         self.known = np.isfinite(target) & (WEIGHTS > 0)
@@ -142,18 +105,31 @@ class _Problem:
             (self.weight * cost).sum() + (self.tight * x**2).sum() + (self.beyond(point) ** 2).sum()
         )
 
-    def normal(self, x: Reals) -> tuple[Reals, Reals]:
-        """Return gradient and Gauss-Newton Hessian of the loss, with robust row weights."""
+    def linear(self, x: Reals) -> tuple[Reals, Reals]:
+        """Return log errors and their slopes (known figures × effects)."""
+        figures, jacobian = self._slopes(x)
+        return np.log(np.maximum(figures, 1e-9)) - self.target, jacobian @ self.matrix
+
+    def weights(self, error: Reals) -> Reals:
+        """Return robust weights of squared log errors."""
+        return np.asarray(self.weight / (1.0 + (error / self.soft) ** 2) ** self.far / self.soft**2)
+
+    def _slopes(self, x: Reals) -> tuple[Reals, Reals]:
+        """Return the known figures and their slopes over log(constants)."""
         point = self.point(x)
         rows = self.runs.rows(point)
         if self.age % RENEW == 0:
             self.by_row = self.runs.row_slopes(point, rows)
         self.age += 1
         figures, slopes = self.runs.slopes(point, self.rows, self.by_row, rows)
-        jacobian = slopes[self.known]
-        error = np.log(np.maximum(figures[self.known], 1e-9)) - self.target
-        weight = self.weight / (1.0 + (error / self.soft) ** 2) ** self.far / self.soft**2
-        beyond = self.beyond(point)
+        return figures[self.known], slopes[self.known]
+
+    def normal(self, x: Reals) -> tuple[Reals, Reals]:
+        """Return gradient and Gauss-Newton Hessian of the loss, with robust row weights."""
+        figures, jacobian = self._slopes(x)
+        error = np.log(np.maximum(figures, 1e-9)) - self.target
+        weight = self.weights(error)
+        beyond = self.beyond(self.point(x))
         slope = jacobian.T @ (weight * error) + beyond / WALL
         curve = jacobian.T @ (jacobian * weight[:, None]) + np.diag((beyond != 0.0) / WALL**2)
         return (
@@ -175,15 +151,28 @@ class _Problem:
         return _Step(move=move, loss=loss, damping=damping, promised=promised)
 
 
-def fit(runs: FitRuns, rows: Ints, measured: Reals, rounds: int = 60) -> FitResult:
-    """Fit the constants to these rows, starting from priors.
+def shipped_effects() -> tuple[Effect, ...]:
+    """Return the effects of the shipped calibration, which a fit estimates again."""
+    names = {effect.name for effect in read_effects()}
+    return tuple(effect for effect in effects_of(read_constants()) if effect.name in names)
+
+
+def fit(
+    runs: FitRuns,
+    rows: Ints,
+    measured: Reals,
+    rounds: int = 60,
+    effects: Sequence[Effect] | None = None,
+) -> FitResult:
+    """Fit effects to these rows, starting from priors.
 
     A single round that gains little may have overshot: two in a row end the fit.
 
     Args:
         measured: metrics of all runs, NaN where unknown.
+        effects: what to fit; by default the effects of the shipped calibration.
     """
-    problem = _Problem(runs, rows, measured, read_constants())
+    problem = _Problem(runs, rows, measured, shipped_effects() if effects is None else effects)
     x = np.zeros(len(problem.effects))
     now, damping, little = problem.loss(x), FIRST_DAMPING, 0
     for _ in range(rounds):
@@ -201,7 +190,77 @@ def fit(runs: FitRuns, rows: Ints, measured: Reals, rounds: int = 60) -> FitResu
             break
         if little:
             problem.age = 0
-    x[np.abs(x) < LEAST] = 0.0
-    effects = {effect.name: float(np.exp(v)) for effect, v in zip(problem.effects, x, strict=True)}
+    return _result(problem, x)
+
+
+def curvature(
+    runs: FitRuns, rows: Ints, measured: Reals, effects: Sequence[Effect], point: Reals
+) -> Reals:
+    """Return the Gauss-Newton Hessian of the loss at log(effects)."""
+    return _Problem(runs, rows, measured, effects).normal(point)[1]
+
+
+def _result(problem: _Problem, x: Reals) -> FitResult:
+    """Return constants and effects with their standard errors."""
     point = np.clip(problem.point(x), problem.low, problem.high)
-    return FitResult(calibration=runs.calibration(point), effects=effects)
+    return FitResult(
+        calibration=problem.runs.calibration(point),
+        effects=tuple(
+            FittedEffect(name=effect.name, factor=float(np.exp(value)), error=float(size))
+            for effect, value, size in zip(
+                problem.effects, x, _standard_errors(problem, x), strict=True
+            )
+        ),
+    )
+
+
+def _standard_errors(problem: _Problem, x: Reals) -> Reals:
+    """Return cluster-robust standard errors of log(effects).
+
+    Runs of one model by one engine release err together, so each such group counts as one draw.
+    Source: Liang and Zeger, Biometrika 73 (1986).
+    """
+    error, jacobian = problem.linear(x)
+    weight = problem.weights(error)
+    bread = np.linalg.inv(jacobian.T @ (jacobian * weight[:, None]) + np.diag(problem.tight))
+    cases = [problem.runs.plans.cases[row] for row in problem.rows]
+    names = [f"{case.row['model']}|{case.engine.name}|{case.row['engine_ver']}" for case in cases]
+    _, group = np.unique(names, return_inverse=True)
+    scores = np.zeros((int(group.max()) + 1, len(x)))
+    np.add.at(scores, group[np.nonzero(problem.known)[0]], jacobian * (weight * error)[:, None])
+    spread = bread @ (scores.T @ scores + np.diag(problem.tight)) @ bread
+    return np.asarray(np.sqrt(np.diag(spread)))
+
+
+class HeldOutFits:
+    """Fits without some of the runs, linear in the effects about the fit to all runs.
+
+    Idea: logarithms of step times are nearly linear in logarithms of constants, so the fit without
+    a group follows from the slopes at the fit to all runs, by reweighted least squares to
+    convergence. Invariant: the runs of the group have no part in the result except through the
+    point of linearisation, and what the others do not determine returns to its prior.
+    """
+
+    def __init__(self, runs: FitRuns, measured: Reals) -> None:
+        rows = np.arange(len(measured))
+        self._problem = _Problem(runs, rows, measured, shipped_effects())
+        self._start = np.array([_log(e) for e in fit(runs, rows, measured).effects])
+        self._error, self._slope = self._problem.linear(self._start)
+        self._row = np.nonzero(self._problem.known)[0]
+
+    def without(self, rows: Ints) -> ServingCalibration:
+        """Return the constants fitted to all runs but these."""
+        problem, rest = self._problem, ~np.isin(self._row, rows)
+        slope = self._slope[rest]
+        x = self._start
+        for _ in range(REWEIGHTS):
+            error = self._error + self._slope @ (x - self._start)
+            weight = problem.weights(error)[rest]
+            target = slope @ self._start - self._error[rest]
+            curve = slope.T @ (slope * weight[:, None]) + np.diag(problem.tight)
+            x = np.linalg.solve(curve, slope.T @ (weight * target))
+        return problem.runs.calibration(np.clip(problem.point(x), problem.low, problem.high))
+
+
+def _log(effect: FittedEffect) -> float:
+    return float(np.log(effect.factor))

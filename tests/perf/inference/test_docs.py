@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_tables_of_constants_are_up_to_date() -> None:
+def test_constants_and_model_card_are_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location(
         "inference_reference", ROOT / "tools" / "inference_reference.py"
     )
@@ -18,6 +18,8 @@ def test_tables_of_constants_are_up_to_date() -> None:
     spec.loader.exec_module(tool)
     page = (ROOT / "docs" / "concepts" / "inference-model.md").read_text(encoding="utf-8")
     assert tool.renewed(page) == page, "run python tools/inference_reference.py"
+    card = (ROOT / "docs" / "concepts" / "serving-model-card.md").read_text(encoding="utf-8")
+    assert tool.card() == card, "run python tools/inference_reference.py"
 
 
 def test_page_has_errors_of_benchmark() -> None:

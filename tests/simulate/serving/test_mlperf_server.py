@@ -43,3 +43,22 @@ def test_limits_that_no_rate_meets_give_a_stable_queue() -> None:
     run = served(5.0, Ceiling(tpot_s=1e-6))
     assert run.rate_per_s > 0.0
     assert run.ttft_s < 10.0
+
+
+def test_the_stated_rate_says_nothing_on_a_chip_without_fitted_runs() -> None:
+    load = BenchmarkLoad(
+        kind="mlperf-server",
+        requests=2000,
+        prompt_tokens=200,
+        output_tokens=50,
+        rate_per_s=2.0,
+        ceiling=Ceiling(ttft_s=0.5),
+    )
+    fitted, other = (
+        run_server(load, fixed(2000, 200, 50), pool(sequences=16), 1.0, 0, fitted_chip=known)
+        for known in (True, False)
+    )
+    assert not isinstance(fitted, Infeasible)
+    assert not isinstance(other, Infeasible)
+    assert fitted.tpot_s < other.tpot_s
+    assert fitted.ttft_s == other.ttft_s

@@ -1,4 +1,4 @@
-"""Calibration of the serving model: fitted constants by name."""
+"""Calibration of the serving model: fitted effects, and the constants that follow from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from gpuyard.perf.inference.constants import read_constants, values_of
 
 PATH = Path(__file__).parent / "data" / "calibration.toml"
+Kernel = Literal["gemm", "experts"]
+ChipQuantity = Literal[
+    "stream", "expert_stream", "kv", "kv_group", "latent", "latent_rate", "attention",
+    "across_rate", "bus_latency", "bus_rate", "layer_us", "expert_layer_us", "latent_layer_us",
+]  # fmt: skip
+EngineQuantity = Literal[
+    "gemm", "layer_us", "eager_layer_us", "eager_expert_us", "reduce", "host_us",
+    "host_sequence_us", "host_token_us", "request_us", "request_token_us", "poll_steps", "passes",
+]  # fmt: skip
+LinkQuantity = Literal["latency_us", "ratio"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,24 +33,61 @@ class ServingCalibration:
     def __getitem__(self, name: str) -> float:
         return self.values[name]
 
+    def chip(self, kernels: str, quantity: ChipQuantity) -> float:
+        """Return a constant of a kind of chip."""
+        return self.values[f"{kernels}.{quantity}"]
+
+    def matmul(self, kernels: str, kernel: Kernel, dtype: str) -> float:
+        """Return the sustained over the peak rate of matmuls on a kind of chip."""
+        return self.values[f"{kernels}.{kernel}.{dtype}"]
+
+    def engine(self, name: str, quantity: EngineQuantity) -> float:
+        """Return a constant of an engine."""
+        return self.values[f"{name}.{quantity}"]
+
+    def link(self, name: str, quantity: LinkQuantity) -> float:
+        """Return a constant of a link."""
+        return self.values[f"{name}.{quantity}"]
+
     def replaced(self, values: Mapping[str, float]) -> ServingCalibration:
         """Return the same with some other values."""
         return ServingCalibration(values={**self.values, **values})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedEffect:
+    """A factor on constants that a fit showed, and the standard error of its logarithm."""
+
+    name: str
+    factor: float
+    error: float
+
+
+@functools.cache
+def read_effects() -> tuple[FittedEffect, ...]:
+    """Return the shipped effects, the only fitted numbers of a step's time."""
+    table = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
+    return tuple(
+        FittedEffect(name=name, factor=float(cell["factor"]), error=float(cell["error"]))
+        for name, cell in table.items()
+    )
+
+
+@functools.cache
+def read_margins() -> Mapping[str, float]:
+    """Return the margins of MLPerf servers, which follow from a fit's predictions."""
+    table: dict[str, float] = tomllib.loads(PATH.read_text(encoding="utf-8"))["margin"]
+    return table
+
+
 @functools.cache
 def read_calibration() -> ServingCalibration:
-    """Return the shipped constants."""
-    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    return ServingCalibration(
-        values={name: float(cell["value"]) for name, cell in table["constant"].items()}
-    )
+    """Return the shipped constants: priors times effects."""
+    factors = {effect.name: effect.factor for effect in read_effects()}
+    return ServingCalibration(values=dict(values_of(read_constants(), factors, read_margins())))
 
 
 @functools.cache
 def read_priors() -> ServingCalibration:
     """Return the priors of the constants."""
-    table = tomllib.loads(PATH.read_text(encoding="utf-8"))
-    return ServingCalibration(
-        values={name: float(cell["prior"]) for name, cell in table["constant"].items()}
-    )
+    return ServingCalibration(values=dict(values_of(read_constants(), {}, {})))

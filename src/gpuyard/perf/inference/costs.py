@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.perf.inference.calibration import ServingCalibration
+from gpuyard.perf.inference.calibration import (
+    ChipQuantity,
+    EngineQuantity,
+    Kernel,
+    ServingCalibration,
+)
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.columns import COLUMNS, Row
 from gpuyard.perf.inference.layout import ReplicaLayout
@@ -63,8 +68,8 @@ def request_s(
     engine: ServingEngine, prompt_tokens: float, calibration: ServingCalibration
 ) -> float:
     """Return seconds outside the engine per request: network, front end, tokenizer."""
-    fixed = calibration[f"{engine.name}.request_us"]
-    token = calibration[f"{engine.name}.request_token_us"]
+    fixed = calibration.engine(engine.name, "request_us")
+    token = calibration.engine(engine.name, "request_token_us")
     return (fixed + token * prompt_tokens) * 1e-6
 
 
@@ -88,13 +93,13 @@ class _Costs:
         self.shape, self.chip, self.precision, self.layout = shape, chip, precision, layout
         self.engine, self.constants, self.group = engine, constants, chip.kernels
 
-    def _constant(self, name: str) -> float:
-        return self.constants[f"{self.group}.{name}"]
+    def _chip(self, quantity: ChipQuantity) -> float:
+        return self.constants.chip(self.group, quantity)
 
-    def _engine_constant(self, name: str) -> float:
-        return self.constants[f"{self.engine.name}.{name}"]
+    def _engine(self, quantity: EngineQuantity) -> float:
+        return self.constants.engine(self.engine.name, quantity)
 
-    def rate_flop_per_s(self, weights: WeightFormat, kernel: str = "gemm") -> float:
+    def rate_flop_per_s(self, weights: WeightFormat, kernel: Kernel = "gemm") -> float:
         """Return the sustained GEMM rate: the best peak for the dtype times kernel efficiency."""
         names = FORMATS[weights].peaks
         if weights == "mxfp4" and self.chip.fp4_flop_per_s:
@@ -103,8 +108,8 @@ class _Costs:
             if peak := self.chip.peak_flop_per_s(name):
                 return (
                     peak
-                    * self._constant(f"{kernel}.{self._kind(weights, name)}")
-                    * self._engine_constant("gemm")
+                    * self.constants.matmul(self.group, kernel, self._kind(weights, name))
+                    * self._engine("gemm")
                 )
         raise ValueError(f"{self.chip.name} has no cores for {weights}; callers check")
 
@@ -128,7 +133,7 @@ class _Costs:
         self, name: str, weights: WeightFormat, count: float, inner: float, outer: float
     ) -> dict[str, float]:
         """Return the roofline of `count` GEMMs with inner × outer weights on this rank."""
-        form, memory = FORMATS[weights], self.chip.memory_bytes_per_s * self._constant("stream")
+        form, memory = FORMATS[weights], self.chip.memory_bytes_per_s * self._chip("stream")
         edge = self.tile_elements(weights)
         return {
             f"{name}_compute": 2.0 * count * (inner + edge) * outer / self.rate_flop_per_s(weights),
@@ -179,7 +184,7 @@ class _Costs:
         size = s.matrices * s.hidden * width  # weights of an expert on this rank
         share = s.experts_per_token / lay.tp  # experts computed here per token of this rank
         own = self.constants[f"{self.engine.experts}.experts"] if self.engine.experts else 1.0
-        memory = self.chip.memory_bytes_per_s * self._constant("expert_stream") * own
+        memory = self.chip.memory_bytes_per_s * self._chip("expert_stream") * own
         kind = self._expert_kind()
         if kind in STREAMS:
             memory *= self.constants[f"expert_stream.{kind}"]
@@ -217,21 +222,21 @@ class _Costs:
         """Return prefill pairs, cached tokens, states of linear layers, elementwise passes."""
         s, tp, memory = self.shape, self.layout.tp, self.chip.memory_bytes_per_s
         kv_bytes = KV_BYTES[self.precision.kv]
-        rate = self.chip.bf16_flop_per_s * self._constant("attention")
+        rate = self.chip.bf16_flop_per_s * self._chip("attention")
         heads = s.heads / tp
         dims = s.nope_dim + s.rope_dim + s.head_dim if s.kv_rank else 2.0 * s.head_dim
         pair = 2.0 * heads * dims / rate
         if s.kv_rank:
-            read = (s.kv_rank + s.rope_dim) * kv_bytes / (memory * self._constant("latent"))
+            read = (s.kv_rank + s.rope_dim) * kv_bytes / (memory * self._chip("latent"))
             flop = 2.0 * heads * (2.0 * s.kv_rank + s.rope_dim)
-            latent_rate = self.chip.bf16_flop_per_s * self._constant("latent_rate")
+            latent_rate = self.chip.bf16_flop_per_s * self._chip("latent_rate")
             cached = _both(read, flop / latent_rate, TILES_POWER)
         else:
             kv_heads = max(s.kv_heads / tp, 1.0)
             element_s = self._element_s(self.engine.beams * heads / kv_heads, kv_bytes)
             cached = 2.0 * kv_heads * s.head_dim * element_s
         # Read and written.
-        state = 2.0 * 2.0 * s.linear_state / tp / (memory * self._constant("kv"))
+        state = 2.0 * 2.0 * s.linear_state / tp / (memory * self._chip("kv"))
         # Elementwise: the hidden state is replicated on all ranks, the FFN's inner state is split.
         inner = 3.0 * self._ffn_width() + 2.0 * heads * s.head_dim
         touched = s.layers * 2.0 * (LAYER_PASSES * s.hidden + inner)
@@ -246,9 +251,7 @@ class _Costs:
             "kv": 0.0 if slot else far * cached,
             "window_kv": 0.0 if slot else near * cached,
             "state": s.linear_layers * state + slot * (far + near) * cached,
-            "token": self._engine_constant("passes")
-            * touched
-            / (memory * self._constant("stream")),
+            "token": self._engine("passes") * touched / (memory * self._chip("stream")),
             # Every rank samples from the full vocabulary, in fp32.
             "logits": self.constants[f"logits.{self.engine.runtime}"] * 4.0 * s.vocab / memory,
         }
@@ -257,9 +260,9 @@ class _Costs:
         """Return the roofline of a KV-cache element: its read, and the group's query heads."""
         fewest, most = self.engine.groups
         plain = kv_bytes / self.chip.memory_bytes_per_s
-        read = plain / self._constant("kv")
+        read = plain / self._chip("kv")
         if self.engine.beams > 1 or fewest <= group <= most:
-            compute = plain * group / GROUP_HEADS / self._constant("kv_group")
+            compute = plain * group / GROUP_HEADS / self._chip("kv_group")
             return _both(read, compute, TILES_POWER)
         rate = self.chip.bf16_flop_per_s * self.constants["ungrouped.rate"]  # no tensor cores
         # Converted once, then one multiply-add per query head.
@@ -277,14 +280,14 @@ class _Costs:
         if lay.tp * lay.attention_dp > self.chip.link_chip_count:
             link = "network" if link.startswith(("nvlink", "ici", "xgmi")) else "pcie5"
         latency_ratio, rate_ratio = self._bus(link)
-        rate = self._link_bytes_per_s(link) * self.constants[f"{link}.ratio"] * rate_ratio
-        alpha = self.constants[f"{link}.latency_us"] * 1e-6 * latency_ratio
+        rate = self._link_bytes_per_s(link) * self.constants.link(link, "ratio") * rate_ratio
+        alpha = self.constants.link(link, "latency_us") * 1e-6 * latency_ratio
         cells: dict[str, float] = {}
         if lay.tp > 1:
             count = 2.0 * s.layers - (s.expert_layers if lay.attention_dp > 1 else 0.0)
             small = s.layers * s.joint_norms  # of one number per token
             grow = 0.5 + 0.25 * np.log2(lay.tp)  # the latency constant is for four ranks
-            cells["reduce_floor"] = (count + small) * alpha * grow * self._engine_constant("reduce")
+            cells["reduce_floor"] = (count + small) * alpha * grow * self._engine("reduce")
             cells["reduce_token"] = count * 2.0 * (lay.tp - 1.0) / lay.tp * 2.0 * s.hidden / rate
             # A one-shot all-reduce reads the buffers of all other ranks.
             cells["reduce_ramp"] = (
@@ -311,8 +314,8 @@ class _Costs:
         """Return latency and rate of PCIe in such hosts over the link's; 1 for other links."""
         if not link.startswith("pcie"):
             return 1.0, 1.0
-        across = self._constant("across_rate") if self.layout.tp > SOCKET_CHIPS else 1.0
-        return self._constant("bus_latency"), self._constant("bus_rate") * across
+        across = self._chip("across_rate") if self.layout.tp > SOCKET_CHIPS else 1.0
+        return self._chip("bus_latency"), self._chip("bus_rate") * across
 
     def _link_bytes_per_s(self, link: str) -> float:
         if link == "network":
@@ -335,12 +338,12 @@ class _Costs:
     def fixed(self) -> dict[str, float]:
         """Return the fixed time of kernels, kernel launch overhead, host and pipeline."""
         s = self.shape
-        layer = self._constant("layer_us") + self._engine_constant("layer_us") + self._quantise_us()
+        layer = self._chip("layer_us") + self._engine("layer_us") + self._quantise_us()
         kinds = (
             s.expert_layers
-            * self._constant("expert_layer_us")
+            * self._chip("expert_layer_us")
             * self._expert_floor()  # routing, sorting
-            + s.layers * self._constant("latent_layer_us") * (s.kv_rank > 0)  # more projections
+            + s.layers * self._chip("latent_layer_us") * (s.kv_rank > 0)  # more projections
             + s.layers * self.constants["norms.layer_us"] * s.head_norms
             + s.layers * self.constants["sparse.layer_us"] * (s.sparse_tokens > 0)  # indexer
         )
@@ -350,16 +353,14 @@ class _Costs:
             "eager": (
                 1e-6
                 * (
-                    s.layers
-                    * self._engine_constant("eager_layer_us")
-                    * (1.0 + NORM_LAUNCHES * s.head_norms)
-                    + s.expert_layers * self._engine_constant("eager_expert_us")
+                    s.layers * self._engine("eager_layer_us") * (1.0 + NORM_LAUNCHES * s.head_norms)
+                    + s.expert_layers * self._engine("eager_expert_us")
                 )
             ),
             "replays": float(self.engine.graphs),
-            "host": 1e-6 * self._engine_constant("host_us"),
-            "host_sequence": 1e-6 * self._engine_constant("host_sequence_us"),
-            "host_token": 1e-6 * self._engine_constant("host_token_us"),
+            "host": 1e-6 * self._engine("host_us"),
+            "host_sequence": 1e-6 * self._engine("host_sequence_us"),
+            "host_token": 1e-6 * self._engine("host_token_us"),
             "beams": float(self.engine.beams),
             "reread": (self.engine.beams - 1.0) * 0.5 * BEAM_TILE_TOKENS,
             "ranks": 1.0,

@@ -1,8 +1,18 @@
-"""Error bars of serving predictions, wider where few published runs exist."""
+"""Prediction intervals of serving figures: wider the farther a case is from measured ones.
+
+Idea: conformal. The interval of a case is the range of the log errors of runs that are as far from
+the fit as it is: a chip and engine with runs (`near`: errors with models and sources held out), one
+whose siblings have runs (`sibling`: chips and releases held out), or neither (`far`: whole
+generations held out, and chips that were never fitted). Cells hold runs of one load, architecture
+kind, engine family and kind of chip; where one has few runs, the next coarser cell counts.
+Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005);
+`python tools/serving_intervals.py` writes the cells.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,55 +20,86 @@ from typing import Literal
 
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.serving_engine import ServingEngine
-from gpuyard.perf.interval import PredictionInterval, ratio_at_90
+from gpuyard.perf.interval import PredictionInterval
 
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
-FEW_ROWS = 30  # with fewer, the wider of the chip's and all chips' errors, times WIDEN
-LEAST_ROWS = 8  # with fewer, no quantile: the widest step error on such chips, any engine
-STEPS = ("throughput|", "tpot|")  # metrics that depend on step times alone; TTFT also has waits
-WIDEN = 1.5
-DISAGGREGATED = "apart"  # key of disaggregated runs in errors.toml
-NEAREST_WIDEN = 2.0  # constants of the nearest architecture
-COVERAGE = 0.8  # of the quantiles in errors.toml
+Level = Literal["near", "sibling", "far"]
+FEW_ROWS = 30  # of an engine's release range on a chip: with fewer, siblings stand for it
+Z80_OVER_Z90 = 1.2816 / 1.6449  # standard deviations of the central 80 % and 90 %
+UNMEASURED = 1.5  # times the width of the logarithm where no run resembles the model
+PATH = Path(__file__).parent / "data" / "intervals.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """80 % prediction interval: value / (1 + ratio) to value × (1 + ratio)."""
+    """The 90 % interval of measured over predicted, as logarithms."""
 
-    ratio: float
-    rows: int  # published rows of this chip and engine family
+    low: float
+    high: float
+    rows: int  # published runs of this engine's release range on this chip
     note: str  # why it is wide; empty where it is not
 
     @property
     def ratio_90(self) -> float:
-        return ratio_at_90(self.ratio, COVERAGE)
+        """Relative error bar at 90 % of the wider side."""
+        return math.expm1(max(-self.low, self.high))
+
+    @property
+    def ratio(self) -> float:
+        """Relative error bar at 80 % of the wider side."""
+        return math.expm1(max(-self.low, self.high) * Z80_OVER_Z90)
 
     def around(self, value: float) -> PredictionInterval:
-        return PredictionInterval.from_ratio(value, self.ratio, COVERAGE)
+        """Return the interval of a predicted value."""
+        low, high = value * math.exp(self.low), value * math.exp(self.high)
+        return PredictionInterval(value=value, low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellQuery:
+    """What an interval depends on; a blank load or kind stands for all."""
+
+    level: Level
+    metric: Metric
+    load: str
+    kind: str  # dense or moe
+    family: str
+    kernels: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the cells that hold such runs, the finest first."""
+        head = f"{self.level}|{self.metric}"
+        return (
+            f"{head}|{self.load}|{self.kind}|{self.family}|{self.kernels}",
+            f"{head}|{self.load}|{self.kind}|{self.family}|",
+            f"{head}|{self.load}|{self.kind}||",
+            f"{head}|{self.load}|||",
+            f"{head}||||",
+        )
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Names of the cells that such a run is in: also those of any load and kind."""
+        return tuple(dict.fromkeys((*self.keys, *replace(self, load="", kind="").keys)))
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, float]]:
-    """Return errors by metric, engine family and chip (bench/accuracy_inference.py)."""
-    path = Path(__file__).parent / "data" / "errors.toml"
-    table: dict[str, dict[str, float]] = tomllib.loads(path.read_text(encoding="utf-8"))["error"]
+def _table() -> dict[str, dict[str, dict[str, float]]]:
+    table: dict[str, dict[str, dict[str, float]]] = tomllib.loads(PATH.read_text(encoding="utf-8"))
     return table
 
 
-def _own(metric: Metric, chip: ServingChip, engine: ServingEngine) -> dict[str, float]:
-    """Return the errors of an engine family on a kind of chip."""
-    return _table().get(f"{metric}|{engine.family}|{chip.kernels}", {"p80": 0.0, "rows": 0.0})
-
-
-def _widest(chip: ServingChip) -> float:
-    """Return the largest step error of this kind of chip with enough rows."""
-    own = {
-        key: row
-        for key, row in _table().items()
-        if key.startswith(STEPS) and key.endswith(f"|{chip.kernels}")
-    }
-    return max((row["p80"] for row in own.values() if row["rows"] >= LEAST_ROWS), default=0.0)
+def level_of(chip: ServingChip, engine: ServingEngine) -> tuple[Level, int]:
+    """Return how far such runs are from fitted ones, and the fitted runs of the same kind."""
+    counts = _table()["rows"]
+    rows = int(counts.get(engine.name, {}).get(chip.counts_as or chip.name, 0))
+    if not chip.calibrated:
+        return "far", rows
+    if rows >= FEW_ROWS:
+        return "near", rows
+    siblings = sum(int(count) for count in counts.get(engine.name, {}).values())
+    return ("sibling" if siblings >= FEW_ROWS or rows else "far"), rows
 
 
 def interval(
@@ -67,41 +108,53 @@ def interval(
     engine: ServingEngine,
     disaggregated: bool = False,
     unmeasured: str = "",
+    *,
+    load: str = "",
+    kind: str = "",
 ) -> Interval:
-    """Return the error bar of a prediction, from errors with groups of runs held out of the fit.
+    """Return the interval of a figure.
 
-    unmeasured: why no published run resembles the model; then twice as wide.
-
-    No disaggregated run states end-to-end latency: it has the error bar of throughput.
+    Args:
+        unmeasured: why no published run resembles the model; then wider.
+        load: the kind of load (offline, closed, open, mlperf-server ...); blank: any.
+        kind: dense or moe; blank: either.
     """
-    if unmeasured:
-        measured = interval(metric, chip, engine, disaggregated)
-        return replace(measured, ratio=NEAREST_WIDEN * measured.ratio, note=unmeasured)
-    aggregated, table = _aggregated(metric, chip, engine), _table()
-    if not disaggregated:
-        return aggregated
-    known = table.get(f"{metric}|{DISAGGREGATED}", table[f"throughput|{DISAGGREGATED}"])
-    if aggregated.ratio >= known["p80"]:
-        return aggregated
-    note = "disaggregated prefill: KV-cache transfer setup takes 0.1 to 0.2 s in published runs"
-    return Interval(ratio=known["p80"], rows=int(known["rows"]), note=note)
+    level, rows = level_of(chip, engine)
+    query = CellQuery(
+        level=level,
+        metric=metric,
+        load="disaggregated" if disaggregated else load,
+        kind=kind,
+        family=engine.family,
+        kernels=chip.kernels,
+    )
+    cells = _table()["cell"]
+    cell = next(cells[key] for key in query.keys if key in cells)
+    known = Interval(
+        low=cell["low"],
+        high=cell["high"],
+        rows=rows,
+        note=_note(level, rows, chip, engine, disaggregated),
+    )
+    if not unmeasured:
+        return known
+    wider = replace(known, low=UNMEASURED * known.low, high=UNMEASURED * known.high)
+    return replace(wider, note=unmeasured)
 
 
-def _aggregated(metric: Metric, chip: ServingChip, engine: ServingEngine) -> Interval:
-    """Return the error bar with one pool; end-to-end latency is mostly TPOT."""
-    table = _table()
-    own = _own(metric, chip, engine)
-    if metric == "e2e" and own["rows"] < _own("tpot", chip, engine)["rows"]:
-        return _aggregated("tpot", chip, engine)
-    overall, rows = table[metric], int(own["rows"])
-    own = own if rows >= LEAST_ROWS else {"p80": _widest(chip)}
+def _note(
+    level: Level, rows: int, chip: ServingChip, engine: ServingEngine, disaggregated: bool
+) -> str:
+    """Return why an interval is wide."""
     if not chip.calibrated:
-        note = (
+        return (
             f"few published runs of {chip.name}: constants of the nearest architecture"
             f" ({chip.kernels})"
         )
-        return Interval(ratio=NEAREST_WIDEN * max(own["p80"], overall["p80"]), rows=rows, note=note)
-    if rows < FEW_ROWS:
-        note = f"only {rows} published rows of {engine.family} on this kind of chip"
-        return Interval(ratio=WIDEN * max(own["p80"], overall["p80"]), rows=rows, note=note)
-    return Interval(ratio=own["p80"], rows=rows, note="")
+    if level == "far":
+        return f"no published runs of {engine.name}: constants of its runtime"
+    if level == "sibling":
+        return f"only {rows} published runs of {engine.name} on {chip.name}"
+    if disaggregated:
+        return "disaggregated prefill: KV-cache transfer setup takes 0.1 to 0.2 s in published runs"
+    return ""

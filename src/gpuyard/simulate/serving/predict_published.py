@@ -213,7 +213,14 @@ def _server(
     requests = requests_of(
         load, min(count, MOST_SERVED) / load.requests, np.random.default_rng(SEED)
     )
-    result = run_server(load, requests, _together(pool, together), parts, SEED)
+    result = run_server(
+        load,
+        requests,
+        _together(pool, together),
+        parts,
+        SEED,
+        fitted_chip=case.chip.calibrated,
+    )
     return (result, parts) if not isinstance(result, Infeasible) else result
 
 
@@ -265,7 +272,7 @@ def entry_s(case: ServingBenchmark, calibration: ServingCalibration, tpot_s: flo
     load = case.load
     looks = load.wait_steps
     if load.polls:
-        looks += calibration[f"{case.engine.name}.poll_steps"]
+        looks += calibration.engine(case.engine.name, "poll_steps")
     if load.kind == "mlperf-server":  # from LoadGen to the engine's queue and back
         trt = case.engine.family == "tensorrt-llm"
         looks += calibration["mlperf.trt_wait_steps" if trt else "mlperf.http_wait_steps"]

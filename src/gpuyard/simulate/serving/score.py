@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
 import numpy as np
@@ -17,7 +17,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.benchmark_load import output_tokens_per_s
 from gpuyard.perf.inference.calibration import ServingCalibration, read_calibration
 from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
-from gpuyard.perf.inference.error_bars import Metric, interval
+from gpuyard.perf.inference.error_bars import Interval, Metric, interval
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.perf.inference.run_columns import Row, number
 from gpuyard.perf.score import ErrorStats, errors
@@ -60,6 +60,7 @@ class ServingRowScore:
     error: Annotated[tuple[float | None, ...], Doc("predicted over measured, less one")]
     low: Annotated[tuple[float | None, ...], Doc("lower bound of the 90 % interval")]
     high: Annotated[tuple[float | None, ...], Doc("upper bound of the 90 % interval")]
+    note: Annotated[str, Doc("why the intervals are wide; blank where they are not")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
     """The errors of predictions, by groups."""
     truth = np.array([measured(case.row) for case in cases.cases]).reshape(-1, 4)
     usable = np.isfinite(predicted) & np.isfinite(truth)
-    bars = np.array([_error_bars(case) for case in cases.cases]).reshape(-1, 4)
+    bars = np.array([_bounds(case) for case in cases.cases]).reshape(-1, 4, 2)
     grouped = functools.partial(_grouped, cases.cases, predicted, truth, bars)
     return ServingScore(
         rows=cases.rows,
@@ -140,18 +141,37 @@ def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
     )
 
 
-def _error_bars(case: ServingBenchmark) -> tuple[float, ...]:
-    """Return the error bars at 90 % of the four metrics."""
-    disaggregated = case.prefill is not None
-    return tuple(
-        interval(metric, case.chip, case.engine, disaggregated).ratio_90 for metric in METRICS
+def _bounds(case: ServingBenchmark) -> tuple[tuple[float, float], ...]:
+    """Return the logarithms of the bounds of measured over predicted, of the four metrics."""
+    intervals = [_interval(case, metric) for metric in METRICS]
+    return tuple((one.low, one.high) for one in intervals)
+
+
+def _interval(case: ServingBenchmark, metric: Metric) -> Interval:
+    return interval(
+        metric,
+        case.chip,
+        case.engine,
+        case.prefill is not None,
+        load=case.load.kind,
+        kind="moe" if case.shape.experts else "dense",
     )
 
 
 def _metrics(predicted: Reals, truth: Reals, bars: Reals) -> ServingMetricErrors:
     return ServingMetricErrors(
-        **{name: errors(predicted[:, k], truth[:, k], bars[:, k]) for k, name in enumerate(NAMES)}
+        **{name: _errors(predicted[:, k], truth[:, k], bars[:, k]) for k, name in enumerate(NAMES)}
     )
+
+
+def _errors(predicted: Reals, truth: Reals, bars: Reals) -> ErrorStats:
+    """Return errors, with the share of measured values inside asymmetric intervals."""
+    known = np.isfinite(predicted) & np.isfinite(truth)
+    if not known.any():
+        return errors(predicted, truth)
+    ratio = np.log(truth[known] / predicted[known])
+    inside = (bars[known, 0] - 1e-12 <= ratio) & (ratio <= bars[known, 1] + 1e-12)
+    return replace(errors(predicted, truth), coverage=float(inside.mean()))
 
 
 def _grouped(
@@ -182,8 +202,9 @@ def _row(case: ServingBenchmark, predicted: Reals, truth: Reals, bars: Reals) ->
         predicted=_known(predicted),
         measured=_known(truth),
         error=_known(predicted / truth - 1.0),
-        low=_known(predicted / (1.0 + bars)),
-        high=_known(predicted * (1.0 + bars)),
+        low=_known(predicted * np.exp(bars[:, 0])),
+        high=_known(predicted * np.exp(bars[:, 1])),
+        note=_interval(case, "tpot").note,
     )
 
 
@@ -234,5 +255,6 @@ def _plain_row(row: ServingRowScore) -> dict[str, Plain]:
         "chip": row.chip,
         "scenario": row.scenario,
         "kind": row.kind,
+        "note": row.note,
         **figures,
     }

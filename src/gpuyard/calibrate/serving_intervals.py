@@ -1,0 +1,177 @@
+"""Fit the prediction intervals of the serving model to errors of held-out runs.
+
+Idea: split conformal by cells. A cell's bounds are the 5 % and 95 % quantiles of its log errors
+with the finite-sample correction. Groups that are left out of the quantiles themselves need wider
+bounds, by one factor per level and figure; a share of it is applied, since the next run is often
+like a group that is there, and seldom like none.
+Invariant: a coarser cell holds every error of a finer one, so each query finds a cell.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyard.perf.inference.case import ServingBenchmark
+from gpuyard.perf.inference.error_bars import CellQuery, Level, Metric
+
+Reals = npt.NDArray[np.float64]
+COVERAGE = 0.9
+LEAST_ROWS, LEAST_GROUPS = 40, 2  # of a cell by engine, chip or kind
+LEAST_LOAD_ROWS = 30  # of a cell by load alone
+WIDEST = 3.0  # factor of the width of a level
+WIDEN_SHARE = 0.1  # of that factor's logarithm that is applied
+LEVELS: tuple[Level, ...] = get_args(Level)
+METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutError:
+    """The log error (measured over predicted) of one figure of a run that was held out."""
+
+    query: CellQuery
+    group: str  # what was held out with it
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The bounds of measured over predicted, as logarithms."""
+
+    low: float
+    high: float
+    rows: int
+
+
+def load_of(case: ServingBenchmark) -> str:
+    """Return the load of a run as cells name it."""
+    return "disaggregated" if case.prefill is not None else case.load.kind
+
+
+def held_out_errors(
+    cases: Sequence[ServingBenchmark],
+    levels: Sequence[Level],
+    groups: Sequence[str],
+    predicted: Reals,
+    truth: Reals,
+) -> list[HeldOutError]:
+    """Return the errors of some runs, one per figure that is known."""
+    errors = np.log(truth / np.maximum(predicted, 1e-12))
+    return [
+        HeldOutError(
+            query=CellQuery(
+                level=levels[i],
+                metric=metric,
+                load=load_of(case),
+                kind="moe" if case.shape.experts else "dense",
+                family=case.engine.family,
+                kernels=case.chip.kernels,
+            ),
+            group=groups[i],
+            error=float(errors[i, k]),
+        )
+        for i, case in enumerate(cases)
+        for k, metric in enumerate(METRICS)
+        if np.isfinite(errors[i, k])
+    ]
+
+
+def fit_cells(errors: Sequence[HeldOutError]) -> dict[str, Cell]:
+    """Return the bounds of every cell with enough runs, widened to cover left-out groups."""
+    samples = _Samples(errors)
+    widths = _widths(errors, samples)
+    cells: dict[str, Cell] = {}
+    for key in samples.keys:
+        if cell := samples.cell(key):
+            level, metric = key.split("|")[:2]
+            factor = widths.get((level, metric), 1.0) ** WIDEN_SHARE
+            cells[key] = Cell(low=factor * cell.low, high=factor * cell.high, rows=cell.rows)
+    for nearer, farther in itertools.pairwise(LEVELS):
+        for key in [key for key in cells if key.startswith(f"{farther}|")]:
+            near = cells.get(nearer + key.removeprefix(farther))
+            if near is not None:  # farther is never narrower
+                cell = cells[key]
+                low, high = min(cell.low, near.low), max(cell.high, near.high)
+                cells[key] = Cell(low=low, high=high, rows=cell.rows)
+    return cells
+
+
+def cell_of(cells: Mapping[str, Cell], query: CellQuery) -> Cell | None:
+    """Return the finest cell of a query."""
+    return next((cells[key] for key in query.keys if key in cells), None)
+
+
+def coverage(errors: Iterable[HeldOutError], cells: Mapping[str, Cell]) -> float:
+    """Return the share of errors inside their cells; NaN without errors."""
+    inside = [
+        cell.low <= one.error <= cell.high
+        for one in errors
+        if (cell := cell_of(cells, one.query)) is not None
+    ]
+    return float(np.mean(inside)) if inside else float("nan")
+
+
+class _Samples:
+    """Errors and groups by cell."""
+
+    def __init__(self, errors: Iterable[HeldOutError]) -> None:
+        values: dict[str, list[float]] = defaultdict(list)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for one in errors:
+            for key in one.query.cells:
+                values[key].append(one.error)
+                groups[key].append(one.group)
+        self._values = {key: np.array(some) for key, some in values.items()}
+        self._groups = {key: np.array(some) for key, some in groups.items()}
+
+    @property
+    def keys(self) -> Iterable[str]:
+        return self._values
+
+    def cell(self, key: str, without: str = "") -> Cell | None:
+        """Return the bounds of a cell without a group; None if too little is left."""
+        if key not in self._values:
+            return None
+        rest = self._groups[key] != without
+        values = self._values[key][rest]
+        if key.endswith("||||"):  # all runs of a level
+            return _cell(np.sort(values)) if len(values) else None
+        if key.endswith("|||"):  # of a load
+            return _cell(np.sort(values)) if len(values) >= LEAST_LOAD_ROWS else None
+        groups = len(np.unique(self._groups[key][rest]))
+        if len(values) < LEAST_ROWS or groups < LEAST_GROUPS:
+            return None
+        return _cell(np.sort(values))
+
+
+def _cell(errors: Reals) -> Cell:
+    """Return the corrected 5 % and 95 % quantiles of sorted errors, with 0 between them."""
+    count = len(errors)
+    last = min(int(np.ceil((count + 1) * (1.0 + COVERAGE) / 2.0)), count) - 1
+    low, high = float(errors[count - 1 - last]), float(errors[last])
+    return Cell(low=min(low, -0.01), high=max(high, 0.01), rows=count)
+
+
+def _widths(errors: Sequence[HeldOutError], samples: _Samples) -> dict[tuple[str, str], float]:
+    """Return the factor per level and figure that covers groups left out of the quantiles."""
+    needed: dict[tuple[str, str], list[float]] = defaultdict(list)
+    cells: dict[tuple[CellQuery, str], Cell | None] = {}
+    for one in errors:
+        place = one.query, one.group
+        if place not in cells:
+            finest = (samples.cell(key, one.group) for key in one.query.keys)
+            cells[place] = next((cell for cell in finest if cell), None)
+        cell = cells[place]
+        if cell is not None:
+            side = cell.high if one.error > 0.0 else cell.low
+            needed[one.query.level, one.query.metric].append(one.error / side)
+    return {
+        part: float(np.clip(np.quantile(factors, COVERAGE), 1.0, WIDEST))
+        for part, factors in needed.items()
+    }
