@@ -7,6 +7,7 @@ of a review of public manifests; none is written for a rule.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import re
@@ -29,8 +30,12 @@ class Mutation:
     text: str
 
 
-def mutations(file: str, text: str) -> Iterator[Mutation]:
-    """Yield every mutation of a file."""
+def mutations(file: str, text: str, bundle: str = "") -> Iterator[Mutation]:
+    """Yield every mutation of a file.
+
+    A reference is changed only if the files deployed with it (`bundle`, their text) have what it
+    names: otherwise nobody can see that the new name is wrong.
+    """
     if file.endswith(".sbatch"):
         yield from _of_script(file, text)
         return
@@ -39,7 +44,10 @@ def mutations(file: str, text: str) -> Iterator[Mutation]:
     except yaml.YAMLError:
         return
     for index, tree in enumerate(documents):
+        names = _names(documents, bundle)
         for kind, operator in _operators(tree):
+            if kind in BY_NAME and not _refers(tree, kind, names):
+                continue
             for number in range(operator(copy.deepcopy(tree), -1)):
                 changed = copy.deepcopy(documents)
                 operator(changed[index], number)
@@ -50,6 +58,40 @@ def _dump(file: str, documents: list[Tree]) -> str:
     if file.endswith(".json"):
         return json.dumps(documents[0], indent=2)
     return yaml.safe_dump_all(documents, sort_keys=False)
+
+
+def _names(documents: list[Tree], bundle: str) -> set[tuple[str, str]]:
+    """Kinds and names of the objects that are deployed together."""
+    trees = list(documents)
+    if bundle:
+        with contextlib.suppress(yaml.YAMLError):
+            trees += [tree for tree in yaml.safe_load_all(bundle) if isinstance(tree, dict)]
+    return {
+        (str(tree.get("kind")), str((tree.get("metadata") or {}).get("name"))) for tree in trees
+    }
+
+
+BY_NAME = {
+    "other service account": ("serviceAccountName", "ServiceAccount"),
+    "autoscaler of nothing": ("scaleTargetRef", ""),
+    "claim that does not exist": ("resourceClaimTemplateName", "ResourceClaimTemplate"),
+    "queue of another name": ("clusterQueue", "ClusterQueue"),
+    "service without pods": ("selector", ""),
+}
+PODS = ("Deployment", "StatefulSet", "Job", "JobSet", "LeaderWorkerSet", "DaemonSet", "Pod")
+
+
+def _refers(tree: Tree, kind: str, names: set[tuple[str, str]]) -> bool:
+    key, target = BY_NAME[kind]
+    values = [value for _, value in _walk(tree, key)]
+    if kind == "autoscaler of nothing":
+        return any((row.get("kind"), row.get("name")) in names for row in values)
+    if kind == "service without pods":
+        return any(owner in PODS for owner, _ in names)
+    if kind == "queue of another name":
+        values += [value for _, value in _walk(tree, "topologyName")]
+        return any((name, value) in names for name in (target, "Topology") for value in values)
+    return bool(values) and all((target, value) in names for value in values)
 
 
 # An operator changes the place with a number, and returns how many places there are.
@@ -126,7 +168,7 @@ def _toleration(tree: Tree, number: int) -> int:
         row
         for _, rows in _walk(tree, "tolerations")
         for row in rows or ()
-        if "/" in row.get("key", "")
+        if re.match(r"(nvidia|cloud.google|google)\.com/", row.get("key", ""))
     ]
     return _at([(row, "key", row["key"] + "t") for row in rows], number)
 
@@ -179,6 +221,8 @@ def _too_many_cpus(tree: Tree, number: int) -> int:
 
 
 def _fewer_completions(tree: Tree, number: int) -> int:
+    if "Indexed" not in json.dumps(tree):
+        return 0  # fewer completions than pods at once are harmless
     places = [
         (holder, "completions", value - 1)
         for holder, value in _walk(tree, "completions")
@@ -228,8 +272,14 @@ def _kueue_reference(tree: Tree, number: int) -> int:
     return _at(places, number)
 
 
+def _no_sidecar(tree: Tree, number: int) -> int:
+    if "gcsfuse.csi.storage.gke.io" not in json.dumps(tree):
+        return 0  # the bucket is behind a claim of another file
+    return _remove("gke-gcsfuse/volumes")(tree, number)
+
+
 def _endless_job(tree: Tree, number: int) -> int:
-    if tree.get("kind") not in ("Job", "JobSet", "RayJob"):
+    if tree.get("kind") not in ("Job", "JobSet", "RayJob") or GPU not in json.dumps(tree):
         return 0
     keys = ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     holders = [(holder, key) for key in keys for holder, _ in _walk(tree, key)]
@@ -271,7 +321,7 @@ KUBERNETES: tuple[tuple[str, Operator], ...] = (
     ("autoscaler of nothing", _scale_target),
     ("misspelt topology level", _replace("kueue.x-k8s.io/podset-required-topology", lambda n: f"{n}s")),
     ("misspelt topology level", _replace("kueue.x-k8s.io/podset-preferred-topology", lambda n: f"{n}s")),
-    ("bucket without its sidecar", _remove("gke-gcsfuse/volumes")),
+    ("bucket without its sidecar", _no_sidecar),
     ("job without an end", _endless_job),
     ("claim that does not exist", _replace("resourceClaimTemplateName", lambda name: f"{name}-x")),
     ("daemon of another release", _replace("image", lambda name: re.sub(r"(tcpgpudmarxd-dev:)v[\d.]+", r"\1v1.0.1", name))),
@@ -373,7 +423,7 @@ BLUEPRINT: tuple[tuple[str, Operator], ...] = (
     ("unknown module", _unknown_module),
     ("placement distance out of range", _setting("placement_max_distance", lambda _: 9)),
     ("misspelt machine type", _setting("machine_type", lambda n: re.sub(r"gpu-(\d)", r"gpus-\1", str(n)))),
-    ("image family that does not exist", _setting("instance_image", lambda row: {**row, "family": "slurm-gcp-0-0-none"} if isinstance(row, dict) and "family" in row else "skip")),
+    ("image family that does not exist", _setting("instance_image", lambda row: {**row, "family": "slurm-gcp-0-0-none"} if isinstance(row, dict) and "family" in row and "$" not in str(row.get("project")) else "skip")),
     ("disk that the machine lacks", _setting("disk_type", lambda disk: "pd-ssd" if str(disk).startswith("hyper") else "skip")),
 )  # fmt: skip
 

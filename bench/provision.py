@@ -65,6 +65,8 @@ def examples() -> list[Path]:
 def blueprints_of(file: Path) -> list[Blueprint]:
     """One blueprint per machine, engine, replica size and consumption option of an example."""
     workspace = open_workspace(file)
+    if workspace.workload.where.provider == "local":
+        return []
     plan = plan_workload(workspace)
     if isinstance(plan, Infeasible):
         return []
@@ -149,8 +151,9 @@ def caught(deployments: Sequence[Deployment], catalog: Catalog, label: str) -> b
             before = rows_of(item.files, catalog)
         except InputError:
             continue
+        manifests = [file.text for file in item.files if file.name.endswith(".yaml")]
         for index, file in enumerate(item.files):
-            for mutation in mutations(file.name, file.text):
+            for mutation in mutations(file.name, file.text, "\n---\n".join(manifests)):
                 tried[mutation.kind] += 1
                 changed = Artefact(name=file.name, text=mutation.text)
                 files = (*item.files[:index], changed, *item.files[index + 1 :])

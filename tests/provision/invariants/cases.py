@@ -249,4 +249,6 @@ CASES = (
     case("shared-memory", "jobset-a4.yaml", {f"{POD}.spec.volumes[2].emptyDir.sizeLimit": "64Ti"}),
     case("kueue-topology", "jobset-a4x.yaml", {'3:spec.replicatedJobs[0].template.spec.template.metadata.annotations."kueue.x-k8s.io/podset-required-topology"': "cloud.google.com/gce-topology-subblocks"}),
     case("pod-gpus", "kueue.yaml", {'2:spec.nodeLabels."cloud.google.com/gke-accelerator"': "nvidia-h100"}),
+    case("ports", "lws.yaml", {f"{LWS}.spec.containers[0].args": ["vllm serve /models --port 8000"], "3:spec.ports[0].targetPort": 9}),
+    case("boot-disk", "blueprint.yaml", {f"{NODES}.machine_type": "h4d-standard-192", f"{NODES}.disk_type": "pd-ssd"}),
 )  # fmt: skip

@@ -17,6 +17,8 @@ FAMILIES = {
     "ubuntu-os-accelerator-images": r"ubuntu-accelerator-\d{4}-(amd64|arm64)-with-nvidia-\d+",
     "ubuntu-os-cloud": r"ubuntu(-minimal|-pro)?-\d{4}(-lts)?(-amd64|-arm64)?",
     "debian-cloud": r"debian-\d+(-arm64)?",
+    "rocky-linux-cloud": r"rocky-linux-\d+(-optimized-gcp)?(-nvidia-\w+)?(-arm64)?",
+    "rhel-cloud": r"rhel-\d+(-arm64)?",
     "cos-cloud": r"cos(-arm64)?-(stable|beta|dev|\d+-lts)",
     "schedmd-slurm-public": r"slurm-gcp-\d+-\d+-(debian-\d+|hpc-rocky-linux-\d+|rocky-linux-\d+"
     r"|ubuntu-\d{4}-lts)(-nvidia-\d+)?(-arm64)?",

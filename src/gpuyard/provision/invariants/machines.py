@@ -17,6 +17,8 @@ from gpuyard.provision.validate.blueprint import blueprint_modules, resolved_set
 from gpuyard.provision.validate.schema import is_placeholder_name
 
 ACCELERATED = re.compile(r"(a[234]x?|g[24])-")
+# Series without Persistent Disk (docs.cloud.google.com/compute/docs/disks/hyperdisks, 2026-11).
+HYPERDISK_ONLY = re.compile(r"(a4x?|c4[ad]?|g4|h4d|n4)-")
 
 
 @invariant(
@@ -169,8 +171,9 @@ def _node_labels(selector: ValueView, bundle: LintBundle) -> Iterator[Finding]:
 
 
 def _pod_gpu_count(pod: PodTemplate, bundle: LintBundle, label: ValueView) -> Iterator[Finding]:
-    if pod.machine:
-        gpus_per_node = pod.machine.chip_count
+    machine = pod.machine or (bundle.machine(pod.fabric.name) if pod.fabric else None)
+    if machine:
+        gpus_per_node = machine.chip_count
     else:
         same = [row for row in bundle.machines if label.text and row.api_name == label.text]
         gpus_per_node = max((machine.chip_count for machine in same), default=0)
@@ -242,7 +245,8 @@ def boot_disk_is_supported(bundle: LintBundle) -> Iterator[Finding]:
             name = str(resolved_setting(module, "machine_type"))
             fabric = bundle.facts.fabric(name)
             kind = module.view.at("settings", "disk_type")
-            if fabric and fabric.hyperdisk_only and kind.text.startswith("pd-"):
+            is_hyperdisk_only = HYPERDISK_ONLY.match(name) or (fabric and fabric.hyperdisk_only)
+            if is_hyperdisk_only and kind.text.startswith("pd-"):
                 what = f"{name} does not boot from {kind.text}"
                 yield kind.error(what, "use hyperdisk-balanced")
 

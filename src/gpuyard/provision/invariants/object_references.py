@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuyard.errors import Finding, closest_match
@@ -12,6 +13,8 @@ from gpuyard.provision.invariants.sources import PODS
 from gpuyard.provision.resource_quantity import quantity
 
 KUBERNETES = "Kubernetes API v1.37"
+# What starts a server on a port: --port 8000, or the variable PORT.
+PORT_FLAG = re.compile(r"(?<![\w-])--port\b|'PORT'")
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -121,10 +124,10 @@ def ports_are_served(bundle: LintBundle) -> Iterator[Finding]:
                 for action in ("httpGet", "tcpSocket", "grpc"):
                     port = box.at(probe, action, "port")
                     is_named = port.value in declared or str(port.value) in text
-                    if declared and port.is_set and not is_named:
+                    if (declared or PORT_FLAG.search(text)) and port.is_set and not is_named:
                         yield port.error(
                             f"no container declares port {port.value}: the probe never passes",
-                            f"use {', '.join(map(str, declared))}",
+                            f"use {', '.join(map(str, declared)) or 'the port of its command'}",
                         )
     for service in bundle.of_kind("Service"):
         selector = service.at("spec", "selector")
@@ -133,10 +136,11 @@ def ports_are_served(bundle: LintBundle) -> Iterator[Finding]:
         for row in service.at("spec", "ports").items:
             target = row["targetPort"] if row["targetPort"].is_set else row["port"]
             is_named = any(str(target.value) in _text(pod) for pod in pods)
-            if served and target.value not in served and not is_named:
+            has_flag = any(PORT_FLAG.search(_text(pod)) for pod in pods)
+            if (served or has_flag) and target.value not in served and not is_named:
                 yield target.warning(
                     f"no container of its pods declares port {target.value}",
-                    f"use {', '.join(dict.fromkeys(map(str, served)))}",
+                    f"use {', '.join(dict.fromkeys(map(str, served))) or 'that of the command'}",
                 )
 
 

@@ -217,13 +217,14 @@ def shared_memory_is_mounted(bundle: LintBundle) -> Iterator[Finding]:
                 "several GPUs and 64 MiB of shared memory: NCCL and data loaders fail",
                 "mount an emptyDir with medium: Memory at /dev/shm",
             )
-        memory_bytes = pod.machine.memory_bytes if pod.machine else 0.0
+        machine = pod.machine or (bundle.machine(pod.fabric.name) if pod.fabric else None)
+        machine = machine or max(bundle.machines, key=lambda row: row.memory_bytes)
         for volume in pod.spec["volumes"].items:
             size = volume.at("emptyDir", "sizeLimit")
             is_memory = volume.at("emptyDir", "medium").text == "Memory"
-            if is_memory and pod.machine and quantity(size.value) > memory_bytes > 0.0:
+            if is_memory and quantity(size.value) > machine.memory_bytes > 0.0:
                 yield size.warning(
-                    f"{size.text} of shared memory, and {pod.machine.name} has "
-                    f"{memory_bytes / 2.0**30:.0f}Gi",
+                    f"{size.text} of shared memory, and {machine.name} has "
+                    f"{machine.memory_bytes / 2.0**30:.0f}Gi",
                     "a pod that fills it is evicted: write less than the memory limit",
                 )

@@ -27,7 +27,7 @@ LEARNING_RATES = {"8B": "3e-4", "70B": "1.5e-4", "405B": "8e-5"}
 DEFAULT_RATE = "3e-4"
 INSTALL_NOTE = (
     f"The script installs torchtitan {RELEASE} into the image; it is tested with the PyTorch of "
-    "its release, so pin both in an image of your own."
+    "its release, so pin both in an image."
 )
 DATA_NOTE = (
     "The data folder must hold JSONL or Parquet files with a column text; TorchTitan tokenises "

@@ -177,7 +177,7 @@ def _unset_severity(document: ArtefactDocument) -> Severity:
 
 def _reference_findings(root: ValueView, modules: tuple[BlueprintModule, ...]) -> Iterator[Finding]:
     by_id = {module.id: module for module in modules}
-    variables = {*_variables(root.document), "deployment_name", "labels"}
+    variables = {*_variables(root.document), "labels"}
     for view in _strings(root):
         for owner, name in REFERENCE.findall(view.text):
             if owner == "vars":
