@@ -13,6 +13,7 @@ from gpuyard.fabric.fabric import Fabric
 SECONDARY_SPINES = 2
 SECONDARY_NICS = 2
 FRONTEND_RATIO = 3.0
+SERVERS_PER_RACK = 4  # of 8 GPUs and about 10 kW, as in DGX SuperPODs
 BMC_BITS_PER_S = 1e9  # of baseboard management controllers and of switches' management ports
 
 
@@ -38,6 +39,7 @@ def demand_for(machine: Machine, machine_count: int) -> Demand:
         gpus_per_server=int(machine.chip_count) // servers,
         rails=rails,
         nic_bits_per_s=fabric / (servers * rails),
+        servers_per_rack=servers if servers > 1 else SERVERS_PER_RACK,
         # Servers with AMD GPUs are sold with Broadcom, AMD and NVIDIA NICs.
         nic_vendor="unknown" if (machine.chip or "").startswith("mi") else "connectx",
     )
