@@ -45,8 +45,8 @@ def add_collective(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--algorithm NAME",
-        "ring, rail-ring, tree, halving, hierarchical, nvls, direct, pxn (default auto: the"
-        " fastest)",
+        "ring, rail-ring, tree, halving, hierarchical, nvls, sharp, direct, pxn (default auto:"
+        " the fastest)",
         default="auto",
     )
     add_option(parser, "--channels N", "queue pairs per message (default 1)", default=1)

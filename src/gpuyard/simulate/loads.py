@@ -32,6 +32,7 @@ def message_count(call: CollectiveCall, grid: HostGrid) -> int:
         "hierarchical": (rails * halves * (servers - 1) * servers * call.channels + 2 * n * rails)
         * call.chunks,
         "nvls": (4 * n + 2 * n) * call.chunks,
+        "sharp": 3 * n * call.chunks,
         "direct": n * (n - 1) * call.channels if call.collective == "all-to-all" else call.channels,
         "pxn": n * rails + n * servers,
         "tree": 4 * n * call.chunks * call.channels,

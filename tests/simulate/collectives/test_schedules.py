@@ -214,6 +214,18 @@ def test_nvls_loads_each_link_with_the_data_and_one_share_of_the_sum() -> None:
     )  # each server sends the sum once
 
 
+@pytest.mark.parametrize(("servers", "rails"), [(2, 8), (5, 4)])
+def test_sharp_sends_the_share_of_each_nic_once(servers: int, rails: int) -> None:
+    schedule = schedule_of(
+        CollectiveCall(collective="all-reduce", algorithm="sharp", size_bytes=800.0),
+        grid(servers, rails),
+    )
+    far = schedule.source // rails != schedule.target // rails
+    sizes = to_traffic(schedule, 800.0, np.arange(servers * rails)).size_bytes
+    sent_bytes = np.bincount(schedule.source[far], sizes[far], servers * rails)
+    np.testing.assert_allclose(sent_bytes, 800 / rails)
+
+
 @given(st.integers(2, 200))
 @settings(max_examples=60, deadline=None)
 def test_two_trees_share_the_inner_ranks(n) -> None:

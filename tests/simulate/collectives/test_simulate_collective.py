@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuyard.catalog.load import load_catalog
@@ -116,3 +118,18 @@ def test_host_that_is_cut_off_leaves_its_flows_unfinished(
         SimulationOptions(engine="flow", faults=(dead,)),
     )
     assert result.completed < result.flows
+
+
+def test_sharp_needs_infiniband_and_beats_the_ring_there() -> None:
+    call = Collective(name="all-reduce", size_bytes=1e9)
+    with pytest.raises(InputError, match="InfiniBand"):
+        summary(site(server_count=4), replace(call, algorithm="sharp"))
+    fabric = design(Demand(nic_bits_per_s=400e9, leaf="qm9700", server_count=16), CATALOG)
+    assert not isinstance(fabric, Infeasible)
+    quantum = site_of_fabric(fabric, CATALOG)
+    chosen = summary(quantum, call)
+    ring = summary(quantum, replace(call, algorithm="rail-ring"))
+    assert chosen.algorithm == "sharp"
+    assert chosen.completion_s < ring.completion_s
+    share_bytes = 1e9 / 8
+    assert chosen.completion_s > share_bytes / 50e9  # a NIC carries its share once

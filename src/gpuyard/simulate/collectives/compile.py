@@ -12,7 +12,13 @@ from gpuyard.errors import InputError
 from gpuyard.simulate.collectives.bus import whole_bytes
 from gpuyard.simulate.collectives.exchange import all_to_all, rail_all_to_all, send
 from gpuyard.simulate.collectives.halving import halving_doubling
-from gpuyard.simulate.collectives.hierarchical import Between, hierarchical, nvls, nvls_rails
+from gpuyard.simulate.collectives.hierarchical import (
+    Between,
+    hierarchical,
+    nvls,
+    nvls_rails,
+    sharp_rails,
+)
 from gpuyard.simulate.collectives.ring import (
     Part,
     chain_broadcast,
@@ -26,7 +32,9 @@ from gpuyard.simulate.network import Network
 from gpuyard.simulate.traffic import FlowSet
 
 Name = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send"]
-Algorithm = Literal["ring", "rail-ring", "tree", "halving", "hierarchical", "nvls", "direct", "pxn"]
+Algorithm = Literal[
+    "ring", "rail-ring", "tree", "halving", "hierarchical", "nvls", "sharp", "direct", "pxn"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +120,7 @@ ALGORITHMS: dict[tuple[Name, Algorithm], Builder] = {
         np.arange(len(grid.hosts)), call.chunks, call.channels
     ),
     ("all-reduce", "nvls"): _nvls,
+    ("all-reduce", "sharp"): lambda call, grid: sharp_rails(grid.servers, grid.rails, call.chunks),
     ("all-to-all", "direct"): lambda call, grid: all_to_all(len(grid.hosts), call.channels),
     ("all-to-all", "pxn"): lambda _, grid: rail_all_to_all(grid.servers, grid.rails),
     ("broadcast", "ring"): lambda call, grid: chain_broadcast(

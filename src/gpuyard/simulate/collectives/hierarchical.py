@@ -128,7 +128,21 @@ def nvls(ranks: Ints, part: Part, times: int = 1) -> Schedule:
 
 def nvls_rails(servers: int, rails: int, between: Between = "tree", times: int = 1) -> Schedule:
     """All-reduce summed by each NVLink switch, along the rails, and copied by the switches."""
-    outer = _between("all-reduce", servers, between, 1)
+    return _switched_inside(_between("all-reduce", servers, between, 1), servers, rails, times)
+
+
+def sharp_rails(servers: int, rails: int, times: int = 1) -> Schedule:
+    """All-reduce summed by NVLink switches, and along the rails by InfiniBand switches (SHARP).
+
+    A NIC sends its share of the data once and receives the sum once, whatever the number of
+    servers. As with NVLink SHARP, a ring of single messages loads the NICs so; a link between
+    switches carries what leaves or enters the servers below it, once per rail.
+    """
+    return _switched_inside(nvls(np.arange(servers), "reduce-scatter"), servers, rails, times)
+
+
+def _switched_inside(outer: Schedule, servers: int, rails: int, times: int) -> Schedule:
+    # NVLink switches sum inside the servers, `outer` runs on every rail, the switches copy.
     cut = outer.piece_count
     whole = rails * cut
     rail_wise = in_parallel(

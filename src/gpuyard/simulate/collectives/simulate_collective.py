@@ -49,7 +49,7 @@ MAX_MESSAGES = 400_000  # of a collective that the flow engine simulates message
 MAX_LISTED = 50 * MAX_MESSAGES  # messages that fit into memory
 CHUNKS = 4  # pipelined through trees, chains and levels
 UNPIPELINED = {"ring", "rail-ring", "direct", "halving", "pxn"}
-NEEDS_SCALE_UP = {"hierarchical", "rail-ring", "pxn"}  # servers with several hosts
+NEEDS_SCALE_UP = {"hierarchical", "rail-ring", "pxn", "sharp"}  # servers with several hosts
 ORDER: tuple[Algorithm, ...] = (
     "hierarchical",
     "rail-ring",
@@ -57,6 +57,7 @@ ORDER: tuple[Algorithm, ...] = (
     "tree",
     "halving",
     "nvls",
+    "sharp",
     "direct",
     "pxn",
 )
@@ -90,7 +91,7 @@ def simulate_collective(
         raise InputError.one("--size", "nothing to send", "write it like 1GB")
     hosts = _ranks(collective, site.network)
     grid = grid_of(site.network, hosts)
-    calls = _calls(name, collective, grid)
+    calls = _calls(name, collective, grid, site)
     best, notes = calls[0], list[str]()
     if len(calls) > 1:
         times = _routed_times(site, calls, grid, options)
@@ -105,7 +106,7 @@ def simulate_collective(
     except NoRouteError as error:
         if options.faults:
             raise
-        auto = _calls(name, replace(collective, algorithm="auto"), grid)
+        auto = _calls(name, replace(collective, algorithm="auto"), grid, site)
         times = _routed_times(site, auto, grid, options)
         raise _no_routes(name, best, error, times) from None
     return _with_bandwidth(site, result, best, grid)
@@ -187,9 +188,19 @@ def _ranks(collective: Collective, network: Network) -> Hosts | None:
     return np.arange(ranks, dtype=np.int64)
 
 
-def _calls(name: Name, collective: Collective, grid: HostGrid) -> list[CollectiveCall]:
-    """The named algorithm, or all that suit the servers."""
+def _calls(
+    name: Name, collective: Collective, grid: HostGrid, site: NetworkSetup
+) -> list[CollectiveCall]:
+    """The named algorithm, or all that suit the servers and the switches."""
     known = [algorithm for algorithm in ORDER if (name, algorithm) in ALGORITHMS]
+    if not site.sums_in_switches:
+        if collective.algorithm == "sharp":
+            raise InputError.one(
+                "--algorithm",
+                "SHARP sums in InfiniBand switches, and this network has none",
+                "use nvls, or a fabric of InfiniBand switches such as qm9700",
+            )
+        known = [algorithm for algorithm in known if algorithm != "sharp"]
     chosen = known
     if collective.algorithm != "auto":
         chosen = [algorithm for algorithm in known if algorithm == collective.algorithm]

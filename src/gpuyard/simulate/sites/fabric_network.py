@@ -74,6 +74,7 @@ def site_of_fabric(
         packets=_as_designed(fabric, notes),
         packet_notes=tuple(notes),
         notes=(note,) if note else (),
+        sums_in_switches=demand.technology == "infiniband",
     )
 
 

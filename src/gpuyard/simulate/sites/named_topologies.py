@@ -51,6 +51,7 @@ class NetworkSetup:
     packets: PacketSettings | None = None  # buffers, thresholds and balancing as they were designed
     packet_notes: tuple[str, ...] = ()  # what has to be said of those
     notes: tuple[str, ...] = ()
+    sums_in_switches: bool = False  # InfiniBand switches with SHARP
 
 
 def needs_design(wanted: NetworkOptions) -> bool:
