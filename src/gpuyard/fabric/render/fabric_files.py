@@ -8,6 +8,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.cabling.cabling_csv import cabling_csv, materials_csv
 from gpuyard.fabric.render.containerlab.clab_topology import TWIN_NODES, containerlab_files
+from gpuyard.fabric.render.infiniband.subnet_manager import subnet_manager_files
 from gpuyard.fabric.render.server.servers import servers
 from gpuyard.fabric.render.switch_os import File
 from gpuyard.fabric.render.switch_os_list import switch_os
@@ -24,6 +25,8 @@ def render(fabric: Fabric, catalog: Catalog) -> Iterator[File]:
     yield File(path="cabling.csv", text=cabling_csv(fabric))
     yield File(path="materials.csv", text=materials_csv(fabric, catalog))
     yield from render_switches(fabric)
+    if fabric.demand.technology == "infiniband":
+        yield from subnet_manager_files(fabric)
     yield from servers(fabric)
     if fabric.demand.os is not None and len(fabric.devices) <= TWIN_NODES:
         yield from containerlab_files(fabric)
