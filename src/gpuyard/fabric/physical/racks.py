@@ -8,7 +8,7 @@ power, becomes several. Servers are placed from the bottom of a rack, switches f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.catalog.load import Catalog
@@ -81,14 +81,7 @@ class Rack:
         return sum(slot.power_w is None for slot in self.slots)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Open:
-    """A rack while it is filled."""
-
-    name: str
-    devices: list[Device] = field(default_factory=list)
-    units: int = 0
-    power_w: float = 0.0
+_Group = tuple[str, tuple[Device, ...]]  # the name of a rack, and its devices
 
 
 def place_racks(
@@ -107,13 +100,13 @@ def place_racks(
     placed = [*_floor(fabric, sizes, settings)]
     return tuple(
         Rack(
-            name=rack.name,
-            kind=_kind(rack.devices[0].role),
+            name=name,
+            kind=_kind(devices[0].role),
             row=number // settings.racks_per_row + 1,
             place=number % settings.racks_per_row + 1,
-            slots=_slots(rack.devices, sizes, settings.units),
+            slots=_slots(devices, sizes, settings.units),
         )
-        for number, rack in enumerate(placed)
+        for number, (name, devices) in enumerate(placed)
     )
 
 
@@ -149,11 +142,11 @@ class _Sizes:
         return None if machine.power_w is None else machine.power_w / servers_of(machine)
 
 
-def _floor(fabric: Fabric, sizes: _Sizes, settings: RackSettings) -> Iterator[_Open]:
+def _floor(fabric: Fabric, sizes: _Sizes, settings: RackSettings) -> Iterator[_Group]:
     # Stripe by stripe, leaves in the middle of their servers; spines in the middle of the hall.
-    servers: dict[int, list[_Open]] = {}
-    leaves: dict[int, list[_Open]] = {}
-    spines: list[_Open] = []
+    servers: dict[int, list[_Group]] = {}
+    leaves: dict[int, list[_Group]] = {}
+    spines: list[_Group] = []
     groups: dict[str, list[Device]] = {}
     for device in fabric.devices:
         groups.setdefault(device.rack, []).append(device)
@@ -178,20 +171,21 @@ def _floor(fabric: Fabric, sizes: _Sizes, settings: RackSettings) -> Iterator[_O
 
 def _filled(
     name: str, devices: Sequence[Device], sizes: _Sizes, settings: RackSettings
-) -> list[_Open]:
-    racks = [_Open(name=name)]
+) -> list[_Group]:
+    racks: list[list[Device]] = []
+    units, power_w = 0, 0.0
     for device in devices:
-        units, power_w = sizes.units(device), sizes.power_w(device) or 0.0
-        rack = racks[-1]
-        full = rack.units + units > settings.units
-        hot = settings.power_w is not None and rack.power_w + power_w > settings.power_w
-        if rack.devices and (full or hot):
-            rack = _Open(name=f"{name}-{len(racks) + 1}")
-            racks.append(rack)
-        rack.devices.append(device)
-        rack.units += units
-        rack.power_w += power_w
-    return racks
+        more, more_w = sizes.units(device), sizes.power_w(device) or 0.0
+        hot = settings.power_w is not None and power_w + more_w > settings.power_w
+        if not racks or units + more > settings.units or hot:
+            racks.append([])
+            units, power_w = 0, 0.0
+        racks[-1].append(device)
+        units, power_w = units + more, power_w + more_w
+    return [
+        (name if number == 0 else f"{name}-{number + 1}", tuple(rack))
+        for number, rack in enumerate(racks)
+    ]
 
 
 def _slots(devices: Iterable[Device], sizes: _Sizes, units: int) -> tuple[Slot, ...]:

@@ -47,8 +47,8 @@ def _opensm(fabric: Fabric) -> str:
 
 
 def _guids(fabric: Fabric) -> str:
-    top = next((role for role in ("core", "spine") if fabric.of_role(role)), "leaf")
-    roots = " ".join(device.name for device in fabric.of_role(top))
+    top = fabric.of_role("core") or fabric.of_role("spine") or fabric.of_role("leaf")
+    roots = " ".join(device.name for device in top)
     return f"""\
 #!/bin/sh
 # Writes the GUIDs of the top switches and of the NICs, by node description, for opensm.conf.
