@@ -209,3 +209,46 @@ def test_commands_of_the_guide_run(
     assert demand is not None
     Path("demand.yaml").write_text(demand[1], encoding="utf-8")
     assert main(["fabric", "design", "demand.yaml"]) == 0
+
+
+def test_audit_and_verify_find_a_wrong_as_number(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved, configs = tmp_path / "fabric.json", tmp_path / "configs"
+    size = ["--gpus", "16", "--shape", "two-tier", "--nic", "400Gbps", "--switch", "sn5600"]
+    assert run(capsys, "design", *size, "--os", "frr", "-o", str(saved))[0] == 0
+    assert run(capsys, "render", str(saved), "-o", str(configs))[0] == 0
+    audit = ["audit", str(configs), "--against", str(saved)]
+    assert run(capsys, *audit)[0] == 0
+    file = configs / "switches" / "spine-1" / "frr.conf"
+    asn = json.loads(run(capsys, *audit, "--json")[1])["devices"][0]
+    assert asn["unread"] == []
+    text = file.read_text()
+    number = re.search(r"router bgp (\d+)", text)
+    assert number is not None
+    file.write_text(text.replace(f"router bgp {number[1]}", "router bgp 64999"))
+    code, out = run(capsys, *audit, "--json")
+    assert code == 3
+    assert [one["rule"] for one in json.loads(out)["findings"]] == ["config-asn"]
+    code, out = run(capsys, "verify", str(saved), "--configs", str(configs), "--json")
+    assert code == 3
+    verification = json.loads(out)
+    assert verification["findings"][0]["rule"] == "config-asn"
+    assert verification["checks"][-1]["name"] == "configs"
+
+
+def test_export_writes_the_files_of_a_format(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved, site = tmp_path / "fabric.json", tmp_path / "site.yaml"
+    site.write_text(
+        "management_prefix: 192.0.2.0/24\ngateway: 192.0.2.1\nntp_servers: [192.0.2.2]\n"
+    )
+    size = ["--gpus", "16", "--shape", "two-tier", "--nic", "400Gbps", "--switch", "sn5600"]
+    assert run(capsys, "design", *size, "-o", str(saved))[0] == 0
+    words = ["export", str(saved), "--format", "netbox", "--site", str(site)]
+    code, out = run(capsys, *words, "-o", str(tmp_path / "out"), "--json")
+    assert code == 0
+    files = json.loads(out)["files"]
+    assert files[0] == "netbox/01-sites.csv"
+    assert all((tmp_path / "out" / path).is_file() for path in files)

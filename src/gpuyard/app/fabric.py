@@ -24,7 +24,9 @@ from gpuyard.fabric.imports.read import CablingReport, read_reports
 from gpuyard.fabric.lossless.headroom import PortHeadroom, headroom
 from gpuyard.fabric.machine_demands import demand_for
 from gpuyard.fabric.provider import ProviderFabric, provider_fabric
+from gpuyard.fabric.render.exports.export_list import EXPORTS
 from gpuyard.fabric.render.fabric_files import render
+from gpuyard.fabric.render.site import Site, check_site
 from gpuyard.fabric.saved import from_json
 from gpuyard.fabric.verify.failures import Progress, ignore_progress
 from gpuyard.fabric.verify.finding import Verification
@@ -198,17 +200,39 @@ def with_os(fabric: Fabric, os: str, catalog: Catalog) -> Fabric | Infeasible:
     return design(replace(fabric.demand, os=os), catalog)
 
 
+def read_site(path: Path, fabric: Fabric) -> Site:
+    """Read a site file: management network, users, time, logs and telemetry."""
+    site = decode(read_file(path).root, Site, Keys.BARE)
+    check_site(site, fabric)
+    return site
+
+
 def render_files(
-    fabric: Fabric, folder: Path, catalog: Catalog, on_progress: Progress = ignore_progress
+    fabric: Fabric,
+    folder: Path,
+    catalog: Catalog,
+    on_progress: Progress = ignore_progress,
+    site: Site | None = None,
 ) -> tuple[str, ...]:
     """Write every file of a fabric under a folder; return their paths."""
     written: list[str] = []
     expected = len(fabric.devices)
-    for file in render(fabric, catalog):
+    for file in render(fabric, catalog, site):
         write_atomic(folder / file.path, file.text, durable=False)
         written.append(file.path)
         on_progress(min(len(written), expected) - 1, expected)
     on_progress(expected - 1, expected)
+    return tuple(written)
+
+
+def export_files(
+    fabric: Fabric, form: str, folder: Path, catalog: Catalog, site: Site | None = None
+) -> tuple[str, ...]:
+    """Write a fabric in the format of another tool; return the paths."""
+    written = []
+    for file in EXPORTS[form](fabric, site, catalog):
+        write_atomic(folder / file.path, file.text, durable=False)
+        written.append(file.path)
     return tuple(written)
 
 

@@ -1,4 +1,4 @@
-"""`gpuyard fabric design|size|render|verify|audit|draw|rack-plan|import|headroom`."""
+"""`gpuyard fabric design|size|render|export|verify|audit|draw|rack-plan|import|headroom`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ ACTIONS = (
         summary="render switch and server configurations, cabling and bill of materials",
         add_arguments=fabric_render.add_render,
         run=fabric_render.run_render,
+    ),
+    Subcommand(
+        name="export",
+        summary="export to NetBox, Ansible, netlab, containerlab, gNMIc or Prometheus",
+        add_arguments=fabric_render.add_export,
+        run=fabric_render.run_export,
     ),
     Subcommand(
         name="verify",

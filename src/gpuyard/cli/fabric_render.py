@@ -6,10 +6,19 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from gpuyard.app.fabric import read_cabling, read_fabric, render_files, verify_cabling, with_os
+from gpuyard.app.fabric import (
+    export_files,
+    read_cabling,
+    read_fabric,
+    read_site,
+    render_files,
+    verify_cabling,
+    with_os,
+)
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.render.exports.export_list import EXPORTS
 from gpuyard.fabric.render.switch_os_list import os_names
 from gpuyard.home import write_atomic
 from gpuyard.report.fabric_page import fabric_page, topology_page
@@ -22,6 +31,9 @@ def add_render(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example:\n  gpuyard fabric render fabric.json --os junos -o configs"
     add_option(parser, "FILE", "a fabric written by `gpuyard fabric design -o`")
     add_option(parser, "--os", "switch OS, if other than designed", choices=os_names())
+    add_option(
+        parser, "--site FILE", "management network, users, NTP, syslog and gNMI of the switches"
+    )
     add_option(parser, "-o, --output DIR", "output folder", required=True)
     add_catalog(parser)
     add_json(parser)
@@ -38,7 +50,8 @@ def run_render(arguments: argparse.Namespace) -> int:
         else:
             print_text(str(rendered))
         return EXIT_INFEASIBLE
-    written = render_files(rendered, arguments.output, catalog, print_progress)
+    site = read_site(arguments.site, rendered) if arguments.site else None
+    written = render_files(rendered, arguments.output, catalog, print_progress, site)
     if arguments.json:
         print_json({"folder": str(arguments.output), "files": written})
         return EXIT_OK
@@ -49,6 +62,36 @@ def run_render(arguments: argparse.Namespace) -> int:
             + (f"/  {count} files" if count > 1 or name not in written else "")
         )
     print_text(f"wrote {len(written)} files")
+    return EXIT_OK
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `export`."""
+    parser.epilog = (
+        "netbox: CSV files for its import, numbered in order. ansible: inventory, Nornir's too."
+        "\nnetlab, containerlab: topologies. gnmic: subscriptions. prometheus: scraping and alerts."
+        "\nexample:\n  gpuyard fabric export fabric.json --format netbox --site site.yaml -o out"
+    )
+    add_option(parser, "FILE", "a fabric written by `gpuyard fabric design -o`")
+    add_option(parser, "--format", "the tool", choices=tuple(EXPORTS), required=True)
+    add_option(parser, "--site FILE", "management network, for addresses and users")
+    add_option(parser, "-o, --output DIR", "output folder", required=True)
+    add_catalog(parser)
+    add_json(parser)
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write the files."""
+    fabric = read_fabric(arguments.file)
+    site = read_site(arguments.site, fabric) if arguments.site else None
+    catalog = catalog_of(arguments)
+    written = export_files(fabric, arguments.format, arguments.output, catalog, site)
+    if arguments.json:
+        print_json({"folder": str(arguments.output), "files": written})
+    else:
+        for path in written[:12]:
+            print_text(str(arguments.output / path))
+        print_text(f"wrote {len(written)} files")
     return EXIT_OK
 
 

@@ -152,7 +152,7 @@ def _lost(text: ConfigText, random_: random.Random) -> Mutation | None:
         return _lost_row(text, random_)
     lines = text.text.split("\n")
     ends = {"junos": ";"}.get(form or "", "")
-    is_set = text.text.startswith("set ")
+    is_set = _is_set_form(text)
     some = [
         at
         for at, line in enumerate(lines)
@@ -167,6 +167,11 @@ def _lost(text: ConfigText, random_: random.Random) -> Mutation | None:
     what = f"{at + 1}: lost {lines[at].strip()}"
     rest = "\n".join([*lines[:at], *lines[at + 1 :]])
     return Mutation(kind="lost", file=text.file, what=what, text=rest)
+
+
+def _is_set_form(text: ConfigText) -> bool:
+    is_junos = format_of(text.text, text.file) == "junos"
+    return is_junos and re.search(r"(?m)^set ", text.text) is not None
 
 
 def _depth(lines: Sequence[str], at: int) -> int:
@@ -190,8 +195,8 @@ def rewritten(text: ConfigText, random_: random.Random) -> ConfigText:
         data = json.loads(text.text)
         mixed = {name: data[name] for name in random_.sample(list(data), len(data))}
         return ConfigText(file=text.file, text=json.dumps(mixed, indent=1))
-    if text.text.startswith("set "):
-        some = [line for line in lines if line]
+    if _is_set_form(text):
+        some = [line for line in lines if line and not line.startswith("#")]
         policies = [line for line in some if " policy-statement " in line]
         rest = [line for line in some if " policy-statement " not in line]
         random_.shuffle(rest)  # the order of terms matters, that of other statements does not

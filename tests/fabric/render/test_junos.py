@@ -54,7 +54,7 @@ def shape(line: str) -> str:
 
 def statements(fabric: Fabric) -> dict[str, list[str]]:
     return {
-        file.path.split("/")[1]: file.text.splitlines()
+        file.path.split("/")[1]: [line for line in file.text.splitlines() if line[0] != "#"]
         for file in switch_os("junos").render(fabric)
     }
 

@@ -16,6 +16,7 @@ from gpuyard.fabric.configs.port_qos import of_ports
 from gpuyard.fabric.configs.siblings import unlike_siblings
 from gpuyard.fabric.configs.state import DeviceState, against_state
 from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.render.releases import is_older, release_of
 from gpuyard.fabric.verify.finding import error, merged, warning
 
 
@@ -48,7 +49,11 @@ def audit(
     states: Sequence[DeviceState] = (),
 ) -> Audit:
     """Audit configurations; without a design, devices and ports are compared with each other."""
-    findings: list[Finding] = [*_references(devices), *_unread(devices)]
+    findings: list[Finding] = [
+        *_references(devices),
+        *_releases(devices),
+        *_unread(devices),
+    ]
     if fabric is not None:
         findings += against_design(fabric, devices)
     else:
@@ -77,6 +82,19 @@ def _references(devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
                 f"{device.hostname} ({device.file})",
                 f"{name} is used and not defined",
                 "define it, or correct the name",
+            )
+
+
+def _releases(devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
+    for device in devices:
+        known = release_of(device.os)
+        minimum = known.minimum if known else None
+        if device.release and known and minimum and is_older(device.release, minimum):
+            yield warning(
+                "config-release",
+                f"{device.hostname} ({device.file})",
+                f"is of {known.label} {device.release}; rendered files need {minimum}: {known.why}",
+                f"upgrade to {minimum} or later before loading rendered files",
             )
 
 

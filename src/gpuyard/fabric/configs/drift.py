@@ -239,7 +239,8 @@ def _statements(name: str, designed: DeviceConfig, device: DeviceConfig) -> Iter
     wanted: Mapping[str, str] = {str(one): one.where for one in designed.statements}
     there: Mapping[str, str] = {str(one): one.where for one in device.statements}
     missing = [one for one in wanted if one not in there]
-    extra = [one for one in there if one not in wanted]
+    local = {str(one) for one in device.other}  # such as the management of a site
+    extra = [one for one in there if one not in wanted and one not in local]
     if 2 * len(missing) >= len(wanted):
         return
     for kind, some, place in (

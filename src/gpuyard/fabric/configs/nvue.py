@@ -24,7 +24,7 @@ _RULE = "router policy route-map {name} rule {number}"
 NVUE = Patterns(
     {
         "hostname": "system hostname {name}",
-        "release": ("header nvue-api-version {release}", "header version {release}"),
+        "release": "header version {release}",
         "lo": ("interface lo ip address {address}", "interface lo ipv4 address {address}",
                "interface lo ipv6 address {address}"),
         "port": "interface {port} type {type}",

@@ -46,11 +46,18 @@ def _of_role(peers: Sequence[DeviceConfig]) -> Iterator[Finding]:
             continue
         values = Counter(frozenset(table.get(key, {})) for table in tables)
         usual, agreeing = values.most_common(1)[0]
+        is_lost = count == len(peers) - 1 >= MIN_DEVICES  # whatever the others have
+        if is_lost:
+            usual, agreeing = frozenset({"a value"}), count
         if agreeing != len(peers) - 1 or not usual:
             continue
         for device, table in zip(peers, tables, strict=True):
             here = table.get(key, {})
-            if frozenset(here) == usual or (device.hostname, key[:-1]) in reported:
+            if (
+                frozenset(here) == usual
+                or (is_lost and here)
+                or (device.hostname, key[:-1]) in reported
+            ):
                 continue
             reported |= {(device.hostname, key), (device.hostname, key[:-1])}
             place = next(iter(here.values())).where if here else device.file
@@ -64,10 +71,12 @@ def _of_role(peers: Sequence[DeviceConfig]) -> Iterator[Finding]:
 
 
 def _table(device: DeviceConfig) -> dict[Key, dict[str, Statement]]:
-    """The last word of every statement, by the words before it."""
+    """The last word of every statement, by the words before it; its own numbers are neutral."""
+    own = {str(device.bgp.asn): "ASN", str(device.bgp.router_id): "ROUTER-ID"}
     table: dict[Key, dict[str, Statement]] = defaultdict(dict)
     for statement in device.statements:
-        table[statement.words[:-1]][statement.words[-1]] = statement
+        words = tuple(own.get(word, word) for word in statement.words)
+        table[words[:-1]][words[-1]] = statement
     return table
 
 

@@ -16,6 +16,7 @@ from gpuyard.fabric.configs.nvue import read_nvue
 from gpuyard.fabric.configs.sonic import read_sonic, with_frr
 
 Format = Literal["junos", "sonic", "nvue", "eos", "frr", "linux"]
+MANAGEMENT = "management"  # the file that `fabric render --site` writes next to the fabric's
 READERS = {
     "junos": read_junos,
     "sonic": read_sonic,
@@ -23,6 +24,7 @@ READERS = {
     "eos": read_eos,
     "frr": read_frr,
 }
+_COMMENTS = re.compile(r"\A(?:\s*#(?!!)[^\n]*\n)+")
 _JUNOS = re.compile(
     r"^\s*(?:set (?:system|interfaces|protocols|chassis|version|class-of-service|routing-options)\b"
     r"|(?:system|interfaces|protocols|chassis|version|policy-options|groups)\b[^\n]*\{\s*$"
@@ -58,7 +60,7 @@ class ConfigText:
 
 def format_of(text: str, file: str = "") -> Format | None:
     """Return the format of a configuration by its content; None if it is none."""
-    start = text.lstrip()
+    start = _COMMENTS.sub("", text).lstrip()
     if start.startswith("{"):
         return "sonic" if re.search(r'"[A-Z][A-Z_0-9]+(?:\||"\s*:)', text[:5000]) else None
     if start.startswith("#!") and re.search(
@@ -83,10 +85,13 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
     problems: list[Problem] = []
     devices: list[tuple[ConfigText, DeviceConfig]] = []
     scripts: list[ConfigText] = []
+    management: list[tuple[ConfigText, DeviceConfig]] = []
     for text in texts:
         form = format_of(text.text, text.file)
         if form == "linux":
             scripts.append(text)
+        elif form is not None and text.name == MANAGEMENT:
+            management.append((text, READERS[form](text.text, text.file)))
         elif form is not None:
             try:
                 devices.append((text, READERS[form](text.text, text.file)))
@@ -98,6 +103,10 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
         if len(owners) == 1:
             text, device = merged[owners[0]]
             merged[owners[0]] = text, with_linux(device, script.text, script.file)
+    for place, part in management:
+        for at, (text, device) in enumerate(merged):
+            if text.folder == place.folder:
+                merged[at] = text, _with_management(device, part)
     named = [
         device if device.hostname else replace(device, hostname=_name(text))
         for text, device in merged
@@ -121,6 +130,15 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
             "give the files that the switches save, such as config_db.json or junos.conf",
         )
     return tuple(named)
+
+
+def _with_management(device: DeviceConfig, part: DeviceConfig) -> DeviceConfig:
+    """Return a device with the statements of the management file next to its own."""
+    return replace(
+        device,
+        other=(*device.other, *part.statements),
+        statements=(*device.statements, *part.statements),
+    )
 
 
 def _name(text: ConfigText) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpuyard.fabric.fabric import Device, Fabric, Interface, Vrf
 from gpuyard.fabric.lossless.lossless import Lossless
+from gpuyard.fabric.render.releases import header
 from gpuyard.fabric.render.sessions import Session, cable_lengths, sessions_of, vrfs_of
 from gpuyard.fabric.render.switch_os import File
 
@@ -20,6 +21,7 @@ def render_cumulus(fabric: Fabric) -> Iterator[File]:
     cables = cable_lengths(fabric.topology, (device.name for device in switches))
     for device in switches:
         parts = [
+            f"{header('cumulus')}\n",
             "- set:\n",
             *_interfaces(fabric, device, cables),
             _qos(fabric.lossless, device, cables),

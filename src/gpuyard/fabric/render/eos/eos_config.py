@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuyard.fabric.fabric import Device, Fabric, Interface, Vrf, by_name
 from gpuyard.fabric.lossless.lossless import Lossless
+from gpuyard.fabric.render.releases import header
 from gpuyard.fabric.render.sessions import Overlay, Session, overlay_of, sessions_of, vrfs_of
 from gpuyard.fabric.render.switch_os import File
 from gpuyard.fabric.routing import Bfd
@@ -21,6 +22,7 @@ def render_eos(fabric: Fabric) -> Iterator[File]:
     for device in switches.values():
         sessions, overlay = sessions_of(device), overlay_of(fabric, device, switches)
         lines = [
+            header("eos", "!"),
             "service routing protocols model multi-agent",
             f"hostname {device.name}",
             "no spanning-tree vlan-id 1-4094",

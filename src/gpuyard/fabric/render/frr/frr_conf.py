@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuyard.fabric.fabric import Device, Fabric
+from gpuyard.fabric.render.releases import header
 from gpuyard.fabric.render.sessions import Overlay, Session, overlay_of, sessions_of, vrfs_of
 from gpuyard.fabric.routing import Bfd
 
@@ -20,10 +21,12 @@ def frr_conf(
     addresses: bool = True,
     loopback: str = "lo",
     vrf_prefix: str = "",
+    os: str = "frr",
 ) -> str:
     """Return frr.conf; `addresses` includes interface addresses, where nothing else sets them."""
     sessions, overlay = sessions_of(device), overlay_of(fabric, device, switches)
     lines = [
+        header(os, "!"),
         "frr defaults datacenter",
         f"hostname {device.name}",
         "log syslog informational",

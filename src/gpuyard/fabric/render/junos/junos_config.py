@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpuyard.fabric.fabric import Device, Fabric, Interface, by_name
 from gpuyard.fabric.render.junos.cos import cos
 from gpuyard.fabric.render.junos.forwarding import forwarding
+from gpuyard.fabric.render.releases import header
 from gpuyard.fabric.render.sessions import (
     Overlay,
     Session,
@@ -56,7 +57,7 @@ def render_junos(fabric: Fabric) -> Iterator[File]:
     cables = cable_lengths(fabric.topology, switches)
     for device in switches.values():
         sessions, overlay = sessions_of(device), overlay_of(fabric, device, switches)
-        lines = [f"set system host-name {device.name}"]
+        lines = [header("junos"), f"set system host-name {device.name}"]
         if fabric.lossless.pfc.priorities:
             lines.append("set chassis fpc 0 traffic-manager buffer-monitor-enable")
         lines += _interfaces(fabric, device)

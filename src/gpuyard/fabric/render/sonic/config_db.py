@@ -43,6 +43,7 @@ def render_sonic(fabric: Fabric) -> Iterator[File]:
             addresses=False,
             loopback="Loopback0",
             vrf_prefix=VRF_PREFIX,
+            os="sonic",
         )
         yield File(path=f"{folder}/frr.conf", text=routing)
 

@@ -1,0 +1,101 @@
+"""Zero-touch provisioning: a DHCP server's reservations, and the boot script of every OS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.render.site import Site
+from gpuyard.fabric.render.switch_os import File
+
+# DHCP option that carries the boot file: 67 for Junos and EOS, 239 for Cumulus and SONiC (ONIE).
+OPTIONS = {"junos": 67, "eos": 67, "cumulus": 239, "sonic": 67}
+
+
+def ztp_files(fabric: Fabric, site: Site) -> Iterator[File]:
+    """Yield Kea's DHCP configuration and a boot script per switch; nothing without a URL."""
+    system = fabric.demand.os or ""
+    if not site.ztp_url or system not in OPTIONS:
+        return
+    addresses = site.addresses(fabric)
+    yield File(path="ztp/kea-dhcp4.json", text=_kea(system, site, addresses))
+    for name in addresses:
+        yield File(path=f"ztp/{name}/{_boot_name(system)}", text=_boot(system, site, name))
+
+
+def _kea(system: str, site: Site, addresses: dict[str, str]) -> str:
+    option = OPTIONS[system]
+    reservations = []
+    for name, address in addresses.items():
+        boot = f"{site.ztp_url.rstrip('/')}/ztp/{name}/{_boot_name(system)}"
+        identity = {"hw-address": site.mac(name) or f"REPLACE-WITH-MAC-OF-{name}"}
+        data: list[dict[str, object]] = [{"code": option, "data": boot}]
+        reservations.append(
+            {**identity, "ip-address": address, "hostname": name, "option-data": data}
+        )
+    options = [{"name": "routers", "data": site.gateway}]
+    if site.dns_servers:
+        options.append({"name": "domain-name-servers", "data": ", ".join(site.dns_servers)})
+    if site.ntp_servers:
+        options.append({"name": "ntp-servers", "data": ", ".join(site.ntp_servers)})
+    subnet = {
+        "id": 1,
+        "subnet": str(site.network),
+        "option-data": options,
+        "reservations": reservations,
+    }
+    definitions = (
+        [{"name": "ztp-url", "code": 239, "space": "dhcp4", "type": "string"}]
+        if option == 239
+        else []
+    )
+    return json.dumps({"Dhcp4": {"option-def": definitions, "subnet4": [subnet]}}, indent=2) + "\n"
+
+
+def _boot_name(system: str) -> str:
+    return {"sonic": "ztp.json"}.get(system, "boot.sh")
+
+
+def _boot(system: str, site: Site, name: str) -> str:
+    base = f"{site.ztp_url.rstrip('/')}/switches/{name}"
+    if system == "sonic":
+        routing = {"source": f"{base}/frr.conf", "destination": "/etc/sonic/frr/frr.conf"}
+        database = {"destination": "/etc/sonic/config_db.json"}
+        steps = {
+            "01-download": {"files": [{"url": routing}]},
+            "02-configdb-json": {"url": {"source": f"{base}/config_db.json", **database}},
+            "03-configdb-json": {
+                "clear-config": False,  # merge
+                "url": {"source": f"{base}/management.json", **database},
+            },
+        }
+        return json.dumps({"ztp": steps}, indent=2) + "\n"
+    loads = "load set /var/tmp/fabric.set; load set /var/tmp/management.set"
+    lines = {
+        "junos": (
+            "#!/bin/sh",
+            f"fetch -o /var/tmp/fabric.set {base}/junos.conf",
+            f"fetch -o /var/tmp/management.set {base}/management.conf",
+            f'cli -c "configure; {loads}; commit and-quit"',
+        ),
+        "eos": (
+            "#!/usr/bin/Cli -p2",
+            f"copy {base}/eos.cfg flash:startup-config",
+            "configure",
+            f"copy {base}/management.cfg running-config",
+            "copy running-config startup-config",
+        ),
+        "cumulus": (
+            "#!/bin/bash",
+            "# CUMULUS-AUTOPROVISIONING",
+            "set -e",
+            f"curl -fsS -o /tmp/startup.yaml {base}/startup.yaml",
+            f"curl -fsS -o /tmp/management.yaml {base}/management.yaml",
+            "nv config replace /tmp/startup.yaml",
+            "nv config patch /tmp/management.yaml",
+            "nv config apply --assume-yes",
+            "nv config save",
+        ),
+    }[system]
+    return "\n".join(lines) + "\n"
