@@ -52,3 +52,10 @@ def test_missing_tools_are_reported_before_anything_is_saved(
     with pytest.raises(ExternalError, match="not installed"):
         lab_up(saved, LabOptions(name="bare"))
     assert not records.exists()
+
+
+def test_vtysh_gets_the_namespace_of_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "tool", lambda name: name)
+    command = host.on_device("lab_leaf-1", ["vtysh", "-c", "show bgp summary"])
+    assert command[-5:] == ["vtysh", "-N", "lab_leaf-1", "-c", "show bgp summary"]
+    assert host.on_device("lab_leaf-1", ["ip", "route"])[-2:] == ["ip", "route"]

@@ -12,7 +12,7 @@ from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layer
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.lab.faults import fail_link, fail_switch, heal, link_between, links_of_device
-from gpuyard.lab.host import inside
+from gpuyard.lab.host import on_device
 from gpuyard.lab.saved import load
 from gpuyard.report.fabric import findings_table
 from gpuyard.report.lab import raised_lines, status_table
@@ -101,7 +101,7 @@ def _exec(arguments: argparse.Namespace) -> int:
     links_of_device(lab, arguments.device)
     words = [word for word in arguments.words if word != "--"] or ["ip", "address"]
     done = subprocess.run(
-        inside(lab.namespace(arguments.device), words),
+        on_device(lab.namespace(arguments.device), words),
         check=False,
         capture_output=arguments.json,
         text=True,

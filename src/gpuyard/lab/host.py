@@ -115,6 +115,14 @@ def inside(namespace: str, arguments: Sequence[str]) -> list[str]:
     return [tool("nsenter"), f"--net=/run/netns/{namespace}", *arguments]
 
 
+def on_device(namespace: str, words: Sequence[str]) -> list[str]:
+    """Return the command on a device; vtysh finds the device's daemons by its namespace."""
+    program, *rest = words
+    if program == "vtysh" and not {"-N", "--pathspace"} & set(rest):
+        rest = ["-N", namespace, *rest]
+    return inside(namespace, [program, *rest])
+
+
 def namespaces(prefix: str) -> tuple[str, ...]:
     """Return the namespaces with this prefix."""
     folder = Path("/run/netns")

@@ -131,7 +131,14 @@ def _fib(lab: Lab, device: Device, known: set[str]) -> Iterator[SwitchRoute]:
 
 
 def _vtysh(lab: Lab, device: Device, command: str) -> Plain:
-    return host.run_json(["vtysh", "-N", lab.namespace(device.name), "-c", command])
+    try:
+        return host.run_json(["vtysh", "-N", lab.namespace(device.name), "-c", command])
+    except ExternalError as failure:
+        raise ExternalError(
+            device.name,
+            f"its routing daemons do not answer: {failure.problem.what}",
+            "wait if `gpuyard lab up` still runs; else `gpuyard lab down` and start again",
+        ) from failure
 
 
 def sessions(lab: Lab, device: Device) -> tuple[int, int]:

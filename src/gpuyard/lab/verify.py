@@ -65,7 +65,8 @@ def _sessions(running: Running) -> Iterator[Finding]:
             "sessions",
             where=name,
             what=f"{up} of {count} established",
-            fix=f"run `gpuyard lab heal`, or inspect {name} with vtysh",
+            fix="run `gpuyard lab heal`, or inspect it: "
+            f"`gpuyard lab exec {name} -- vtysh -c 'show bgp summary'`",
         )
     if not dead and not down:
         total = sum(count for _, _, count in running.sessions) // 2

@@ -47,6 +47,7 @@ def audit(
     devices: Sequence[DeviceConfig],
     fabric: Fabric | None = None,
     states: Sequence[DeviceState] = (),
+    designed: Sequence[DeviceConfig] | None = None,
 ) -> Audit:
     """Audit configurations; without a design, devices and ports are compared with each other."""
     findings: list[Finding] = [
@@ -55,7 +56,7 @@ def audit(
         *_unread(devices),
     ]
     if fabric is not None:
-        findings += against_design(fabric, devices)
+        findings += against_design(fabric, devices, designed)
     else:
         findings += [*between_devices(devices), *of_ports(devices)]
         findings += _without_cause(findings, unlike_siblings(devices))

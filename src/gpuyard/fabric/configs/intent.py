@@ -34,12 +34,19 @@ def designed_configs(fabric: Fabric) -> Iterator[DeviceConfig]:
         yield from read_configs(texts)
 
 
-def against_design(fabric: Fabric, devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
-    """Yield the drift of every device, and devices that are missing or unknown."""
+def against_design(
+    fabric: Fabric,
+    devices: Sequence[DeviceConfig],
+    designed_devices: Sequence[DeviceConfig] | None = None,
+) -> Iterator[Finding]:
+    """Yield the drift of every device, and devices that are missing or unknown.
+
+    `designed_devices` are those of `designed_configs`, for many audits against one design.
+    """
     actual = {device.hostname: device for device in devices}
     designed = set[str]()
     findings: list[Finding] = []
-    for wanted in designed_configs(fabric):
+    for wanted in designed_devices or designed_configs(fabric):
         designed.add(wanted.hostname)
         device = actual.get(wanted.hostname)
         if device is not None:
