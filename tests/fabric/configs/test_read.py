@@ -153,3 +153,9 @@ def test_formats_are_recognised_by_content() -> None:
     assert format_of("- set:\n    system:\n      hostname: a\n") == "nvue"
     assert format_of('{"PORT": {}}') == "sonic"
     assert format_of("a,b,c\n1,2,3\n") is None
+
+
+def test_a_number_that_is_none_is_wrong_input() -> None:
+    text = pair(EOS)[0].text.replace("mtu 9214", "mtu large")
+    with pytest.raises(InputError, match=r"wrong form: .*large"):
+        read_configs([ConfigText(file="a", text=text)])

@@ -13,6 +13,8 @@ import yaml
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
+from gpuyard.fabric.configs.audit import audit
+from gpuyard.fabric.configs.read import ConfigText, read_configs
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
@@ -197,3 +199,16 @@ def test_files_are_rendered_lazily(make: Callable[..., Fabric]) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < total
+
+
+@pytest.mark.parametrize("system", OS)
+def test_every_variant_is_read_back_as_designed(
+    system: str, variants: Callable[[str], dict[str, Fabric]]
+) -> None:
+    """Nothing in a rendered switch is unread, differs from the design or contradicts a neighbour."""
+    for fabric in variants(system).values():
+        files = render_switches(fabric)
+        devices = read_configs([ConfigText(file=file.path, text=file.text) for file in files])
+        assert not [one for device in devices for one in device.unread]
+        assert audit(devices, fabric).findings == ()
+        assert audit(devices).findings == ()

@@ -91,10 +91,10 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
         if form == "linux":
             scripts.append(text)
         elif form is not None and text.name == MANAGEMENT:
-            management.append((text, READERS[form](text.text, text.file)))
+            management.append((text, _read(form, text)))
         elif form is not None:
             try:
-                devices.append((text, READERS[form](text.text, text.file)))
+                devices.append((text, _read(form, text)))
             except InputError as error:
                 problems += error.problems
     merged = _with_routing(devices)
@@ -130,6 +130,15 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
             "give the files that the switches save, such as config_db.json or junos.conf",
         )
     return tuple(named)
+
+
+def _read(form: Format, text: ConfigText) -> DeviceConfig:
+    try:
+        return READERS[form](text.text, text.file)
+    except ValueError as error:  # a number that is none
+        raise InputError.one(
+            text.file, f"has a value of the wrong form: {error}", "correct it, or save it again"
+        ) from error
 
 
 def _with_management(device: DeviceConfig, part: DeviceConfig) -> DeviceConfig:

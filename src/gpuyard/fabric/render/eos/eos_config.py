@@ -12,7 +12,7 @@ from gpuyard.fabric.render.switch_os import File
 from gpuyard.fabric.routing import Bfd
 
 PROFILE = "ROCE"
-MAX_PATHS = 128  # the largest ECMP group that EOS configures
+MAX_PATHS = 600  # the largest ECMP group that EOS configures (schema of Arista AVD)
 MAX_MTU_BYTES = 9214  # of an EOS interface: an IP MTU
 
 
