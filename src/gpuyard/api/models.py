@@ -31,7 +31,13 @@ from gpuyard.learn.evaluate.bundled import bundle_predictions
 from gpuyard.learn.evaluate.evaluation import evaluate as cross_validate
 from gpuyard.learn.evaluate.evaluation import score_predictions
 from gpuyard.learn.evaluate.fold import FoldPrediction
-from gpuyard.learn.evaluate.prepared import method_of, prepared_splits, problem_of, split_columns
+from gpuyard.learn.evaluate.prepared import (
+    method_of,
+    prepared_splits,
+    problem_of,
+    search_splits,
+    split_columns,
+)
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.fit import fit
 from gpuyard.learn.select.search import SearchOptions
@@ -166,7 +172,7 @@ def evaluate(
 
 def select(
     data: DatasetResult | str | Path,
-    candidates: Sequence[Mapping[str, object]],
+    candidates: Sequence[Mapping[str, object]] = (),
     *,
     metric: str,
     trials: int = 20,
@@ -179,7 +185,8 @@ def select(
 
     Args:
         data: prepared data.
-        candidates: trainers with values or ranges: `{"trees": {"rounds": {"from": 5, "to": 50}}}`.
+        candidates: trainers with values or ranges: `{"trees": {"rounds": {"from": 5, "to": 50}}}`;
+            default: those of `gpuyard select`.
         metric: the metric that decides.
         trials: number of settings to try.
         folds: folds of the cross-validation.
@@ -188,7 +195,9 @@ def select(
         spec: further keys of `pipeline.select`: search, prune, limits, seed, …
     """
     prepared = _prepared(data)
-    tree = {"metric": metric, "candidates": list(candidates), "trials": trials, **spec}
+    tree = {"metric": metric, "trials": trials, **spec}
+    if candidates:
+        tree["candidates"] = list(candidates)
     chosen = _decode(tree, SelectSpec, "select()")
 
     def export(spec: TrainSpec, folder: Path) -> Path:
@@ -200,7 +209,7 @@ def select(
     state = Path(home).resolve()
     state.mkdir(parents=True, exist_ok=True)
     selection = select_model(
-        prepared_splits(prepared, EvaluateSpec(folds=folds)),
+        search_splits(prepared, EvaluateSpec(folds=folds)),
         chosen,
         problem_of(prepared),
         export=export,

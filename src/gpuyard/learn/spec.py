@@ -27,6 +27,7 @@ Family = Literal[
     "svm",
     "neighbours",
     "naive_bayes",
+    "stack",
 ]
 Positive = Annotated[int, AtLeast(1)]
 NotNegative = Annotated[float, AtLeast(0)]
@@ -70,11 +71,11 @@ class SklearnSpec:
         float, AtLeast(0), Doc("ridge, lasso, elastic_net: strength of the penalty")
     ] = 1.0
     l1_ratio: Annotated[float, RATIO, Doc("elastic_net: share of the L1 penalty")] = 0.5
-    trees: Annotated[int, AtLeast(1), Doc("random_forest, extra_trees: number of trees")] = 100
+    trees: Annotated[int, AtLeast(1), Doc("forests, stack: number of trees")] = 100
     depth: Annotated[int | None, AtLeast(1), Doc("forests: maximum depth; default: no limit")] = (
         None
     )
-    min_rows: Annotated[int, AtLeast(1), Doc("forests: minimum rows per leaf")] = 1
+    min_rows: Annotated[int, AtLeast(1), Doc("forests, stack: minimum rows per leaf")] = 1
     c: Annotated[float, AtLeast(1e-9), Doc("svm: inverse strength of the penalty")] = 1.0
     neighbours: Annotated[int, AtLeast(1), Doc("neighbours: rows that vote")] = 5
     threads: Annotated[int, AtLeast(0), Doc("forests; 0: one")] = 0

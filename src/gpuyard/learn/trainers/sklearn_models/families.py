@@ -10,18 +10,25 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
 )
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from gpuyard.learn.spec import SklearnSpec
 
 Estimator: typing.TypeAlias = typing.Any  # scikit-learn has no type for all estimators
 MAX_ITERATIONS = 1000
+STACK_FOLDS = 5  # of the predictions that the last model of a stack learns from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,35 @@ def _forest(estimator: type) -> Callable[[SklearnSpec, int], Estimator]:
 
 def _neighbours(estimator: type) -> Callable[[SklearnSpec, int], Estimator]:
     return lambda spec, _seed: estimator(n_neighbors=spec.neighbours)
+
+
+def _stack(classes: bool) -> Callable[[SklearnSpec, int], Estimator]:
+    """A linear model over the out-of-fold predictions of three different ones."""
+    linear, forest, boosting = (
+        (
+            LogisticRegression(max_iter=MAX_ITERATIONS),
+            ExtraTreesClassifier,
+            GradientBoostingClassifier,
+        )
+        if classes
+        else (Ridge(), ExtraTreesRegressor, GradientBoostingRegressor)
+    )
+
+    def make(spec: SklearnSpec, seed: int) -> Estimator:
+        stacked = StackingClassifier if classes else StackingRegressor
+        final = LogisticRegression(max_iter=MAX_ITERATIONS) if classes else Ridge(positive=True)
+        trees = forest(n_estimators=spec.trees, min_samples_leaf=spec.min_rows, random_state=seed)
+        return stacked(
+            [
+                ("linear", make_pipeline(StandardScaler(), linear)),
+                ("forest", trees),
+                ("boosting", boosting(n_estimators=spec.trees, random_state=seed)),
+            ],
+            final_estimator=final,
+            cv=STACK_FOLDS,
+        )
+
+    return make
 
 
 FAMILIES = (
@@ -108,6 +144,7 @@ FAMILIES = (
         values=_neighbours(KNeighborsRegressor),
     ),
     ModelFamily(name="naive_bayes", classes=lambda _spec, _seed: GaussianNB(), values=None),
+    ModelFamily(name="stack", classes=_stack(True), values=_stack(False)),
 )
 
 

@@ -196,8 +196,12 @@ def _loss(model: Estimator, table: TabularData) -> float:
 
 def _parameters(model: Estimator) -> int:
     """Return the number of fitted numbers: coefficients, or leaves of trees."""
+    if hasattr(model, "final_estimator_"):
+        return _parameters(model.final_estimator_) + sum(map(_parameters, model.estimators_))
+    if hasattr(model, "steps"):  # of a pipeline, the last is the model
+        return _parameters(model.steps[-1][1])
     if hasattr(model, "estimators_"):
-        return int(sum(tree.get_n_leaves() for tree in model.estimators_))
+        return int(sum(tree.get_n_leaves() for tree in np.ravel(model.estimators_)))
     return int(sum(np.size(getattr(model, name, ())) for name in ("coef_", "intercept_", "theta_")))
 
 
