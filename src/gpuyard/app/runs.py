@@ -29,7 +29,7 @@ class RunDetail:
     series: tuple[Series, ...]
 
 
-def _ledger(home: Home) -> Ledger:
+def open_ledger(home: Home) -> Ledger:
     """The ledger of an existing state directory; reading creates none."""
     if not home.ledger.exists():
         raise InputError.one(
@@ -47,19 +47,19 @@ def list_runs(home: Home) -> tuple[Run, ...]:
 
 def find_run(home: Home, run_id: str) -> Run:
     """Find a run by id, unique id prefix, or `last`."""
-    return _ledger(home).get(run_id)
+    return open_ledger(home).get(run_id)
 
 
 def show_run(home: Home, run_id: str) -> RunDetail:
     """One run in full."""
-    ledger = _ledger(home)
+    ledger = open_ledger(home)
     run = ledger.get(run_id)
     return RunDetail(run=run, series=series(ledger, run.id))
 
 
 def run_logs(home: Home, run_id: str, follow: bool, stage: str = "") -> Iterator[str]:
     """Yield the log lines of a run, stage by stage; `follow` waits for more."""
-    ledger = _ledger(home)
+    ledger = open_ledger(home)
     run = ledger.get(run_id)
     if stage and not run.stage(stage):
         names = ", ".join(other.name for other in run.stages)
@@ -100,7 +100,7 @@ def _stage_lines(stage: Stage, follow: bool) -> Iterator[str]:
 
 def stop_run(home: Home, run_id: str) -> Run:
     """Cancel the jobs of a run and wait until its driver has ended it."""
-    ledger = _ledger(home)
+    ledger = open_ledger(home)
     run = ledger.get(run_id)
     if run.state not in ("running", "interrupted"):
         raise InputError.one(f"run {run.id}", f"has ended: {run.state}", "see `gpuyard runs`")

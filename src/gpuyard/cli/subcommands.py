@@ -17,9 +17,11 @@ class Subcommand:
     run: Callable[[argparse.Namespace], int]
 
 
-def add_actions(parser: argparse.ArgumentParser, actions: Sequence[Subcommand]) -> None:
+def add_actions(
+    parser: argparse.ArgumentParser, actions: Sequence[Subcommand], *, required: bool = True
+) -> None:
     """The actions of a command, each with its own arguments."""
-    words = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    words = parser.add_subparsers(dest="action", metavar="ACTION", required=required)
     for action in actions:
         inner = words.add_parser(
             action.name,

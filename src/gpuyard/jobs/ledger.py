@@ -169,6 +169,18 @@ class Ledger:
             )
         return self.get(run_id)
 
+    def describe(
+        self, run_id: str, *, tags: Sequence[tuple[str, str]] | None = None, note: str | None = None
+    ) -> Run:
+        """Replace the tags or the note of a run."""
+        with self.connect() as ledger:
+            if tags is not None:
+                texts = json.dumps([list(pair) for pair in tags])
+                ledger.execute("UPDATE runs SET tags = ? WHERE id = ?", (texts, run_id))
+            if note is not None:
+                ledger.execute("UPDATE runs SET note = ? WHERE id = ?", (note, run_id))
+        return self.get(run_id)
+
     def heartbeat(self, run_id: str) -> bool:
         """Record that the run is still driven. Return whether a stop was requested."""
         with self.connect() as ledger:
@@ -237,6 +249,8 @@ class Ledger:
             versions=tuple((name, version) for name, version in json.loads(row["versions"])),
             stages=self._stages(ledger, row["id"]),
             stop_asked=bool(row["stop_asked"]),
+            tags=tuple((name, value) for name, value in json.loads(row["tags"])),
+            note=row["note"],
         )
 
     def _stages(self, ledger: sqlite3.Connection, run_id: str, name: str = "") -> tuple[Stage, ...]:

@@ -63,4 +63,8 @@ TABLES = (
     )
     """,
     "ALTER TABLE stages ADD COLUMN exit_code INTEGER",
+    """
+    ALTER TABLE runs ADD COLUMN tags TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT ''
+    """,
 )

@@ -48,6 +48,8 @@ class Run:
     versions: tuple[tuple[str, str], ...] = ()
     stages: tuple[Stage, ...] = ()
     stop_asked: bool = False
+    tags: tuple[tuple[str, str], ...] = ()
+    note: str = ""
 
     @property
     def cost_usd(self) -> float:
