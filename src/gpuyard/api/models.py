@@ -73,8 +73,8 @@ def prepare(
     """Prepare data for training.
 
     Args:
-        source: a DataFrame (pandas, Polars, Arrow), a file, folder, glob or address, or a mapping
-            with the keys of `pipeline.data`.
+        source: a DataFrame (pandas, Polars, Arrow), a `datasets.Dataset`, a file, folder, glob or
+            address, or a mapping with the keys of `pipeline.data`.
         label: the column to predict.
         steps: steps such as `{"impute": {"value": "median"}}`, in order.
         split: such as `{"test": "20%", "stratify": True}`.
@@ -285,7 +285,12 @@ def _model(model: ModelResult | SelectionResult | str | Path, home: str | Path) 
 
 
 def _is_frame(source: object) -> bool:
-    return type(source).__name__ in FRAME_TYPES
+    return type(source).__name__ in FRAME_TYPES or _is_dataset(source)
+
+
+def _is_dataset(source: object) -> bool:
+    """Whether it is a `datasets.Dataset` of Hugging Face."""
+    return type(source).__name__ == "Dataset" and type(source).__module__.startswith("datasets.")
 
 
 def _polars(frame: object) -> pl.DataFrame:
@@ -298,6 +303,8 @@ def _polars(frame: object) -> pl.DataFrame:
         return frame
     if type(frame).__module__.startswith("pandas"):
         return pl.from_pandas(frame)
+    if _is_dataset(frame):
+        frame = frame.with_format("arrow")[:]  # type: ignore[attr-defined]
     converted = pl.from_arrow(frame)
     assert isinstance(converted, pl.DataFrame)
     return converted

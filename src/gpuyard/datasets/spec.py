@@ -72,7 +72,12 @@ _READ, _SPLIT, _OUTPUT = ReadSpec(), SplitSpec(), OutputSpec()
 class DataSpec:
     """Dataset of a model: source, steps, split and output."""
 
-    source: Annotated[str, Doc("a file, folder, glob, gs:// or s3:// address, or sklearn:NAME")]
+    source: Annotated[
+        str,
+        Doc(
+            "file, folder, glob, gs:// or s3:// address, saved Hugging Face dataset, or sklearn:NAME"
+        ),
+    ]
     label: Annotated[str | None, Doc("the column to predict")] = None
     problem: Annotated[
         Literal["classification", "regression"] | None, Doc("default: from the label's values")

@@ -13,6 +13,7 @@ from typing import IO
 import fsspec
 import pyarrow as pa
 
+from gpuyard.datasets.source.huggingface import ARROW_STREAM, saved_dataset
 from gpuyard.datasets.spec import ReadSpec
 from gpuyard.errors import ExternalError, InputError, choices_text
 
@@ -39,6 +40,9 @@ class SourceFiles:
 
 def find_files(source: str, read: ReadSpec, base: Path) -> SourceFiles:
     """Return the files of a source; raise InputError if there are none or several formats."""
+    saved = None if "://" in source else saved_dataset(_path_in(source, base), source)
+    if saved is not None:
+        return SourceFiles(paths=tuple(saved), format=ARROW_STREAM)
     paths = _remote(source) if "://" in source else _local(source, base)
     if read.format != "auto":
         return SourceFiles(paths=tuple(paths), format=read.format)
@@ -66,9 +70,13 @@ def _format(path: str) -> str:
     return _FORMATS.get(name.suffix.lower(), "")
 
 
-def _local(source: str, base: Path) -> list[str]:
+def _path_in(source: str, base: Path) -> Path:
     path = Path(source).expanduser()
-    path = path if path.is_absolute() else base / path
+    return path if path.is_absolute() else base / path
+
+
+def _local(source: str, base: Path) -> list[str]:
+    path = _path_in(source, base)
     if path.is_file():
         return [str(path)]
     if path.is_dir():

@@ -18,6 +18,7 @@ import polars as pl
 
 from gpuyard.datasets.source.file_rows import QUARANTINE, TEXTS, row_files
 from gpuyard.datasets.source.files import SourceFiles, open_bytes
+from gpuyard.datasets.source.huggingface import ARROW_STREAM, arrow_frames
 from gpuyard.datasets.spec import ReadSpec
 from gpuyard.errors import ExternalError, InputError
 
@@ -86,6 +87,10 @@ def _parsed_chunks(
     if files.format == "images" or (files.format == "text" and not read.lines):
         for frame, bad in row_files(files, read, chunk_bytes):
             yield Parsed(frame=frame, bad=bad)
+        return
+    if files.format == ARROW_STREAM:
+        for frame in arrow_frames(files.paths, chunk_bytes):
+            yield Parsed(frame=frame, bad=pl.DataFrame(schema=QUARANTINE))
         return
     for path in files.paths:
         for chunk in _chunks(path, files.format in ("csv", "tsv"), read, chunk_bytes):
