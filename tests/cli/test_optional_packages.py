@@ -109,6 +109,12 @@ def test_command_that_needs_an_extra_names_it(words: list[str], tmp_path: Path) 
     assert text.count("\n") == 2
 
 
+def test_ui_starts_without_extras(tmp_path: Path) -> None:
+    words = ["ui", "--home", str(tmp_path), "--port", "99999999"]  # no port, so it ends at once
+    ((_, code, text),) = run_without_extras([words])
+    assert (code, "cannot be listened on" in text) == (4, True)
+
+
 def test_planned_workload_needs_no_extra(tmp_path: Path) -> None:
     file = tmp_path / "workload.yaml"
     file.write_text((EXAMPLES / "pretrain-70b" / "workload.yaml").read_text(encoding="utf-8"))

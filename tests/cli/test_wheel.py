@@ -1,4 +1,4 @@
-"""The wheel in a new environment that has the core dependencies alone."""
+"""The wheel, built from the sdist, in a new environment with the core dependencies alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ def _pip(*words: str) -> None:
 def gpuyard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The console script of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    venv.create(folder / "build")
+    builder = folder / "build" / "bin" / "python"
+    _pip("--python", str(builder), "install", "--no-compile", "hatchling")
+    build = [str(builder), "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (sdist,) = folder.glob("gpuyard-*.tar.gz")
+    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(sdist))
     venv.create(folder / "core")
     (wheel,) = folder.glob("gpuyard-*.whl")
     python = folder / "core" / "bin" / "python"

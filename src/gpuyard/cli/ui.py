@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves the page until it is interrupted."""
-    from gpuyard.web.server import open_site  # needs gpuyard[run]
+    from gpuyard.web.server import open_site
 
     home = home_of(arguments)
     access = read_access(arguments)

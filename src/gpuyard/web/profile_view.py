@@ -7,7 +7,6 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from gpuyard.app.profile import profile_source
 from gpuyard.datasets.manifest import DatasetManifest
 from gpuyard.datasets.profile.measures import DatasetProfile
 from gpuyard.document.encode import dump_json, load_json
@@ -64,6 +63,8 @@ def _profile(home: Home, name: str, manifest: DatasetManifest) -> DatasetProfile
                 return load_json(path.read_text(encoding="utf-8"), DatasetProfile, str(path))
             except InputError:
                 pass  # another version wrote it
+        from gpuyard.app.profile import profile_source  # needs gpuyard[run]
+
         profile = replace(
             profile_source(str(home.data / name / split), manifest.label or None),
             source=f"{name}, {split}",

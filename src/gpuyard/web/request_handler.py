@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from gpuyard.errors import ExternalError, InputError
+from gpuyard.errors import ExternalError, InputError, external_error_from
 from gpuyard.home import Home
 from gpuyard.serving.access import is_same_secret
 from gpuyard.web.actions import act
@@ -139,6 +139,11 @@ class PageHandler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.NOT_FOUND, "there is nothing under this address")
         except InputError as error:
             self._say(HTTPStatus.BAD_REQUEST, str(error))
+        except ModuleNotFoundError as error:  # an extra that this page needs
+            missing = external_error_from(error, "this page")
+            if missing is None:
+                raise
+            self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(missing))
         except (ExternalError, OSError) as error:
             self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 

@@ -6,7 +6,6 @@ import functools
 from html import escape
 from pathlib import Path
 
-from gpuyard.app.stage_summaries import outcomes
 from gpuyard.app.up_results import predicted_of, results_of
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.jobs.engines import open_engine
@@ -64,6 +63,8 @@ def run_view(request: PageRequest) -> WebPage:
 
 
 def _stages(run: Run) -> str:
+    from gpuyard.app.stage_summaries import outcomes  # needs gpuyard[run]
+
     try:
         words = outcomes(run)
     except InputError:
