@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import functools
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gpuyard.cli.commands import COMMANDS
+from gpuyard.cli.commands import COMMANDS, load_command, with_current_flags
 from gpuyard.cli.main import main
+from gpuyard.errors import InputError
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/workload.yaml"))
@@ -35,6 +41,40 @@ def test_every_command_in_the_readme_and_the_docs_exists() -> None:
             assert word in names, f"{page.name}: gpuyard {word}"
             seen.add(word)
     assert seen >= names - {"schema"}
+
+
+def test_every_documented_command_line_is_parsed() -> None:
+    """Each line of a shell block that starts with gpuyard has arguments that the command knows."""
+    wrong = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        blocks = re.findall(
+            r"```(?:sh|bash|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+        )
+        for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+            command = re.sub(r"\s(#|>|2>|\||&&).*", "", line.removeprefix("$ "))
+            if command.startswith("gpuyard ") and (problem := _parsing_problem(command)):
+                wrong.append(f"{page.relative_to(ROOT)}: {command}: {problem}")
+    assert wrong == []
+
+
+@functools.cache
+def _parser(name: str) -> argparse.ArgumentParser:
+    return load_command(name, COMMANDS[name])[1]
+
+
+def _parsing_problem(command: str) -> str:
+    """Why the arguments of a command line are wrong; empty if they are right."""
+    words = with_current_flags(shlex.split(command)[1:])
+    if words[0] in ("help", "--help", "--version", "-V"):
+        return ""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            _parser(words[0]).parse_args(words[1:])
+    except InputError as error:
+        return error.problems[0].what
+    except SystemExit as leaving:
+        return str(leaving.code or "")
+    return ""
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -10,9 +10,11 @@ import threading
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
-from gpuyard.errors import EXIT_OK
+from gpuyard.errors import EXIT_OK, ExternalError
 from gpuyard.home import known_homes
 from gpuyard.report.terminal import print_json, print_text
+
+PORT = 8787
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--host HOST", "address to listen on (default 127.0.0.1)", default="127.0.0.1"
     )
-    add_option(parser, "--port PORT", "port; 0 takes a free one (8787)", type=int, default=8787)
+    add_option(
+        parser, "--port PORT", "port (default 8787, or a free one if that is in use)", type=int
+    )
     add_option(
         parser,
         "--allow-actions",
@@ -38,18 +42,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves the page until it is interrupted."""
-    from gpuyard.web.server import open_site
+    from gpuyard.web.server import WebServer, open_site
 
     home = home_of(arguments)
     access = read_access(arguments)
-    site = open_site(
-        home,
-        host=arguments.host,
-        port=arguments.port,
-        acts=arguments.allow_actions,
-        access=access,
-        others=known_homes,
-    )
+
+    def opened(port: int) -> WebServer:
+        return open_site(
+            home,
+            host=arguments.host,
+            port=port,
+            acts=arguments.allow_actions,
+            access=access,
+            others=known_homes,
+        )
+
+    try:
+        site = opened(PORT if arguments.port is None else arguments.port)
+    except ExternalError:
+        if arguments.port is not None:
+            raise
+        site = opened(0)
     print_warnings(arguments.host, access)
     may = "actions allowed" if arguments.allow_actions else "read-only"
     if arguments.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import COUNT, DURATION, MONEY, show
 
 MOST_POINTS = 400
+FEW_RATIO = 0.01  # of the steps; where more are slow, the curve shows them
+OUTLIER = 10.0  # times the median: compilation, or a machine that was busy
 WORDS = {
     "loss": ("Loss", lambda value: f"{value:.3g}"),
     "step_s": ("Time of a step", lambda value: show(value, DURATION)),
@@ -56,16 +59,15 @@ def run_curves(
         ]
         if not lines:
             continue
+        note = ""
+        if name == "step_s":
+            lines, note = _without_outliers(lines)
         if foreseen is not None and name in ("step_s", "samples_per_s"):
             value = foreseen.step_s if name == "step_s" else foreseen.samples_per_s
             last = max(line.xs[-1] for line in lines)
             lines.append(Line(name="predicted", xs=(0.0, last), ys=(value, value)))
-        drawn.append(
-            (
-                title,
-                tracks(lines, Axis(title="step", words=lambda step: f"{step:,.0f}"), words, title),
-            )
-        )
+        steps = Axis(title="step", words=lambda step: f"{step:,.0f}")
+        drawn.append((f"{title}{note}", tracks(lines, steps, words, title)))
     return drawn
 
 
@@ -77,6 +79,23 @@ def compared_curves(runs: Sequence[tuple[str, Sequence[Series]]]) -> list[tuple[
         for metric in metrics
     ]
     return run_curves(named)
+
+
+def _without_outliers(lines: Sequence[Line]) -> tuple[list[Line], str]:
+    """Step times without those that would flatten all others, and a note on them."""
+    middle = statistics.median(y for line in lines for y in line.ys)
+    most = OUTLIER * middle
+    slow = [y for line in lines for y in line.ys if y > most]
+    if not 0 < len(slow) <= max(1, FEW_RATIO * sum(len(line.ys) for line in lines)):
+        return list(lines), ""
+    shown = []
+    for line in lines:
+        points = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y <= most]
+        shown.append(
+            Line(name=line.name, xs=tuple(x for x, _ in points), ys=tuple(y for _, y in points))
+        )
+    count = f"{len(slow)} slower step{'s' * (len(slow) > 1)}"
+    return shown, f" ({count} not drawn, at most {show(max(slow), DURATION)}: compilation)"
 
 
 def _line(series: Series) -> Line:
