@@ -28,6 +28,7 @@ from .conftest import HARM, request
 PAGES = {
     "/": "Newest runs", "/plans": "onprem", "/plans/onprem": "Time and chips",
     "/plans/onprem/fabric": "Racks and rows", "/plans/onprem/fabric/drawing": "Findings",
+    "/plans/onprem/fabric/hall": "Order", "/plans/onprem/fabric?view=racks": "fabric/hall",
     "/plans/onprem/fabric?rack=N1": "leaf-1", "/plans/onprem/fabric/device?name=leaf-1": "Ports",
     "/planner": "The file is valid", "/compare/plans": "Choose two", "/compare/runs": "Choose two",
     "/catalog/machines/row?name=a3-ultragpu-8g": "Sources",

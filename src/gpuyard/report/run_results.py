@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 from gpuyard.app.up_report import RunResults
@@ -15,7 +16,7 @@ def results_sections(results: RunResults) -> list[str]:
     sections = []
     if champion is not None:
         sections += [f"<h2>Champion: {escape(champion.trainer)}</h2>"]
-        sections += scorecard_sections(champion)
+        sections += scorecard_sections(replace(champion, method="test split"))  # not its folder
     if results.selection is not None:
         sections += [f"<h2>Selection</h2>{''.join(selection_sections(results.selection))}"]
     if trained is not None and champion is not None:

@@ -7,11 +7,14 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
+from gpuyard.app.planner import builtin_catalog
 from gpuyard.app.up_results import planned_of
-from gpuyard.errors import Finding
+from gpuyard.errors import Finding, Infeasible, InputError
 from gpuyard.fabric.fabric import Device, Fabric, Interface
+from gpuyard.fabric.physical.rack_plan import rack_plan
 from gpuyard.report.fabric_page import fabric_page
 from gpuyard.report.page import html_table
+from gpuyard.report.rack_page import rack_page
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
 from gpuyard.units import BITS_PER_S, show
 from gpuyard.web.catalog_view import FILTER
@@ -26,10 +29,12 @@ def fabric_view(request: PageRequest) -> WebPage:
     name = request.words["name"]
     fabric = _fabric(request)
     address = f"/plans/{name}/fabric"
+    shown = "hall" if request.query.get("view") == "racks" else "drawing"
     drawing = (
-        f'<iframe class="drawing" title="Drawing of the fabric" src="{escape(address)}/drawing"'
+        f"<p>{link(address, 'Topology')} · {link(f'{address}?view=racks', 'Rows, racks, ports')} ·"
+        f" {link(f'{address}/{shown}', 'This drawing alone')}</p>"
+        f'<iframe class="drawing" title="Drawing of the fabric" src="{escape(address)}/{shown}"'
         ' sandbox="allow-scripts"></iframe>'
-        f"<p>{link(f'{address}/drawing', 'The drawing alone')}</p>"
     )
     rack = request.query.get("rack", "")
     devices = [item for item in fabric.devices if not rack or _rack(item) == rack]
@@ -109,8 +114,13 @@ def device_view(request: PageRequest) -> WebPage:
 
 
 def fabric_document(request: PageRequest) -> str:
-    """The drawing of the fabric as a separate page, devices marked by its findings."""
+    """A drawing as a separate page: the topology with its findings, or the hall with its racks."""
     folder = plan_folder(request.home, request.words["name"])
+    if request.words["drawing"] == "hall":
+        racks = rack_plan(_fabric(request), builtin_catalog())
+        if isinstance(racks, Infeasible):
+            raise InputError.one(racks.binding, racks.what, racks.fix)
+        return rack_page(racks, folder.name)
     planned = planned_of(folder)
     if planned.fabric is None:
         raise NotFoundError

@@ -209,8 +209,8 @@ class PageHandler(BaseHTTPRequestHandler):
         """A page, a file, or the drawing of a fabric, which is a separate document."""
         if path == "/home":
             self._choose_home(query.get("key", ""))
-        elif name := drawn_fabric(path):
-            self._send(fabric_document(self._request({"name": name})), policy=SANDBOX)
+        elif words := drawn_fabric(path):
+            self._send(fabric_document(self._request(words)), policy=SANDBOX)
         elif download := find_download(path):
             make, words = download
             self._answer(make(self._request(words)), path)

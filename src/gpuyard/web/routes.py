@@ -151,7 +151,7 @@ DOWNLOADS: tuple[tuple[re.Pattern[str], Callable[[PageRequest], Download]], ...]
     (re.compile(rf"/plans/(?P<name>{_WORD})/files/(?P<file>{_WORD})"), plan_file),
     (re.compile(rf"/runs/(?P<id>{_WORD})/logs/(?P<stage>{_WORD})\.txt"), log_file),
 )
-_DRAWING = re.compile(rf"/plans/(?P<name>{_WORD})/fabric/drawing")
+_DRAWING = re.compile(rf"/plans/(?P<name>{_WORD})/fabric/(?P<drawing>drawing|hall)")
 _PLANNED_FILE = re.compile(rf"/planner/(?P<file>(?!start){_WORD})")
 Computation = Callable[[PageRequest, Mapping[str, str]], WebPage | Download]
 
@@ -164,10 +164,10 @@ def find_download(path: str) -> tuple[Callable[[PageRequest], Download], dict[st
     return None
 
 
-def drawn_fabric(path: str) -> str:
-    """The plan whose fabric's drawing has this address; empty for other addresses."""
+def drawn_fabric(path: str) -> dict[str, str]:
+    """The words of the address of a fabric's drawing; empty for other addresses."""
     match = _DRAWING.fullmatch(path)
-    return match["name"] if match else ""
+    return match.groupdict() if match else {}
 
 
 def find_computation(path: str) -> Computation | None:
