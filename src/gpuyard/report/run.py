@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuyard.jobs.records import Run, Series
@@ -11,7 +11,7 @@ from gpuyard.perf.local.comparison import TrainingPrediction
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.svg import Axis
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.units import COUNT, DURATION, MONEY, show
+from gpuyard.units import BYTES, COUNT, DURATION, FLOP_PER_S, MONEY, show
 
 MOST_POINTS = 400
 FEW_RATIO = 0.01  # of the steps; where more are slow, the curve shows them
@@ -21,6 +21,16 @@ WORDS = {
     "step_s": ("Time of a step", lambda value: show(value, DURATION)),
     "samples_per_s": ("Rows per second", lambda value: show(value, COUNT)),
     "tokens_per_s": ("Tokens per second", lambda value: show(value, COUNT)),
+    "memory_bytes": ("Memory", lambda value: show(value, BYTES)),
+    "flop_per_s": ("Compute rate", lambda value: show(value, FLOP_PER_S)),
+    "gradient_norm": ("Gradient norm", lambda value: f"{value:.3g}"),
+}
+
+
+PREDICTED: Mapping[str, Callable[[TrainingPrediction], float]] = {
+    "step_s": lambda foreseen: foreseen.step_s,
+    "samples_per_s": lambda foreseen: foreseen.samples_per_s,
+    "memory_bytes": lambda foreseen: foreseen.memory_bytes,
 }
 
 
@@ -62,8 +72,8 @@ def run_curves(
         note = ""
         if name == "step_s":
             lines, note = _without_outliers(lines)
-        if foreseen is not None and name in ("step_s", "samples_per_s"):
-            value = foreseen.step_s if name == "step_s" else foreseen.samples_per_s
+        if foreseen is not None and name in PREDICTED:
+            value = PREDICTED[name](foreseen)
             last = max(line.xs[-1] for line in lines)
             lines.append(Line(name="predicted", xs=(0.0, last), ys=(value, value)))
         steps = Axis(title="step", words=lambda step: f"{step:,.0f}")
