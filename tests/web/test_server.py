@@ -16,12 +16,15 @@ import pytest
 
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
+from gpuyard.jobs.files import JobFiles
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.task import Handle
 from gpuyard.registry.registry import Registry
 from gpuyard.serving.access import tls_client_context
 from gpuyard.serving.spec import AccessSpec
 from gpuyard.web.server import WebServer, open_site
+from gpuyard.web.view import home_key
 
 from .conftest import HARM, request
 
@@ -341,3 +344,43 @@ def test_site_speaks_tls(
         site.shutdown()
         thread.join()
         site.server_close()
+
+
+def test_other_state_directories_can_be_shown(home: Home, tmp_path: Path) -> None:
+    other = Home(path=tmp_path / "project" / ".gpuyard")
+    (other.path / "up" / "elsewhere").mkdir(parents=True)
+    site = open_site(home, port=0, others=lambda: (other,))
+    thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        overview = request(site, "/").text
+        assert str(other.path) in overview
+        (key,) = (key for key in re.findall(r"/home\?key=(\w+)", overview) if key != home_key(home))
+        moved = request(site, f"/home?key={key}")
+        assert (moved.status, moved.headers["Location"]) == (303, "/")
+        cookie = {"Cookie": moved.headers["Set-Cookie"].partition(";")[0]}
+        assert "elsewhere" in request(site, "/plans", headers=cookie).text
+        assert "onprem" not in request(site, "/plans", headers=cookie).text
+        assert "onprem" in request(site, "/plans", headers={"Cookie": "gpuyard_home=none"}).text
+    finally:
+        site.shutdown()
+        thread.join()
+        site.server_close()
+
+
+def test_whole_logs_are_shown_and_saved(home: Home, site: WebServer) -> None:
+    ledger = Ledger(home=home, now=lambda: 2.0)
+    engine = EngineSpec(name="local")
+    run = ledger.begin(name="logged", workload="", engine=engine, stages=("train",))
+    assert request(site, f"/runs/{run.id}/logs/train").status == 404  # it was not started
+    handle = Handle(engine=engine, id="job", folder=str(home.path / "logged"))
+    log = JobFiles.of(handle).log
+    log.parent.mkdir(parents=True)
+    log.write_text("first <line>\nlast line\n", encoding="utf-8")
+    ledger.start(run.id, "train", handle)
+    page = request(site, f"/runs/{run.id}/logs/train").text
+    assert "first &lt;line&gt;" in page
+    saved = request(site, f"/runs/{run.id}/logs/train.txt")
+    assert "last line" in saved.text
+    assert f"{run.id}-train.txt" in saved.headers["Content-Disposition"]
+    ledger.end(run.id, "cancelled")
