@@ -49,6 +49,7 @@ LONGEST = (
     "tests/learn/select/test_select.py",
     "tests/serving/test_completions.py",
     "tests/test_docs.py",
+    "tests/test_tutorials.py",
 )
 
 

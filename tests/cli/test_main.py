@@ -54,8 +54,21 @@ def _subcommands(text: str) -> list[str]:
     return re.findall(r"^    ([a-z]+)  ", text, re.MULTILINE)
 
 
+def test_help_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [["help", "plan"], ["-h", "plan"], ["--help", "plan"]])
+def test_help_of_a_command_is_printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(words)
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: gpuyard plan")
+
+
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
+    assert main(["--version"]) == main(["version"]) == 0
     assert capsys.readouterr().out.startswith("gpuyard 0.")
 
 
@@ -65,6 +78,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["chekc"],
             'error: gpuyard: no command named "chekc"\n  fix: did you mean `gpuyard check`?\n',
+        ),
+        (
+            ["--halp"],
+            'error: gpuyard: no flag named "--halp"\n  fix: did you mean `gpuyard --help`?\n',
         ),
         (["xyz"], 'error: gpuyard: no command named "xyz"\n  fix: see `gpuyard --help`\n'),
         (

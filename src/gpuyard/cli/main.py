@@ -71,18 +71,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["help"]:
+    if words[:1] == ["help"] or (words[:1] and words[0] in ("-h", "--help") and words[1:]):
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
         print(_help())  # noqa: T201
         return EXIT_OK
-    if words[0] in ("-V", "--version"):
+    if words[0] in ("-V", "--version", "version"):
         print(f"gpuyard {__version__}")  # noqa: T201
         return EXIT_OK
     if words[0] not in COMMANDS:
-        meant = closest_match(words[0], COMMANDS)
+        is_flag = words[0].startswith("-")
+        meant = closest_match(words[0], ("--help", "--version") if is_flag else COMMANDS)
         fix = f"did you mean `gpuyard {meant}`?" if meant else "see `gpuyard --help`"
-        raise InputError.one("gpuyard", f'no command named "{words[0]}"', fix)
+        kind = "flag" if is_flag else "command"
+        raise InputError.one("gpuyard", f'no {kind} named "{words[0]}"', fix)
     command, parser = load_command(words[0], COMMANDS[words[0]])
     code = command.run(parser.parse_args(words[1:]))
     sys.stdout.flush()  # so that a full disk is met here, not after main
