@@ -108,6 +108,7 @@ def test_planner_plans_while_typing_and_leads_to_a_port(site: WebServer, browser
     assert browser.value("document.activeElement.id") == "text"
     # What if: a slider plans again; compared with the plan before.
     browser.open(f"{root}/planner?example=finetune-lora-8b")
+    browser.until("document.querySelector('[name=changed][value=baseline]') !== null")
     browser.value("document.querySelector('[name=changed][value=baseline]').click()")
     browser.until("document.querySelector('[name=baseline]').value !== ''")
     _type(browser, "[name=load-factor]", "1")

@@ -7,7 +7,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from gpuyard.report.table import Table
+from gpuyard.report.table import STATES, Table
 
 LONG_CELL, WIDE_COLUMNS = 48, 10
 
@@ -61,6 +61,8 @@ def html_table(table: Table) -> str:
 def _cell(text: str, mark: str) -> str:
     long = not mark and len(text) > LONG_CELL
     kind = ' class="long"' if long else mark
+    if state := STATES.get(text):
+        kind = f' class="{state}"'
     return f"<td{kind}>{escape(text)}</td>"
 
 

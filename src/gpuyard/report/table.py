@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from gpuyard.units import Dimension, show
 
 NOT_KNOWN = "–"
+# Cells that are a state, and how they are coloured.
+STATES = {
+    "✓": "good", "✓ cached": "good", "done": "good", "passed": "good",
+    "running": "active", "■": "bad", "failed": "bad", "error": "bad",
+    "interrupted": "warn", "cancelled": "warn", "warning": "warn", "outside": "warn",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from gpuyard.document.encode import dump_json
 from gpuyard.errors import printable
-from gpuyard.report.table import Table
+from gpuyard.report.table import STATES, Table
 
 SENTENCE, GAP = 24, 3  # characters of a broken line, and between columns
+STYLES = {"good": "green", "active": "cyan", "warn": "yellow", "bad": "bold red"}
 PIPE_WIDTH = 10_000  # a pipe has no width: nothing is wrapped, so that grep and awk see whole rows
 
 
@@ -84,7 +85,8 @@ def _grid(table: Table, widths: list[int]) -> rich.table.Table:
 
 
 def _text(cell: str) -> Text:
-    return Text(printable(cell))  # Text: a name with [brackets] is not markup
+    style = STYLES.get(STATES.get(cell, ""), "")
+    return Text(printable(cell), style=style)  # Text: a name with [brackets] is not markup
 
 
 def _title(table: Table) -> Text | None:
