@@ -35,7 +35,7 @@ def test_wrong_table_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["accuracy", "collectives", str(path)]) == 2
     assert "not a table of measured collectives" in capsys.readouterr().err
     assert main(["accuracy", "collectives", str(path), "--holdout-groups"]) == 2
-    assert "applies to training only" in capsys.readouterr().err
+    assert "does not apply to collectives" in capsys.readouterr().err
 
 
 def test_plain_tcp_between_nodes_is_unsupported(

@@ -22,6 +22,7 @@ from gpuyard.report.terminal import print_json, print_progress, print_table
 from gpuyard.simulate.serving.score import ServingScore, score_json
 from gpuyard.units import DURATION, RATIO, show
 
+INFERENCE_ONLY = tuple(name for name in HELD if name != "source")
 DISTANCES = {
     "run": "profile, chip and kind of run were measured",
     "group": "profile measured, not with this chip and kind of run",
@@ -49,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     held = parser.add_mutually_exclusive_group()
     add_option(held, "--holdout-groups", "refit with each (source, model, chip) group held out")
-    add_option(held, "--holdout-sources", "refit with each source held out")
-    for name in HELD:
+    add_option(held, "--holdout-sources", "training, inference: refit with each source held out")
+    for name in INFERENCE_ONLY:
         add_option(held, f"--holdout-{name}s", f"inference: refit with each {name} held out")
     add_catalog(parser)
     add_json(parser)
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the errors of the model."""
     if arguments.what == "inference":
         return _inference(arguments)
-    for name in HELD:
+    for name in INFERENCE_ONLY:
         if getattr(arguments, f"holdout_{name}s"):
             raise InputError.one(
                 f"--holdout-{name}s", "applies to inference only", "use --holdout-groups"
@@ -85,17 +86,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_training_flags(arguments: argparse.Namespace) -> None:
-    """Raise InputError for flags that apply to training only."""
-    for flag in ("profile", "holdout_groups", "holdout_sources"):
+def _refuse_flags(arguments: argparse.Namespace, *flags: str) -> None:
+    """Raise InputError for flags of training that do not apply."""
+    for flag in flags:
         if getattr(arguments, flag):
             raise InputError.one(
-                f"--{flag.replace('_', '-')}", "applies to training only", "remove it"
+                f"--{flag.replace('_', '-')}", f"does not apply to {arguments.what}", "remove it"
             )
 
 
 def _collectives(arguments: argparse.Namespace) -> int:
-    _refuse_training_flags(arguments)
+    _refuse_flags(arguments, "profile", "holdout_groups", "holdout_sources")
     score = score_bandwidths(arguments.file)
     if arguments.json:
         print_json(collectives_json(score))
@@ -105,7 +106,7 @@ def _collectives(arguments: argparse.Namespace) -> int:
 
 
 def _inference(arguments: argparse.Namespace) -> int:
-    _refuse_training_flags(arguments)
+    _refuse_flags(arguments, "profile", "holdout_groups")
     held = next((name for name in HELD if getattr(arguments, f"holdout_{name}s")), None)
     score = score_inference(
         arguments.file, catalog_of(arguments), arguments.trust, held, print_progress

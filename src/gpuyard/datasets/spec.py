@@ -75,7 +75,8 @@ class DataSpec:
     source: Annotated[
         str,
         Doc(
-            "file, folder, glob, gs:// or s3:// address, saved Hugging Face dataset, or sklearn:NAME"
+            "file, folder, glob, gs:// or s3:// address, folder of a Hugging Face dataset, or"
+            " sklearn:NAME"
         ),
     ]
     label: Annotated[str | None, Doc("the column to predict")] = None
