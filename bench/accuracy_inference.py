@@ -53,7 +53,7 @@ LEVELS: dict[Held, Level] = {
 }  # how far a held-out run is from the rest
 HEADER = """# Intervals of the serving model, written by bench/accuracy_inference.py.
 # rows: fitted runs by engine and chip. cell: level|figure|load|kind|engine family|kind of chip, blank for all; low and
-# high: logarithms of measured over predicted that 5 % of held-out runs are below and above.
+# high: logarithms of measured over predicted that 5 % of held-out runs are below and above; slow: 10 % are slower.
 
 """
 Counts = Counter[tuple[str, str]]
@@ -225,7 +225,7 @@ def intervals_text(counts: Counts, cells: Mapping[str, Cell]) -> str:
         chips = sorted((chip, rows) for (name, chip), rows in counts.items() if name == engine)
         lines.append(f"[rows.{engine}]\n" + "".join(f"{chip} = {rows}\n" for chip, rows in chips))
     lines += [
-        f'[cell."{key}"]\nlow = {cell.low:.3f}\nhigh = {cell.high:.3f}\nrows = {cell.rows}\n'
+        f'[cell."{key}"]\nlow = {cell.low:.3f}\nhigh = {cell.high:.3f}\nslow = {cell.slow:.3f}\nrows = {cell.rows}\n'
         for key, cell in sorted(cells.items())
     ]
     return HEADER + "\n".join(lines)

@@ -116,7 +116,9 @@ def test_table_without_inference_runs_exits_with_2(
     assert main(["accuracy", "inference", str(file)]) == 2
     assert "not a table of inference runs" in capsys.readouterr().err
     assert main(["accuracy", "inference", str(file), "--holdout-groups"]) == 2
-    assert capsys.readouterr().err.startswith("error: --holdout-groups: does not apply to inference")
+    assert capsys.readouterr().err.startswith(
+        "error: --holdout-groups: does not apply to inference"
+    )
 
 
 def test_minimal_table_is_scored_and_its_worst_rows_are_explained(

@@ -46,6 +46,7 @@ class Cell:
 
     low: float
     high: float
+    slow: float  # nine in ten runs are no slower than predicted by this
     rows: int
 
 
@@ -91,14 +92,20 @@ def fit_cells(errors: Sequence[HeldOutError]) -> dict[str, Cell]:
         if cell := samples.cell(key):
             level, metric = key.split("|")[:2]
             factor = widths.get((level, metric), 1.0) ** WIDEN_SHARE
-            cells[key] = Cell(low=factor * cell.low, high=factor * cell.high, rows=cell.rows)
+            cells[key] = Cell(
+                low=factor * cell.low,
+                high=factor * cell.high,
+                slow=factor * cell.slow,
+                rows=cell.rows,
+            )
     for nearer, farther in itertools.pairwise(LEVELS):
         for key in [key for key in cells if key.startswith(f"{farther}|")]:
             near = cells.get(nearer + key.removeprefix(farther))
             if near is not None:  # farther is never narrower
                 cell = cells[key]
                 low, high = min(cell.low, near.low), max(cell.high, near.high)
-                cells[key] = Cell(low=low, high=high, rows=cell.rows)
+                slow = max(cell.slow, near.slow)
+                cells[key] = Cell(low=low, high=high, slow=slow, rows=cell.rows)
     return cells
 
 
@@ -141,21 +148,23 @@ class _Samples:
         rest = self._groups[key] != without
         values = self._values[key][rest]
         if key.endswith("||||"):  # all runs of a level
-            return _cell(np.sort(values)) if len(values) else None
+            return _cell(key, np.sort(values)) if len(values) else None
         if key.endswith("|||"):  # of a load
-            return _cell(np.sort(values)) if len(values) >= LEAST_LOAD_ROWS else None
+            return _cell(key, np.sort(values)) if len(values) >= LEAST_LOAD_ROWS else None
         groups = len(np.unique(self._groups[key][rest]))
         if len(values) < LEAST_ROWS or groups < LEAST_GROUPS:
             return None
-        return _cell(np.sort(values))
+        return _cell(key, np.sort(values))
 
 
-def _cell(errors: Reals) -> Cell:
+def _cell(key: str, errors: Reals) -> Cell:
     """Return the corrected 5 % and 95 % quantiles of sorted errors, with 0 between them."""
+    slower = -errors if "|throughput|" in key else errors
     count = len(errors)
     last = min(int(np.ceil((count + 1) * (1.0 + COVERAGE) / 2.0)), count) - 1
     low, high = float(errors[count - 1 - last]), float(errors[last])
-    return Cell(low=min(low, -0.01), high=max(high, 0.01), rows=count)
+    slow = max(float(np.quantile(slower, 0.9)), 0.01)
+    return Cell(low=min(low, -0.01), high=max(high, 0.01), slow=slow, rows=count)
 
 
 def _widths(errors: Sequence[HeldOutError], samples: _Samples) -> dict[tuple[str, str], float]:

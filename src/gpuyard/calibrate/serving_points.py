@@ -95,6 +95,7 @@ class ServingShift:
         return Interval(
             low=self.interval_ratio * known.low,
             high=self.interval_ratio * known.high,
+            slow=self.interval_ratio * known.slow,
             rows=known.rows,
             note=f"calibrated by {len(self.points)} measured points",
         )

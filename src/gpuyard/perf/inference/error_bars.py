@@ -25,7 +25,6 @@ from gpuyard.perf.interval import PredictionInterval
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 Level = Literal["near", "sibling", "far"]
 FEW_ROWS = 30  # of an engine's release range on a chip: with fewer, siblings stand for it
-Z80_OVER_Z90 = 1.2816 / 1.6449  # standard deviations of the central 80 % and 90 %
 UNMEASURED = 1.5  # times the width of the logarithm where no run resembles the model
 PATH = Path(__file__).parent / "data" / "intervals.toml"
 
@@ -36,6 +35,7 @@ class Interval:
 
     low: float
     high: float
+    slow: float  # of the 90 % quantile on the slow side
     rows: int  # published runs of this engine's release range on this chip
     note: str  # why it is wide; empty where it is not
 
@@ -46,8 +46,8 @@ class Interval:
 
     @property
     def ratio(self) -> float:
-        """Relative error bar at 80 % of the wider side."""
-        return math.expm1(max(-self.low, self.high) * Z80_OVER_Z90)
+        """Relative error bar at 80 %: a tenth of runs are slower than predicted by more."""
+        return math.expm1(self.slow)
 
     def around(self, value: float) -> PredictionInterval:
         """Return the interval of a predicted value."""
@@ -128,18 +128,38 @@ def interval(
         family=engine.family,
         kernels=chip.kernels,
     )
-    cells = _table()["cell"]
-    cell = next(cells[key] for key in query.keys if key in cells)
+    cells = _candidates(query)
+    if disaggregated:  # never surer than one pool
+        cells += _candidates(replace(query, load=load))
     known = Interval(
-        low=cell["low"],
-        high=cell["high"],
+        low=min(cell["low"] for cell in cells),
+        high=max(cell["high"] for cell in cells),
+        slow=max(cell["slow"] for cell in cells),
         rows=rows,
         note=_note(level, rows, chip, engine, disaggregated),
     )
     if not unmeasured:
         return known
-    wider = replace(known, low=UNMEASURED * known.low, high=UNMEASURED * known.high)
-    return replace(wider, note=unmeasured)
+    return replace(
+        known,
+        low=UNMEASURED * known.low,
+        high=UNMEASURED * known.high,
+        slow=UNMEASURED * known.slow,
+        note=unmeasured,
+    )
+
+
+def _candidates(query: CellQuery) -> list[dict[str, float]]:
+    """Return the cell of a query; for any load on a far chip also those of chips with runs.
+
+    A chip without runs may be like the one that the model knows least.
+    """
+    cells = _table()["cell"]
+    matching = [next(cells[key] for key in query.keys if key in cells)]
+    if query.level == "far" and not query.load:
+        head = f"near|{query.metric}|||"
+        matching += [cell for key, cell in cells.items() if key.startswith(head)]
+    return matching
 
 
 def _note(
