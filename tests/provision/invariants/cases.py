@@ -251,4 +251,6 @@ CASES = (
     case("pod-gpus", "kueue.yaml", {'2:spec.nodeLabels."cloud.google.com/gke-accelerator"': "nvidia-h100"}),
     case("ports", "lws.yaml", {f"{LWS}.spec.containers[0].args": ["vllm serve /models --port 8000"], "3:spec.ports[0].targetPort": 9}),
     case("boot-disk", "blueprint.yaml", {f"{NODES}.machine_type": "h4d-standard-192", f"{NODES}.disk_type": "pd-ssd"}),
+    case("gpus-agree", "template-desk.json", {f"{DESK}.machineType": "n1-standard-8", f"{DESK}.guestAccelerators[0].acceleratorType": "nvidea-tesla-t4"}),
+    case("host-maintenance", "template-desk.json", {f"{DESK}.machineType": "n1-standard-8", f"{DESK}.scheduling.onHostMaintenance": "MIGRATE"}),
 )  # fmt: skip

@@ -70,7 +70,7 @@ def node_counts_agree(bundle: LintBundle) -> Iterator[Finding]:
             if row["name"].text in NODE_VARIABLES and row["value"].text.isdigit()
         )
         for count in dict.fromkeys((*_numbers(NODES, pod.script), *variables)):
-            if count != pods:
+            if count not in (pods, _pods_per_slice(pod)):
                 yield pod.template.error(*_nodes(count, pods, "pods"))
     for script in bundle.documents:
         nodes = script.root["nodes"].number if script.kind == "sbatch" else None
@@ -84,6 +84,12 @@ def _nodes(count: int, requested: int, what: str) -> tuple[str, str]:
         f"the launcher waits for {count} nodes, and the job has {requested} {what}",
         f"set both to the same number: --nnodes={requested}, or request {count} {what}",
     )
+
+
+def _pods_per_slice(pod: PodTemplate) -> int:
+    """Pods of one job of a JobSet: the hosts of a TPU slice count themselves."""
+    jobs = pod.owner.root.at("spec", "replicatedJobs").items
+    return int(jobs[0].at("template", "spec", "parallelism").number or 1) if jobs else 0
 
 
 def _is_alone(pod: PodTemplate) -> bool:

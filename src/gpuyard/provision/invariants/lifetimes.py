@@ -119,7 +119,9 @@ def _has_run_duration(pool: ValueView) -> bool:
 def accelerator_host_terminates(bundle: LintBundle) -> Iterator[Finding]:
     """Machines with accelerators set onHostMaintenance to TERMINATE."""
     for capacity in bundle.capacities:
-        if capacity.kind != "instance" or not _is_accelerated(bundle, capacity.machine):
+        is_accelerated = _is_accelerated(bundle, capacity.machine)
+        attached = capacity.view["guestAccelerators"].items
+        if capacity.kind != "instance" or not (is_accelerated or attached):
             continue
         view = capacity.view.at("scheduling", "onHostMaintenance")
         if view.text != "TERMINATE":

@@ -27,9 +27,9 @@ MAX_EDITS = 2  # a name with more differences may be a resource that exists else
 def links_name_created_resources(bundle: LintBundle) -> Iterator[Finding]:
     """A link whose name is nearly that of a resource in the files names that resource."""
     names = _created(bundle)
-    for document in _requests(bundle):
+    for document in bundle.documents if names else ():
         for view in _texts(document.root):
-            match = LINK.search(view.text)
+            match = LINK.search(view.text) if document.method else None
             created = names.get(match.group(1), set()) if match else set()
             if match is None or not created or match.group(2) in created:
                 continue

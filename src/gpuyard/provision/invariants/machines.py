@@ -41,10 +41,34 @@ def accelerators_match_machine(bundle: LintBundle) -> Iterator[Finding]:
             expected = kind.last_segment if is_workstation_type(kind) else machine.api_name
             yield from _accelerator_type(machine, kind, expected)
             yield from _accelerator_count(machine, row["acceleratorCount"])
+    yield from _unknown_accelerators(bundle)
     for spec in _vertex_machine_specs(bundle):
         machine = bundle.machine(spec["machineType"].text)
         if machine and _has_gpus(machine):
             yield from _vertex_accelerators(spec, machine)
+
+
+def _unknown_accelerators(bundle: LintBundle) -> Iterator[Finding]:
+    # Of N1 machines, whose accelerators are not part of the machine type.
+    known = {row.api_name for row in bundle.machines if row.api_name.startswith("nvidia")}
+    known |= {row.vws_api_name for row in bundle.machines if row.vws_api_name}
+    rows = [
+        *(
+            row
+            for view in bundle.of_kind("NodePool")
+            for row in view.at("config", "accelerators").items
+        ),
+        *(
+            row
+            for view in bundle.of_kind("InstanceProperties")
+            for row in view["guestAccelerators"].items
+        ),
+    ]
+    for row in rows:
+        kind = row["acceleratorType"]
+        match = closest_match(kind.last_segment, known) if kind.text else None
+        if kind.last_segment not in known and match:
+            yield kind.error(f'no accelerator named "{kind.last_segment}"', f"write {match}")
 
 
 def _pool_accelerators(config: ValueView, machine: Machine) -> Iterator[Finding]:
