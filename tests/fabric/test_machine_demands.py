@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuyard.catalog.load import load_catalog
@@ -85,3 +87,17 @@ def test_cloud_fabric_separates_provider_and_user_settings() -> None:
 
 def test_on_premises_machine_has_no_provider_fabric() -> None:
     assert provider_fabric(CATALOG.machine("hgx-h100")) is None
+
+
+@pytest.mark.parametrize("racks", [1, 5, 8, 13])
+@pytest.mark.parametrize("nic_bits_per_s", [400e9, 800e9])
+def test_stripes_hold_whole_scale_up_domains(racks: int, nic_bits_per_s: float) -> None:
+    machine = CATALOG.machine("gb200-nvl72")
+    demand = replace(demand_for(machine, racks), nic_bits_per_s=nic_bits_per_s, leaf="sn5600")
+    fabric = design(demand, CATALOG)
+    assert isinstance(fabric, Fabric)
+    assert racks == 1 or fabric.size.servers_per_stripe % 18 == 0
+    for number in range(racks):
+        domain = fabric.servers[18 * number : 18 * (number + 1)]
+        assert len({server.stripe for server in domain}) == 1
+        assert len({server.rack for server in domain}) == 1

@@ -146,8 +146,7 @@ def _leaf_splits(demand: Demand, largest: Leaf) -> Iterator[Leaf]:
         yield largest
         return
     speed = demand.link_bits_per_s / demand.plane_bits_per_s
-    stripes = -(-demand.final_host_count // largest.servers)
-    servers = -(-demand.final_host_count // stripes)
+    servers = _servers_per_stripe(demand, largest.servers)
     links = servers * largest.rails
     needed = math.ceil(links / (demand.oversubscription_ratio * speed) - 1e-9)
     rounded = {
@@ -161,6 +160,14 @@ def _leaf_splits(demand: Demand, largest: Leaf) -> Iterator[Leaf]:
                 ratio=links / (uplinks * speed),
                 rails=largest.rails,
             )
+
+
+def _servers_per_stripe(demand: Demand, most: int) -> int:
+    """Servers in equal stripes of at most `most`, with whole scale-up domains where they fit."""
+    domain = demand.servers_per_domain if demand.servers_per_domain <= most else 1
+    domains = -(-demand.final_host_count // domain)
+    stripes = -(-domains // (most // domain))
+    return -(-domains // stripes) * domain
 
 
 def _shared_os(demand: Demand, used: list[Switch]) -> str | Infeasible | None:

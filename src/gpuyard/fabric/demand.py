@@ -85,6 +85,9 @@ class Demand:
         tuple[AttachedHosts, ...], Doc("storage nodes and other hosts without GPUs")
     ] = ()
     gpus_per_server: Annotated[int, AtLeast(1)] = 8
+    servers_per_domain: Annotated[
+        int, AtLeast(1), Doc("of a scale-up domain, such as an NVL72; a stripe holds whole ones")
+    ] = 1
     grow_to_count: Annotated[
         int | None, AtLeast(1), Doc("servers after growth, without moving a cable")
     ] = None

@@ -37,6 +37,7 @@ def _numbers(demand: Demand) -> Iterator[Problem]:
         "gpus_per_server": demand.gpus_per_server,
         "planes": demand.planes,
         "rails": demand.rails,
+        "servers_per_domain": demand.servers_per_domain,
         "min_spines": demand.min_spines,
         "servers_per_rack": demand.servers_per_rack,
         "spine_count": demand.spine_count,
