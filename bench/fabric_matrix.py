@@ -102,7 +102,7 @@ def line(name: str, demand: Demand, catalog: Catalog, *, lab: bool) -> list[str]
     verified, verify_time = timed(lambda: verify(whole, catalog))
     faults = len(verified.errors)
     verdict = f"{len(verified.checks)} checks, {faults} errors, {verify_time}"
-    plan, plan_time = timed(lambda: rack_plan(whole, catalog))
+    plan, plan_time = timed(lambda: rack_plan([whole], catalog))
     racks = plan.what if isinstance(plan, Infeasible) else f"{len(plan.racks)} racks, {plan_time}"
     with tempfile.TemporaryDirectory() as folder:
         files, render_time = timed(lambda: render_files(whole, Path(folder), catalog))

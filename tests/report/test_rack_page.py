@@ -22,7 +22,7 @@ def _plan() -> tuple[Fabric, RackPlan]:
     demand = Demand(server_count=9, nic_bits_per_s=400e9, leaf="sn5600", shape="two-tier")
     fabric = design(demand, CATALOG)
     assert isinstance(fabric, Fabric)
-    plan = rack_plan(fabric, CATALOG)
+    plan = rack_plan([fabric], CATALOG)
     assert isinstance(plan, RackPlan)
     return fabric, plan
 

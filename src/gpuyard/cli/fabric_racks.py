@@ -31,9 +31,14 @@ def add_rack_plan(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  gpuyard fabric rack-plan fabric.json -o plan\n"
+        "  gpuyard fabric rack-plan fabric.json storage.json management.json -o plan\n"
         "  gpuyard fabric rack-plan fabric.json --rack-power 40kW --catalog prices.toml"
     )
-    add_option(parser, "FILE", "a fabric written by `gpuyard fabric design -o`")
+    add_option(
+        parser,
+        "FILE+",
+        "fabrics written by `gpuyard fabric design -o`: all networks of the same servers",
+    )
     add_option(parser, "-o, --output DIR", "folder for CSV, JSON and an interactive page")
     add_option(parser, "--rack-units N", "height of a rack in units (default 48)")
     add_option(
@@ -54,7 +59,9 @@ def run_rack_plan(arguments: argparse.Namespace) -> int:
     """Print the plan, and write its files."""
     given = {field: getattr(arguments, name) for field, name in SETTINGS.items()}
     settings = RackSettings(**{name: value for name, value in given.items() if value is not None})
-    plan = rack_plan(read_fabric(arguments.file), catalog_of(arguments), settings)
+    plan = rack_plan(
+        [read_fabric(path) for path in arguments.file], catalog_of(arguments), settings
+    )
     if isinstance(plan, Infeasible):
         if arguments.json:
             print_json({"infeasible": plan})
@@ -63,7 +70,7 @@ def run_rack_plan(arguments: argparse.Namespace) -> int:
         return EXIT_INFEASIBLE
     written: list[str] = []
     if arguments.output:
-        for name, text in rack_files(plan, f"Rack plan of {arguments.file.stem}"):
+        for name, text in rack_files(plan, f"Rack plan of {arguments.file[0].stem}"):
             write_atomic(arguments.output / name, text)
             written.append(str(arguments.output / name))
     if arguments.json:

@@ -69,6 +69,13 @@ class AttachedHosts:
 
     name: Annotated[str, Doc("their names are this and a number: vast-1, vast-2")]
     count: Annotated[int, AtLeast(1)]
+    names: Annotated[tuple[str, ...], Doc("of every host, if they have names already")] = ()
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        width = len(str(self.count))
+        numbered = (f"{self.name}-{number:0{width}d}" for number in range(1, self.count + 1))
+        return self.names or tuple(numbered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,12 @@ def _attached(demand: Demand) -> Iterator[Problem]:
                 what=f'"{hosts.name}" is a duplicate, taken or not a plain name',
                 fix="use unique names of letters, digits and hyphens, such as vast",
             )
+        if hosts.names and len(set(hosts.names)) != hosts.count:
+            yield Problem(
+                where=f"attached[{index}].names",
+                what=f"{len(set(hosts.names))} different names for {hosts.count} hosts",
+                fix="name every host once, or remove the names",
+            )
         if hosts.count < 1:
             yield Problem(
                 where=f"attached[{index}]",

@@ -94,6 +94,7 @@ def secondary_fabrics(
 
 def with_switches(management: Demand, fabric: Fabric) -> Demand:
     """Return the management demand that also reaches every switch of a fabric."""
-    switches = AttachedHosts(name="switch", count=len(fabric.switches))
+    names = tuple(device.name for device in fabric.switches)
+    switches = AttachedHosts(name="switch", count=len(names), names=names)
     others = tuple(hosts for hosts in management.attached if hosts.name != switches.name)
     return replace(management, attached=(*others, switches))

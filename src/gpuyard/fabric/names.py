@@ -87,9 +87,5 @@ def names_for(demand: Demand, clos: Clos) -> Names:
         planes=demand.planes > 1,
         servers_per_rack=demand.servers_per_rack,
         rails_per_leaf=demand.rails_per_leaf,
-        attached=tuple(
-            f"{hosts.name}-{number + 1:0{len(str(hosts.count))}d}"
-            for hosts in demand.attached
-            for number in range(hosts.count)
-        ),
+        attached=tuple(name for hosts in demand.attached for name in hosts.host_names),
     )

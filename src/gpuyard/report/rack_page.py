@@ -23,7 +23,7 @@ def plan_facts(plan: RackPlan) -> Table:
     ]
     rows += [
         (
-            f"longest to {row.tier}",
+            f"longest to {row.tier}, {row.network}",
             f"{row.longest_m:.1f} m (designed for {show(row.designed_m, LENGTH)})",
         )
         for row in plan.lengths

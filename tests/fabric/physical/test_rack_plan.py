@@ -14,7 +14,7 @@ from gpuyard.errors import Infeasible
 from gpuyard.fabric.demand import AttachedHosts, Demand
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.machine_demands import demand_for, for_purpose
+from gpuyard.fabric.machine_demands import demand_for, for_purpose, with_switches
 from gpuyard.fabric.physical.rack_plan import RackPlan, airflow_m3_per_s, rack_plan
 from gpuyard.fabric.physical.racks import RackSettings
 from gpuyard.fabric.physical.routes import STOCK_M, Position, ordered_m, route_m
@@ -36,7 +36,7 @@ def planned(demand: Demand, rack: RackSettings | None = None) -> tuple[Fabric, R
     """A designed fabric and its plan, both feasible."""
     fabric = design(demand, CATALOG)
     assert isinstance(fabric, Fabric), fabric
-    plan = rack_plan(fabric, CATALOG, rack)
+    plan = rack_plan([fabric], CATALOG, rack)
     assert isinstance(plan, RackPlan), plan
     return fabric, plan
 
@@ -78,7 +78,7 @@ def test_device_larger_than_a_rack_is_infeasible() -> None:
     fabric = design(DEMANDS[0], CATALOG)
     assert isinstance(fabric, Fabric)
     for rack in (RackSettings(units=6), RackSettings(power_w=9e3)):
-        assert isinstance(rack_plan(fabric, CATALOG, rack), Infeasible)
+        assert isinstance(rack_plan([fabric], CATALOG, rack), Infeasible)
 
 
 def test_routes_go_over_the_tray() -> None:
@@ -153,10 +153,30 @@ def test_prices_come_from_a_layer() -> None:
             for switch in CATALOG.switches
         ),
     )
-    again = rack_plan(fabric, priced)
+    again = rack_plan([fabric], priced)
     assert isinstance(again, RackPlan)
     assert again.price_usd == 12 * 50_000
 
 
 def test_airflow_carries_the_heat_away() -> None:
     assert airflow_m3_per_s(18_090) == pytest.approx(1.0)
+
+
+def test_networks_of_the_same_servers_share_one_plan() -> None:
+    backend = design(DEMANDS[0], CATALOG)
+    assert isinstance(backend, Fabric)
+    storage = design(DEMANDS[4], CATALOG)
+    assert isinstance(storage, Fabric)
+    management = design(with_switches(for_purpose(DGX, "management"), backend), CATALOG)
+    assert isinstance(management, Fabric)
+    fabrics = (backend, storage, management)
+    plan = rack_plan(fabrics, CATALOG)
+    assert isinstance(plan, RackPlan)
+    names = {device.name for fabric in fabrics for device in fabric.devices}
+    assert sorted(slot.device for rack in plan.racks for slot in rack.slots) == sorted(names)
+    assert [cable.number for cable in plan.cables] == [*range(1, len(plan.cables) + 1)]
+    reached = {cable.lower.node for cable in plan.cables if cable.upper.node == "mgmt-leaf-1"}
+    assert {"spine-1", "leaf-s1-r8", "server-32"} <= reached
+    twisted = [line for line in plan.order if "twisted pair" in line.what]
+    assert sum(line.count for line in twisted) == 32 + len(backend.switches)
+    assert len({replace(line, count=0) for line in plan.order}) == len(plan.order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from gpuyard.catalog.load import Catalog
@@ -60,6 +60,14 @@ def order_lines(
         *_copper(fabric, catalog, cables),
         *_fibres(fabric, catalog, cables),
     )
+
+
+def merged(lines: Sequence[OrderLine]) -> tuple[OrderLine, ...]:
+    """Return the lines with equal ones added up."""
+    counts: Counter[OrderLine] = Counter()
+    for line in lines:
+        counts[replace(line, count=0)] += line.count
+    return tuple(replace(line, count=count) for line, count in counts.items())
 
 
 def _switches(fabric: Fabric, catalog: Catalog) -> Iterator[OrderLine]:

@@ -11,9 +11,10 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.rows import Watts
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import Finding, Infeasible
+from gpuyard.fabric.demand import LOSSLESS
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.physical.cables import PlannedCable, planned_cables
-from gpuyard.fabric.physical.order import OrderLine, optics_w, order_lines
+from gpuyard.fabric.physical.order import OrderLine, merged, optics_w, order_lines
 from gpuyard.fabric.physical.racks import Rack, RackSettings, place_racks
 from gpuyard.fabric.physical.routes import ordered_m, positions
 from gpuyard.topology.nodes import TIERS
@@ -27,6 +28,7 @@ AIR_RISE_K = 15.0  # from the inlets to the outlets of a rack
 class TierLength:
     """The longest route between two tiers, and the cable that the design assumed."""
 
+    network: Annotated[str, Doc("backend, storage, frontend or management")]
     tier: Annotated[str, Doc("server, spine or core: as in --server-cable")]
     longest_m: Annotated[float, LENGTH]
     designed_m: Annotated[float, LENGTH]
@@ -63,22 +65,37 @@ class RackPlan:
 
 
 def rack_plan(
-    fabric: Fabric, catalog: Catalog, settings: RackSettings | None = None
+    fabrics: Sequence[Fabric], catalog: Catalog, settings: RackSettings | None = None
 ) -> RackPlan | Infeasible:
-    """Place the devices of a fabric into racks, route its cables and list what to order."""
+    """Place the devices of a fabric into racks, route its cables and list what to order.
+
+    Args:
+        fabrics: the networks of the same servers, the backend first; devices with one name are one.
+        catalog: heights, power and part numbers.
+        settings: racks and distances.
+    """
     settings = settings or RackSettings()
-    racks = place_racks(fabric, catalog, settings)
+    racks = place_racks(fabrics, catalog, settings)
     if isinstance(racks, Infeasible):
         return racks
-    cables = planned_cables(fabric, catalog, positions(racks, settings), settings)
-    racks = _with_optics(racks, optics_w(fabric, catalog, cables))
-    lengths = _lengths(fabric, cables)
+    places = positions(racks, settings)
+    cables: list[PlannedCable] = []
+    order: list[OrderLine] = []
+    lengths: list[TierLength] = []
+    optics: dict[str, float] = {}
+    for fabric in fabrics:
+        own = planned_cables(fabric, catalog, places, settings)
+        optics |= optics_w(fabric, catalog, own)
+        order += order_lines(fabric, catalog, own)
+        lengths += _lengths(fabric, own)
+        cables += [replace(cable, number=len(cables) + cable.number) for cable in own]
+    racks = _with_optics(racks, optics)
     return RackPlan(
         settings=settings,
         racks=racks,
-        cables=cables,
-        order=order_lines(fabric, catalog, cables),
-        lengths=lengths,
+        cables=tuple(cables),
+        order=merged(order),
+        lengths=tuple(lengths),
         findings=tuple(_findings(lengths, racks)),
     )
 
@@ -110,7 +127,9 @@ def _lengths(fabric: Fabric, cables: Sequence[PlannedCable]) -> tuple[TierLength
         longest[tier] = max(longest.get(tier, 0.0), cable.route_m)
     names = ((1, "server", designed.server_m), (2, "spine", designed.spine_m))
     return tuple(
-        TierLength(tier=name, longest_m=longest[tier], designed_m=designed_m)
+        TierLength(
+            network=fabric.demand.purpose, tier=name, longest_m=longest[tier], designed_m=designed_m
+        )
         for tier, name, designed_m in (*names, (3, "core", designed.core_m))
         if tier in longest
     )
@@ -119,11 +138,11 @@ def _lengths(fabric: Fabric, cables: Sequence[PlannedCable]) -> tuple[TierLength
 def _findings(lengths: Sequence[TierLength], racks: Sequence[Rack]) -> Iterator[Finding]:
     for row in lengths:
         order_m = ordered_m(row.longest_m)
-        if order_m > row.designed_m:
+        if row.network in LOSSLESS and order_m > row.designed_m:
             yield Finding(
                 rule="cable-length",
                 severity="warning",
-                where=f"cables to {row.tier}s" if row.tier != "server" else "cables to servers",
+                where=f"{row.network}: cables to {row.tier}s",
                 what=f"the longest route is {row.longest_m:.1f} m, and PFC headroom was designed"
                 f" for {show(row.designed_m, LENGTH)}",
                 fix=f"design again with --{row.tier}-cable {math.ceil(order_m)}m",

@@ -85,11 +85,18 @@ _Group = tuple[str, tuple[Device, ...]]  # the name of a rack, and its devices
 
 
 def place_racks(
-    fabric: Fabric, catalog: Catalog, settings: RackSettings
+    fabrics: Sequence[Fabric], catalog: Catalog, settings: RackSettings
 ) -> tuple[Rack, ...] | Infeasible:
-    """Place every device; infeasible if a device exceeds a rack."""
-    sizes = _Sizes(fabric=fabric, catalog=catalog, settings=settings)
-    for device in fabric.devices:
+    """Place every device once; infeasible if a device exceeds a rack."""
+    attached = {
+        name for fabric in fabrics for hosts in fabric.demand.attached for name in hosts.host_names
+    }
+    sizes = _Sizes(attached=frozenset(attached), catalog=catalog, settings=settings)
+    devices: dict[str, Device] = {}
+    for fabric in fabrics:
+        for device in fabric.devices:
+            devices.setdefault(device.name, device)
+    for device in devices.values():
         units, power_w = sizes.units(device), sizes.power_w(device) or 0.0
         if units > settings.units or power_w > (settings.power_w or power_w):
             return Infeasible(
@@ -97,16 +104,16 @@ def place_racks(
                 what=f"{device.name} needs {units} units and {show(power_w, POWER)}",
                 fix="use racks with more units and power",
             )
-    placed = [*_floor(fabric, sizes, settings)]
+    placed = [*_floor(devices.values(), sizes, settings)]
     return tuple(
         Rack(
             name=name,
-            kind=_kind(devices[0].role),
+            kind=_kind(group[0].role),
             row=number // settings.racks_per_row + 1,
             place=number % settings.racks_per_row + 1,
-            slots=_slots(devices, sizes, settings.units),
+            slots=_slots(group, sizes, settings.units),
         )
-        for number, (name, devices) in enumerate(placed)
+        for number, (name, group) in enumerate(placed)
     )
 
 
@@ -114,7 +121,7 @@ def place_racks(
 class _Sizes:
     """Height and power of each device."""
 
-    fabric: Fabric
+    attached: frozenset[str]
     catalog: Catalog
     settings: RackSettings
 
@@ -122,8 +129,8 @@ class _Sizes:
         if device.role != "server":
             model = self.catalog.switch(device.model) if device.model else None
             return (model.rack_units if model else None) or STORAGE_UNITS
-        if device.model is None and self.fabric.demand.machine is not None:
-            return STORAGE_UNITS  # an attached host
+        if device.name in self.attached:
+            return STORAGE_UNITS
         if self.settings.server_units:
             return self.settings.server_units
         if device.model is None:
@@ -142,17 +149,17 @@ class _Sizes:
         return None if machine.power_w is None else machine.power_w / servers_of(machine)
 
 
-def _floor(fabric: Fabric, sizes: _Sizes, settings: RackSettings) -> Iterator[_Group]:
+def _floor(devices: Iterable[Device], sizes: _Sizes, settings: RackSettings) -> Iterator[_Group]:
     # Stripe by stripe, leaves in the middle of their servers; spines in the middle of the hall.
     servers: dict[int, list[_Group]] = {}
     leaves: dict[int, list[_Group]] = {}
     spines: list[_Group] = []
     groups: dict[str, list[Device]] = {}
-    for device in fabric.devices:
+    for device in devices:
         groups.setdefault(device.rack, []).append(device)
-    for name, devices in groups.items():
-        racks = _filled(name, devices, sizes, settings)
-        first = devices[0]
+    for name, group in groups.items():
+        racks = _filled(name, group, sizes, settings)
+        first = group[0]
         if first.role in ("spine", "core"):
             spines += racks
         else:
