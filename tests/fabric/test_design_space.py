@@ -31,6 +31,7 @@ def demands(draw: st.DrawFn) -> Demand:
         grow_to_count=draw(st.sampled_from([None, servers + 9])),
         nic_bits_per_s=draw(st.sampled_from([1e9, 100e9, 200e9, 400e9, 800e9])),
         rails=rails,
+        servers_per_domain=draw(st.sampled_from([1, 1, 18])),
         rails_per_leaf=draw(st.sampled_from([1, 1, 2, rails])),
         attached=attached if purpose != "backend" else (),
         gpus_per_server=8,
@@ -43,7 +44,7 @@ def demands(draw: st.DrawFn) -> Demand:
         min_spines=draw(st.sampled_from([1, 2, 4])),
         uplink_bits_per_s=draw(st.sampled_from([None, None, 400e9, 800e9])),
         leaf=draw(st.sampled_from(LEAVES)),
-        os=draw(st.sampled_from([None, None, "cumulus", "sonic", "junos", "frr"])),
+        os=draw(st.sampled_from([None, None, "cumulus", "sonic", "junos", "eos", "frr"])),
         addressing=draw(st.sampled_from(["ipv4", "unnumbered"])),
         tenancy=tenancy,  # type: ignore[arg-type]
         tenants=(TENANT,) if tenancy != "none" else (),
