@@ -36,6 +36,7 @@ def unlike_siblings(devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
         for neighbour in device.bgp.neighbours:
             family = ("neighbour", device.hostname, neighbour.group, neighbour.vrf or "")
             families[family].append(_neighbour(device, neighbour))
+            families["neighbour", device.hostname].append(_membership(device, neighbour))
         for name, settings in device.vrfs:
             shapes = frozenset(_plain(one) for one in settings if not one.startswith("interface "))
             part = (("settings", shapes),)
@@ -87,6 +88,14 @@ def _neighbour(device: DeviceConfig, one: ConfiguredNeighbour) -> Sibling:
     )
 
 
+def _membership(device: DeviceConfig, one: ConfiguredNeighbour) -> Sibling:
+    return Sibling(
+        where=f"{device.hostname} neighbour {one.peer}",
+        label=one.peer,
+        parts=(("peer group", bool(one.group)),),
+    )
+
+
 def _unlike(kind: str, some: Sequence[Sibling]) -> Iterator[Finding]:
     if len(some) <= MIN_AGREEING:
         return
@@ -131,6 +140,14 @@ def _outside_vrfs(devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
 
 
 def _router_ids(devices: Sequence[DeviceConfig]) -> Iterator[Finding]:
+    without = [device for device in devices if not device.loopbacks]
+    if len(devices) > MIN_AGREEING and len(without) == 1:
+        yield warning(
+            "config-address",
+            without[0].hostname,
+            f"has no loopback; the {len(devices) - 1} other devices have one",
+            "configure its loopback",
+        )
     for device in devices:
         loopbacks = [address.partition("/")[0] for address in device.loopbacks]
         router_id = device.bgp.router_id

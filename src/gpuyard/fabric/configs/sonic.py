@@ -45,11 +45,25 @@ def read_sonic(text: str, file: str) -> DeviceConfig:
         balancing=tuple(sorted(" ".join(one) for one in readings.values.get("balancing", ()))),
         buffers=tuple(sorted(" ".join(one) for one in readings.values.get("buffer-pool", ()))),
         vrfs=tuple(sorted(vrfs.items())),
-        undefined=tuple(sorted(set(qos.undefined()))),
+        undefined=tuple(sorted({*qos.undefined(), *_parents(readings)})),
         other=readings.other,
         unread=readings.unread,
         statements=statements,
     )
+
+
+def _parents(readings: Readings) -> Iterator[str]:
+    # An address needs the row of its interface: INTERFACE|Ethernet0 for Ethernet0|10.0.0.0/31.
+    tables = {
+        "INTERFACE": ("interface", "vrf-port", "interface-setting"),
+        "LOOPBACK_INTERFACE": ("loopback",),
+    }
+    for table, keys in tables.items():
+        names = {name for key in keys for name in readings.firsts(key)}
+        for name in names:
+            parent, mark, _ = name.partition("|")
+            if mark and parent not in names:
+                yield f"{table} {parent}"
 
 
 def with_frr(device: DeviceConfig, routing: DeviceConfig) -> DeviceConfig:
