@@ -21,6 +21,7 @@ from gpuyard.serving.spec import (
     CanarySpec,
     DeploySpec,
     LimitSpec,
+    RequestLogSpec,
     ServedModel,
     ServerSettings,
     check_settings,
@@ -46,6 +47,7 @@ class ServeOptions:
     limits: LimitSpec = _LIMITS
     access: AccessSpec = _ACCESS
     canaries: tuple[str, ...] = ()
+    request_log: RequestLogSpec | None = None
 
 
 def read_mount(text: str) -> ServedModel:
@@ -88,6 +90,7 @@ def settings_for(options: ServeOptions) -> ServerSettings:
             limits=options.limits,
             access=_absolute(options.access),
             canaries=tuple(read_canary(text) for text in options.canaries),
+            request_log=options.request_log and _absolute_log(options.request_log),
         )
     )
 
@@ -99,6 +102,10 @@ def _absolute(access: AccessSpec) -> AccessSpec:
         for path in (access.api_keys, access.tls_cert, access.tls_key)
     )
     return replace(access, api_keys=api_keys, tls_cert=tls_cert, tls_key=tls_key)
+
+
+def _absolute_log(spec: RequestLogSpec) -> RequestLogSpec:
+    return replace(spec, path=str(Path(spec.path).resolve()))
 
 
 def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettings:
@@ -114,6 +121,7 @@ def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettin
         batch=spec.batch,
         limits=spec.limits,
         access=spec.access,
+        request_log=spec.request_log,
     )
     settings = settings_for(options)
     return check_settings(replace(settings, canaries=(spec.canary,))) if spec.canary else settings

@@ -20,12 +20,13 @@ from gpuyard.app.serve import (
 )
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json, add_option
+from gpuyard.cli.options import add_json, add_option, quantity
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.serve import calls, endpoints_table
 from gpuyard.report.terminal import print_json, print_table, print_text
-from gpuyard.serving.spec import BatchSpec, LimitSpec, ServerSettings
+from gpuyard.serving.spec import BatchSpec, LimitSpec, RequestLogSpec, ServerSettings
+from gpuyard.units import RATIO
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +57,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--canary MODEL@ALIAS=SHARE...",
         "canary: route a share of requests to a second version; rolled back automatically if it"
         " does worse",
+    )
+    add_option(
+        parser,
+        "--log-requests PATH",
+        "append answered requests, with inputs and outputs, to a file of JSON lines",
+    )
+    add_option(
+        parser,
+        "--log-share SHARE",
+        "share of the requests that --log-requests keeps",
+        type=quantity(RATIO),
+        default=1.0,
     )
     _add_limits(parser, limits)
     add_access(parser)
@@ -175,7 +188,14 @@ def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
         ),
         access=read_access(arguments, api_keys=arguments.api_keys),
         canaries=tuple(arguments.canary),
+        request_log=_request_log(arguments),
     )
+
+
+def _request_log(arguments: argparse.Namespace) -> RequestLogSpec | None:
+    if arguments.log_requests is None:
+        return None
+    return RequestLogSpec(path=str(arguments.log_requests), share_ratio=arguments.log_share)
 
 
 def _print_urls(settings: ServerSettings, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from gpuyard.serving.completions import CompletionStream
 from gpuyard.serving.guard import CHALLENGE, RequestGuard, RequestHeaders
 from gpuyard.serving.model_slot import ModelSlot
 from gpuyard.serving.request_errors import ModelError, RequestError
+from gpuyard.serving.request_log import RequestLog
 from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, error_body
 from gpuyard.serving.spec import LimitSpec
 from gpuyard.serving.version import RawResponse, Version
@@ -66,8 +67,14 @@ class Handler:
     """The RSGI application of one worker."""
 
     def __init__(
-        self, models: WorkerModels, limits: LimitSpec, routes: OtherRoutes, guard: RequestGuard
+        self,
+        models: WorkerModels,
+        limits: LimitSpec,
+        routes: OtherRoutes,
+        guard: RequestGuard,
+        request_log: RequestLog | None = None,
     ) -> None:
+        self._request_log = request_log
         self.models = models
         self.guard = guard
         self._limits = limits
@@ -99,6 +106,7 @@ class Handler:
         task = asyncio.current_task()
         assert task is not None
         self._started_s[task] = start
+        body = b""
         try:
             version.batcher.arriving += 1
             try:
@@ -126,6 +134,8 @@ class Handler:
         finally:
             del self._started_s[task]
         self._send(proto, version, response, start)
+        if self._request_log is not None:
+            self._request_log.add(version.label, body, response, perf_counter() - start)
 
     # A request that fails on a canary is served by the active version.
     async def _infer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from gpuyard.document.field_types import AtLeast, Doc
@@ -92,6 +93,14 @@ class AccessSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLogSpec:
+    """Where answered requests are logged, with their inputs and answers."""
+
+    path: Annotated[str, Doc("file that JSON lines are appended to")]
+    share_ratio: Annotated[float, RATIO, Doc("share of the requests that is logged")] = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploySpec:
     """`pipeline.deploy`: the service that serves the selected model."""
 
@@ -104,6 +113,7 @@ class DeploySpec:
     limits: LimitSpec = LimitSpec()
     access: AccessSpec = AccessSpec()
     canary: CanarySpec | None = None
+    request_log: RequestLogSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +140,7 @@ class ServerSettings:
     limits: LimitSpec = LimitSpec()
     access: AccessSpec = AccessSpec()
     canaries: tuple[CanarySpec, ...] = ()
+    request_log: RequestLogSpec | None = None
     follow_s: float = 2.0  # how often aliases are resolved again; 0: never
 
     @property
@@ -170,6 +181,13 @@ def _problems(settings: ServerSettings) -> Iterator[Problem]:
         )
     if not 0 <= settings.port <= 65535:
         yield Problem(where="port", what=f"{settings.port} is not a port", fix="use 0 to 65535")
+    if settings.request_log is not None:
+        if not 0 < settings.request_log.share_ratio <= 1:
+            what = f"{settings.request_log.share_ratio:g} is not a share"
+            yield Problem(where="request log", what=what, fix="write a share such as 10%")
+        if not Path(settings.request_log.path).parent.is_dir():
+            what = f"{Path(settings.request_log.path).parent} is not a folder"
+            yield Problem(where="request log", what=what, fix="create the folder first")
     for canary in settings.canaries:
         if not 0 < canary.share_ratio < 1:
             yield Problem(

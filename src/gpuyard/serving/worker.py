@@ -20,11 +20,13 @@ from gpuyard.serving.admin_routes import AdminRoutes
 from gpuyard.serving.api_keys import ApiKeys
 from gpuyard.serving.guard import RequestGuard
 from gpuyard.serving.handler import Handler
+from gpuyard.serving.request_log import RequestLog
 from gpuyard.serving.server import MAIN, SETTINGS, token_of
 from gpuyard.serving.spec import ServerSettings
 from gpuyard.serving.worker_models import WorkerModels
 
 log = logging.getLogger("gpuyard.serving")
+FLUSH_S = 1.0  # how often logged requests are written
 POLL_S = 0.5  # how often a worker polls the board
 SWITCH_S = 0.0005
 
@@ -42,7 +44,11 @@ class Worker:
             ApiKeys(Path(access.api_keys)) if access.api_keys else None,
         )
         routes = AdminRoutes(version=__version__)
-        self._handler = Handler(self._models, settings.limits, routes, self._guard)
+        spec = settings.request_log
+        self._request_log = None if spec is None else RequestLog(spec)
+        self._handler = Handler(
+            self._models, settings.limits, routes, self._guard, self._request_log
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self.__rsgi__ = self._handler.__rsgi__
 
@@ -60,6 +66,8 @@ class Worker:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
         self._models.close()
+        if self._request_log is not None:
+            self._request_log.flush()
 
     async def _start(self) -> None:
         await self._models.start()
@@ -69,6 +77,8 @@ class Worker:
             (POLL_S, self._refresh_keys),
             (min(1.0, self._settings.limits.time_s / 4), self._sweep),
         ]
+        if self._request_log is not None:
+            pairs.append((FLUSH_S, self._flush))
         if self._settings.follow_s > 0:
             pairs.append((self._settings.follow_s, self._models.follow))
         self._tasks = [asyncio.create_task(_every(seconds, call)) for seconds, call in pairs]
@@ -84,6 +94,10 @@ class Worker:
 
     async def _refresh_keys(self) -> None:
         self._guard.refresh()
+
+    async def _flush(self) -> None:
+        assert self._request_log is not None
+        self._request_log.flush()
 
     async def _sweep(self) -> None:
         self._handler.sweep()
