@@ -43,7 +43,6 @@ _CANDIDATES: tuple[Plain, ...] = (
     {"sklearn": {"family": "extra_trees", "min_rows": {"from": 1, "to": 20}}},
     {"sklearn": {"family": "svm", "c": {"from": 0.1, "to": 100, "scale": "log"}}},
     {"sklearn": {"family": "neighbours", "neighbours": {"from": 3, "to": 25}}},
-    {"sklearn": {"family": "stack", "min_rows": {"from": 1, "to": 5}}},
 )
 PORTFOLIO = tuple(FrozenJson.of(tree) for tree in _CANDIDATES)
 
@@ -57,7 +56,7 @@ class SelectSpec:
         tuple[FrozenJson, ...],
         Doc(
             "each a trainer with values, {from: 7, to: 63}, {from: 1e-4, to: 0.1, scale: log}"
-            " or {of: [32, 64]}; default: trees, linear models, forests, svm, neighbours, stack"
+            " or {of: [32, 64]}; default: trees, linear models, forests, svm and neighbours"
         ),
     ] = PORTFOLIO
     trials: Annotated[
