@@ -56,4 +56,7 @@ def comparison_plot(rows: Sequence[PredictedVsMeasured]) -> str:
         f'<text x="{middle:.1f}" y="{bottom + 34}" text-anchor="middle">'
         "measured over predicted</text>"
     )
-    return drawing(bottom + 42, "".join(body)) + "<p>Band: the error that was stated.</p>"
+    return (
+        drawing(bottom + 42, "".join(body), "measured over predicted")
+        + "<p>Band: the error that was stated.</p>"
+    )

@@ -68,7 +68,7 @@ def distributions(
             f' text-anchor="{"start" if x < WIDTH - 110 else "end"}">{escape(name)}</text>'
         )
     colours = [(line.name, PALETTE[index % len(PALETTE)]) for index, line in enumerate(lines)]
-    return drawing(HEIGHT, "".join(body)) + legend(colours)
+    return drawing(HEIGHT, "".join(body), f"share of {of} by {x_axis.title}") + legend(colours)
 
 
 def tracks(
@@ -91,7 +91,7 @@ def tracks(
         points = [(place_x(x), place_y(y)) for x, y in zip(line.xs, line.ys, strict=True)]
         body.append(_path(points, PALETTE[index % len(PALETTE)], line.name))
     colours = [(line.name, PALETTE[index % len(PALETTE)]) for index, line in enumerate(lines)]
-    return drawing(HEIGHT, "".join(body)) + legend(colours)
+    return drawing(HEIGHT, "".join(body), f"{y_title} by {x_axis.title}") + legend(colours)
 
 
 def _path(points: Sequence[tuple[float, float]], colour: str, name: str) -> str:

@@ -71,4 +71,4 @@ def stretches_svg(stretches: Sequence[TimelineSpan], end_s: float) -> str:
         f' font-size="10">{show(value, DURATION) if value else "0"}</text>'
         for value in round_steps(end_s)
     ]
-    return drawing(below + 6, "".join(body))
+    return drawing(below + 6, "".join(body), "timeline")

@@ -42,7 +42,7 @@ def html_table(table: Table) -> str:
     """Render a table as HTML."""
     marks = [' class="number"' if column.numeric else "" for column in table.columns]
     head = "".join(
-        f"<th{mark}>{escape(column.heading)}</th>"
+        f"<th{mark}>{escape(column.heading)}</th>" if column.heading else "<td></td>"
         for mark, column in zip(marks, table.columns, strict=True)
     )
     rows = "".join(

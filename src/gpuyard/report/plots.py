@@ -62,7 +62,7 @@ def lines(
             f"<title>{escape(name)}</title></polyline>"
         )
     names = [(name, PALETTE[index % len(PALETTE)]) for index, (name, _, _) in enumerate(curves)]
-    return drawing(HEIGHT, "".join(body)) + legend(names)
+    return drawing(HEIGHT, "".join(body), f"{y_title} against {x_title}") + legend(names)
 
 
 def marks(
@@ -82,7 +82,7 @@ def marks(
         ' fill-opacity=".7"/>'
         for x, y in zip(xs, ys, strict=True)
     ]
-    return drawing(HEIGHT, "".join(body))
+    return drawing(HEIGHT, "".join(body), f"{y_title} against {x_title}")
 
 
 def bars(edges: Sequence[float], counts: Sequence[int], x_title: str, y_title: str) -> str:
@@ -96,7 +96,7 @@ def bars(edges: Sequence[float], counts: Sequence[int], x_title: str, y_title: s
             f' height="{bottom - y:.1f}" fill="{PALETTE[0]}"><title>{low:.4g} to {high:.4g}:'
             f" {count:,}</title></rect>"
         )
-    return drawing(HEIGHT, "".join(body))
+    return drawing(HEIGHT, "".join(body), f"{y_title} against {x_title}")
 
 
 def heat(table: Sequence[Sequence[int]], names: Sequence[str]) -> str:
@@ -123,7 +123,7 @@ def heat(table: Sequence[Sequence[int]], names: Sequence[str]) -> str:
                 f' text-anchor="middle">{count:,}</text>'
             )
     body.append(f'<text x="{left}" y="14">columns: predicted; rows: true</text>')
-    return drawing(top + CELL * len(table) + 10, "".join(body))
+    return drawing(top + CELL * len(table) + 10, "".join(body), "confusion matrix")
 
 
 def _axes(

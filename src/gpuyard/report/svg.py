@@ -92,7 +92,7 @@ def scatter(points: Sequence[ScatterPoint], x_axis: Axis, y_axis: Axis) -> str:
     body += _names([(place_x(point.x), place_y(point.y), point) for point in points if point.name])
     shapes = [(kind, shape[kind]) for kind in kinds if kind]
     return (
-        drawing(HEIGHT, "".join(body))
+        drawing(HEIGHT, "".join(body), f"{y_axis.title} against {x_axis.title}")
         + legend([(group, colour[group]) for group in groups])
         + (_shape_legend(shapes) if len(shapes) > 1 else "")
     )
@@ -199,7 +199,7 @@ def stacked_bars(bars: Sequence[Bar], show: Callable[[float], str]) -> str:
             )
             x += value * scale
         body.append(f'<text x="{WIDTH - right + 6}" y="{y + 14}">{escape(show(bar.sum))}</text>')
-    return drawing(12 + row * len(bars), "".join(body)) + legend(
+    return drawing(12 + row * len(bars), "".join(body), ", ".join(names)) + legend(
         [(name, colour[name]) for name in names]
     )
 
@@ -217,10 +217,11 @@ def _without_small_parts(bar: Bar, bars: Sequence[Bar]) -> Bar:
     return Bar(label=bar.label, parts=(*shown, (OTHER, rest)), whole=bar.whole)
 
 
-def drawing(height: int, body: str) -> str:
-    """Wrap shapes in an SVG element."""
+def drawing(height: int, body: str, label: str = "drawing") -> str:
+    """Wrap shapes in an SVG element; `label` is what a screen reader says."""
     return (
         f'<div class="drawing"><svg viewBox="0 0 {WIDTH} {height}" role="img"'
+        f' aria-label="{escape(label)}"'
         f' xmlns="http://www.w3.org/2000/svg" font-size="12" fill="currentColor">{body}</svg></div>'
     )
 
