@@ -70,7 +70,8 @@ def topology_svg(
         body.append(_rails(topology, drawn))
     return (
         f'<svg viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" width="{drawn.width:.0f}" '
-        f'height="{drawn.height:.0f}" role="img" aria-label="network" xmlns="http://www.w3.org/2000/svg" '
+        f'height="{drawn.height:.0f}" role="img" aria-label="network" '
+        'xmlns="http://www.w3.org/2000/svg" '
         f'style="min-width:{0.6 * drawn.width:.0f}px" '
         f'font-family="system-ui,sans-serif" font-size="11" fill="{INK}">'
         f'<rect width="100%" height="100%" fill="{PAPER}" rx="6"/>{"".join(body)}</svg>'
