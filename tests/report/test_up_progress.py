@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from gpuyard.report.up_progress import UpProgress
@@ -35,3 +36,15 @@ def test_progress_is_silent_where_output_is_not_a_terminal() -> None:
         progress.on_progress("check", "valid")
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == ""
+
+
+def test_progress_is_printed_line_by_line_where_lines_cannot_be_redrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    console = _console(terminal=True)
+    with UpProgress(console) as progress:
+        progress.on_progress("check", "")
+        progress.on_progress("check", "valid")
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines()[:2] == ["check …", "check: valid"]

@@ -57,6 +57,8 @@ class UpProgress:
             self._stage = ""
         else:
             self._stage, self._status, self._start_s = stage, "", time.monotonic()
+        if self._console.is_dumb_terminal:  # lines cannot be redrawn
+            self._console.print(_line(f"{stage}: {message}" if message else f"{stage} …"))
 
     def on_status(self, text: str) -> None:
         """What the running stage is doing."""
