@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 
 from gpuyard.app.accuracy import Accuracy, Holdout, TrainingErrors, score_training
 from gpuyard.app.accuracy_collectives import score_bandwidths
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--trust LETTERS", "trust classes of the rows to score (default AB)", default="AB"
     )
+    add_option(parser, "--constants PATH", "collectives: constants written by calibrate", type=Path)
     held = parser.add_mutually_exclusive_group()
     add_option(held, "--holdout-groups", "refit with each (source, model, chip) group held out")
     add_option(held, "--holdout-sources", "training, inference: refit with each source held out")
@@ -97,7 +99,7 @@ def _refuse_flags(arguments: argparse.Namespace, *flags: str) -> None:
 
 def _collectives(arguments: argparse.Namespace) -> int:
     _refuse_flags(arguments, "profile", "holdout_groups", "holdout_sources")
-    score = score_bandwidths(arguments.file)
+    score = score_bandwidths(arguments.file, arguments.constants)
     if arguments.json:
         print_json(collectives_json(score))
     else:

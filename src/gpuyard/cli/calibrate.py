@@ -1,19 +1,23 @@
-"""`gpuyard calibrate FILE.csv`, `gpuyard calibrate --run RUN`."""
+"""`gpuyard calibrate FILE...`, `gpuyard calibrate --run RUN`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-import yaml
-
-from gpuyard.app.accuracy import calibrated_profile
+from gpuyard.app.calibrate_files import (
+    FORMATS,
+    CalibrationInput,
+    calibrate_files,
+    document_text,
+    read_text,
+)
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
-from gpuyard.document.encode import plain
 from gpuyard.errors import InputError
 from gpuyard.home import write_atomic
 from gpuyard.perf.profiles import find_profile
+from gpuyard.perf.run_columns import COLUMNS
 from gpuyard.report.terminal import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
 
@@ -21,16 +25,22 @@ from gpuyard.units import DURATION, RATIO, show
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "one to three measured steps are enough; a CSV with these columns:\n "
+        "one to three measured points are enough. Formats: "
+        + ", ".join(item.name for item in FORMATS)
+        + ".\nA table of steps is a CSV with these columns:\n "
         " model,chip,n_chips,precision,seq_len,global_batch,tp,pp,cp,micro_batch,recompute,"
         "zero_or_fsdp,step_time_s\nthen:"
-        " gpuyard plan workload.yaml --profile my-stack.yaml\nwith --run the measured step of a run"
+        " gpuyard plan workload.yaml --profile my-stack.yaml\na log that leaves the chip open:"
+        " gpuyard calibrate train.log --set chip=h100-sxm\noutput of nccl-tests writes constants"
+        " for gpuyard accuracy collectives --constants\nwith --run the measured step of a run"
         " here is folded into the profile of this machine (gpuyard measure)"
     )
-    add_option(parser, "file FILE.csv?", "your measured steps")
+    add_option(parser, "files FILE*", "your measurements", type=Path)
     add_option(parser, "--run RUN", "a local run instead: run id, unique id prefix, or `last`")
     add_home(parser)
     add_option(parser, "--profile NAME", "base profile", default="megatron-bridge-26.06")
+    add_option(parser, "--set KEY=VALUE...", "a column that a log leaves open")
+    add_option(parser, "--network TEXT", "network of nccl-tests: InfiniBand 8x400 Gb/s", default="")
     add_option(parser, "--output PATH", "output file", default=Path("my-stack.yaml"))
     add_catalog(parser)
     add_json(parser)
@@ -38,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit the constants to the measurements and write the profile."""
-    if (arguments.file is None) == (arguments.run is None):
+    if bool(arguments.files) == (arguments.run is not None):
         raise InputError.one(
-            "gpuyard calibrate", "give either FILE.csv or --run", "gpuyard calibrate --run last"
+            "gpuyard calibrate", "give either FILE or --run", "gpuyard calibrate --run last"
         )
-    return _by_run(arguments) if arguments.run is not None else _by_file(arguments)
+    return _by_run(arguments) if arguments.run is not None else _by_files(arguments)
 
 
 def _by_run(arguments: argparse.Namespace) -> int:
@@ -63,22 +73,48 @@ def _by_run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _by_file(arguments: argparse.Namespace) -> int:
-    base = find_profile(arguments.profile)
-    profile, scored = calibrated_profile(
-        arguments.file, base, arguments.output.stem, catalog_of(arguments)
+def _by_files(arguments: argparse.Namespace) -> int:
+    result = calibrate_files(
+        CalibrationInput(
+            paths=tuple(arguments.files),
+            texts=tuple(read_text(path) for path in arguments.files),
+            name=arguments.output.stem,
+            base=find_profile(arguments.profile),
+            catalog=catalog_of(arguments),
+            settings=dict(_setting(text) for text in arguments.set),
+            network=arguments.network,
+        )
     )
-    fields = plain(profile)
-    assert isinstance(fields, dict)
-    name = fields.pop("name")
-    text = yaml.safe_dump({"profiles": {name: fields}}, sort_keys=False, allow_unicode=True)
-    write_atomic(arguments.output, text)
+    write_atomic(arguments.output, document_text(result))
     if arguments.json:
-        print_json({"profile": profile, "file": str(arguments.output), "errors": scored.errors})
+        interval = {"low_ratio": result.low_ratio, "high_ratio": result.high_ratio}
+        print_json(
+            {
+                "format": result.format,
+                "file": str(arguments.output),
+                "interval": interval,
+                **result.data,
+            }
+        )
     else:
-        left, rows = show(round(scored.errors.mean_abs_error or 0.0, 6), RATIO), scored.errors.rows
+        low = show(1.0 - 1.0 / (1.0 + result.low_ratio), RATIO)
+        high = show(result.high_ratio, RATIO)
         print_text(
-            f"wrote {arguments.output}: scalar {profile.scalar:.3f}, from {rows} measured"
-            f" step{'s' * (rows > 1)}\nmean error on them after calibration: {left}"
+            "\n".join(
+                (
+                    f"wrote {arguments.output} from a {result.format}",
+                    *result.lines,
+                    f"90 % interval of further predictions: −{low} to +{high}",
+                )
+            )
         )
     return 0
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or key not in COLUMNS:
+        raise InputError.one(
+            f"--set {text}", "not a column of a table of runs", "write KEY=VALUE, such as tp=4"
+        )
+    return key, value
