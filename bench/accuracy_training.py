@@ -1,9 +1,9 @@
-"""The errors of the training model on published runs, as Markdown: `python bench/accuracy_training.py [FILE.csv]`.
+"""The errors of the training model on published runs, as Markdown: `python bench/accuracy_training.py [FILE.csv...]`.
 
 Columns: fitted to all rows; with whole (source, model, chip) groups left out of the fit; with a whole source left out
 and each of its stacks' scalars set from three of its runs; with a whole source left out and nothing set.
-Without a file: the table in the folder that GPUYARD_PUBLISHED names, or the curated one of the tests.
-Paste it into the documentation with `python tools/training_reference.py --errors FILE.md`. Needs scipy; a minute.
+Without a file: the tables in the folder that GPUYARD_PUBLISHED names, or the curated one of the tests.
+Paste it into the documentation with `python tools/training_reference.py --errors FILE.md`. A minute.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from gpuyard.perf.runs import PublishedRuns, read_runs
 from gpuyard.perf.score import (
     ErrorStats,
     errors,
-    hold_out_groups,
-    hold_out_sources,
+    group_folds,
+    hold_out,
     predict,
     predicted_bytes,
     scored_rows,
     source_of,
+    three_points,
 )
 
 CURATED = Path(__file__).parent.parent / "tests" / "accuracy" / "training_runs.csv"
+PUBLISHED = ("training_runs.csv", "training_runs_2025h2.csv")
 COLUMNS = ("in sample", "groups out", "source out, 3 points", "source out")
 Mask = npt.NDArray[np.bool_]
 
 
-def path(arguments: Sequence[str]) -> Path:
-    """The table to score."""
+def paths(arguments: Sequence[str]) -> list[Path]:
+    """The tables to score."""
     if arguments:
-        return Path(arguments[0])
+        return [Path(name) for name in arguments]
     folder = os.environ.get("GPUYARD_PUBLISHED")
-    return Path(folder) / "training_runs.csv" if folder else CURATED
+    return [Path(folder) / name for name in PUBLISHED] if folder else [CURATED]
 
 
 def predictions(runs: PublishedRuns) -> tuple[Array, ...]:
@@ -52,8 +54,9 @@ def predictions(runs: PublishedRuns) -> tuple[Array, ...]:
     calibration, rows = read_calibration(), scored_rows(runs)
     fitted = np.full(len(runs.rows), np.nan)
     fitted[rows] = predict(runs, calibration, rows)
-    bare, tuned = hold_out_sources(runs, calibration, refit)
-    return fitted, hold_out_groups(runs, calibration, refit), tuned, bare
+    bare = hold_out(runs, [source_of(row["id"]) for row in runs.rows], calibration, refit)
+    groups_out = hold_out(runs, group_folds(runs), calibration, refit)
+    return fitted, groups_out, three_points(runs, bare), bare
 
 
 def groups(runs: PublishedRuns) -> tuple[tuple[str, tuple[tuple[str, Mask], ...]], ...]:
@@ -114,8 +117,11 @@ def memory_table(runs: PublishedRuns) -> str:
 
 def main() -> None:
     """Prints the tables."""
-    with path(sys.argv[1:]).open(newline="", encoding="utf-8") as file:
-        runs = read_runs(csv.DictReader(file), load_catalog())
+    table_rows: list[dict[str, str]] = []
+    for path in paths(sys.argv[1:]):
+        with path.open(newline="", encoding="utf-8") as file:
+            table_rows += csv.DictReader(file)
+    runs = read_runs(table_rows, load_catalog())
     columns = predictions(runs)
     fingerprint = hashlib.sha256(PATH.read_bytes()).hexdigest()[:8]
     print(
