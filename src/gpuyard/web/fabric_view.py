@@ -117,7 +117,7 @@ def fabric_document(request: PageRequest) -> str:
     """A drawing as a separate page: the topology with its findings, or the hall with its racks."""
     folder = plan_folder(request.home, request.words["name"])
     if request.words["drawing"] == "hall":
-        racks = rack_plan((_fabric(request),), builtin_catalog())
+        racks = rack_plan([_fabric(request)], builtin_catalog())
         if isinstance(racks, Infeasible):
             raise InputError.one(racks.binding, racks.what, racks.fix)
         return rack_page(racks, folder.name)

@@ -175,6 +175,9 @@ def test_networks_of_the_same_servers_share_one_plan() -> None:
     names = {device.name for fabric in fabrics for device in fabric.devices}
     assert sorted(slot.device for rack in plan.racks for slot in rack.slots) == sorted(names)
     assert [cable.number for cable in plan.cables] == [*range(1, len(plan.cables) + 1)]
+    shared = [rack for rack in plan.racks if rack.kind == "leaves"]
+    assert len(shared) == 1  # leaves of all networks, which fill half of a rack at most
+    assert shared[0].used_units <= 24
     reached = {cable.lower.node for cable in plan.cables if cable.upper.node == "mgmt-leaf-1"}
     assert {"spine-1", "leaf-s1-r8", "server-32"} <= reached
     twisted = [line for line in plan.order if "twisted pair" in line.what]

@@ -158,41 +158,55 @@ def _floor(devices: Iterable[Device], sizes: _Sizes, settings: RackSettings) -> 
     for device in devices:
         groups.setdefault(device.rack, []).append(device)
     for name, group in groups.items():
-        racks = _filled(name, group, sizes, settings)
         first = group[0]
         if first.role in ("spine", "core"):
-            spines += racks
+            spines.append((name, tuple(group)))
         else:
             side = servers if first.role == "server" else leaves
-            side.setdefault(first.stripe or 0, []).extend(racks)
+            side.setdefault(first.stripe or 0, []).append((name, tuple(group)))
     stripes = sorted(servers.keys() | leaves.keys())
     for stripe in stripes:
-        own = servers.get(stripe, [])
+        own = _filled(servers.get(stripe, []), sizes, settings)
         half = len(own) // 2
         yield from own[:half]
-        yield from leaves.get(stripe, [])
+        yield from _filled(_shared(leaves.get(stripe, []), sizes, settings), sizes, settings)
         if stripe == stripes[len(stripes) // 2]:
-            yield from spines
+            yield from _filled(_shared(spines, sizes, settings), sizes, settings)
         yield from own[half:]
 
 
-def _filled(
-    name: str, devices: Sequence[Device], sizes: _Sizes, settings: RackSettings
-) -> list[_Group]:
-    racks: list[list[Device]] = []
-    units, power_w = 0, 0.0
-    for device in devices:
-        more, more_w = sizes.units(device), sizes.power_w(device) or 0.0
-        hot = settings.power_w is not None and power_w + more_w > settings.power_w
-        if not racks or units + more > settings.units or hot:
-            racks.append([])
-            units, power_w = 0, 0.0
-        racks[-1].append(device)
-        units, power_w = units + more, power_w + more_w
-    return [
-        (name if number == 0 else f"{name}-{number + 1}", tuple(rack))
-        for number, rack in enumerate(racks)
-    ]
+def _shared(groups: Sequence[_Group], sizes: _Sizes, settings: RackSettings) -> list[_Group]:
+    # Few switches, as of a second network, share a rack; half of it stays free for their cables.
+    shared: list[_Group] = []
+    for name, devices in groups:
+        if shared:
+            together = (*shared[-1][1], *devices)
+            if sum(map(sizes.units, together)) <= settings.units // 2:
+                shared[-1] = (shared[-1][0], together)
+                continue
+        shared.append((name, devices))
+    return shared
+
+
+def _filled(groups: Sequence[_Group], sizes: _Sizes, settings: RackSettings) -> list[_Group]:
+    # A group that exceeds a rack, by units or by power, becomes several.
+    racks: list[_Group] = []
+    for name, devices in groups:
+        parts: list[list[Device]] = []
+        units, power_w = 0, 0.0
+        for device in devices:
+            more, more_w = sizes.units(device), sizes.power_w(device) or 0.0
+            hot = settings.power_w is not None and power_w + more_w > settings.power_w
+            if not parts or units + more > settings.units or hot:
+                parts.append([])
+                units, power_w = 0, 0.0
+            parts[-1].append(device)
+            units, power_w = units + more, power_w + more_w
+        racks += [
+            (f"{name}-{number + 1}" if number else name, tuple(part))
+            for number, part in enumerate(parts)
+        ]
+    return racks
 
 
 def _slots(devices: Iterable[Device], sizes: _Sizes, units: int) -> tuple[Slot, ...]:
