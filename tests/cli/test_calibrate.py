@@ -187,3 +187,34 @@ def test_files_of_several_formats_are_refused(
     table.write_text(STEPS, encoding="utf-8")
     assert main(["calibrate", str(log), str(table)]) == 2
     assert "several formats" in capsys.readouterr().err
+
+
+def test_vllm_benchmark_shifts_the_constants_of_serving(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, own = tmp_path / "bench.json", tmp_path / "serving.yaml"
+    result.write_text(
+        json.dumps(
+            {
+                "model_id": "llama-3.1-8b",
+                "completed": 160,
+                "max_concurrency": 16,
+                "request_rate": "inf",
+                "total_input_tokens": 160 * 1024,
+                "total_output_tokens": 160 * 512,
+                "output_throughput": 1500.0,
+                "mean_ttft_ms": 120.0,
+                "mean_tpot_ms": 9.5,
+            }
+        ),
+        encoding="utf-8",
+    )
+    words = ["calibrate", str(result), "--output", str(own)]
+    settings = ["--set", "chip=h100-sxm", "--set", "tp=1", "--set", "version=0.10"]
+    assert main([*words, *settings, "--json"]) == 0
+    shifted = json.loads(capsys.readouterr().out)
+    assert shifted["format"] == "vLLM benchmark"
+    assert {item["name"] for item in shifted["shifts"]} >= {"memory bandwidth"}
+    assert 0.0 < shifted["interval"]["high_ratio"] < 2.0
+    assert "serving_constants" in own.read_text(encoding="utf-8")
+    assert main([*words, "--set", "version=0.10"]) == 2

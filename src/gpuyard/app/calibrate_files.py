@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -180,9 +181,55 @@ def _steps(given: CalibrationInput, path: Path, name: str) -> FileCalibration:
     )
 
 
+def _is_serving(text: str) -> bool:
+    from gpuyard.calibrate.vllm_benchmark import is_vllm_benchmark
+
+    try:
+        return text.lstrip().startswith("{") and is_vllm_benchmark(json.loads(text))
+    except ValueError:
+        return False
+
+
+def _serving(given: CalibrationInput) -> FileCalibration:
+    from gpuyard.calibrate.serving_points import calibrate_serving  # imports Numba
+    from gpuyard.calibrate.vllm_benchmark import ServingSetup, read_vllm_benchmark
+    from gpuyard.perf.inference.calibration import read_calibration
+
+    settings = given.settings
+    setup = ServingSetup(
+        chip=settings.get("chip", ""),
+        model=settings.get("model", ""),
+        tp=int(settings.get("tp") or 0),
+        version=settings.get("version", ""),
+        weights=settings.get("weights", ""),
+    )
+    points = [
+        read_vllm_benchmark(json.loads(text), path.name, setup, given.catalog)
+        for path, text in zip(given.paths, given.texts, strict=True)
+    ]
+    shipped = read_calibration()
+    shift = calibrate_serving(points, shipped)
+    tpot = shift.interval("tpot", points[0].case)
+    moved = {
+        name: value for name, value in shift.calibration.values.items() if value != shipped[name]
+    }
+    return FileCalibration(
+        format="vLLM benchmark",
+        document={"serving_constants": {name: {"value": value} for name, value in moved.items()}},
+        lines=(
+            *(f"{item.name}: × {item.factor:.3f}" for item in shift.shifts),
+            "the interval below is of the time per output token",
+        ),
+        low_ratio=math.expm1(-tpot.low),
+        high_ratio=math.expm1(tpot.high),
+        data={"shifts": plain(shift.shifts), "points": plain(shift.points)},
+    )
+
+
 # In the order in which they are tried; a file that none recognises is read as a table of steps.
 FORMATS = (
     CalibrationFormat(name="nccl-tests", recognises=is_nccl_tests, calibrate=_collectives),
+    CalibrationFormat(name="vLLM benchmark", recognises=_is_serving, calibrate=_serving),
     CalibrationFormat(name="training log", recognises=is_training_log, calibrate=_logs),
     CalibrationFormat(name="table of steps", recognises=bool, calibrate=_tables),
 )

@@ -21,6 +21,8 @@ from gpuyard.perf.run_columns import COLUMNS
 from gpuyard.report.terminal import print_json, print_text
 from gpuyard.units import DURATION, RATIO, show
 
+SERVING = ("version", "weights")  # what a vLLM benchmark leaves open, besides COLUMNS
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -113,7 +115,7 @@ def _by_files(arguments: argparse.Namespace) -> int:
 
 def _setting(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
-    if not separator or key not in COLUMNS:
+    if not separator or key not in (*COLUMNS, *SERVING):
         raise InputError.one(
             f"--set {text}", "not a column of a table of runs", "write KEY=VALUE, such as tp=4"
         )
