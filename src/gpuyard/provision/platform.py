@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from gpuyard.blueprint.blueprint import Blueprint
+from gpuyard.catalog.load import load_catalog
 from gpuyard.document.field_types import Doc
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
@@ -79,6 +80,35 @@ def unsuitable(
     """Return why a platform is unsuitable, with the nearest suitable platform of the plan."""
     name, reason = nearest or nearest_platform(blueprint, platform)
     return Unsuitable(platform=platform, why=why, nearest=name, nearest_why=reason)
+
+
+def not_google(
+    platform: str, blueprint: Blueprint, own: tuple[str, str] | None = None
+) -> Unsuitable | None:
+    """Return why a platform of Google Cloud is unsuitable for another cloud's machine, or None.
+
+    Args:
+        own: what replaces the platform on-premises; None: the plan's best platform.
+    """
+    machine = blueprint.machine
+    if machine.provider == "google":
+        return None
+    if machine.provider == "onprem":
+        return unsuitable(platform, f"{machine.name} is on-premises", blueprint, own)
+    cloud = next(
+        (row.label for row in load_catalog().providers if row.name == machine.provider),
+        machine.provider,
+    )
+    verdicts = [
+        verdict
+        for verdict in blueprint.option.platforms
+        # Slurm has no load balancer.
+        if verdict.suits and (verdict.platform != "slurm" or blueprint.shape != "service")
+    ]
+    names = ", ".join(verdict.platform for verdict in verdicts) or "no platform"
+    why = f"{machine.name} is rented from {cloud}, and {platform} is a platform of Google Cloud"
+    nearest = (verdicts[0].platform, verdicts[0].why) if verdicts else ("", "")
+    return unsuitable(platform, f"{why}; on {cloud}: {names}", blueprint, nearest)
 
 
 def workstations_unsupported(platform: str, why: str, blueprint: Blueprint) -> Unsuitable | None:

@@ -6,19 +6,21 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.catalog.machines import Machine
+from gpuyard.plan.option import Suitability
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
 from provision_matrix import SETTINGS, cells, render_cell, representatives
 from sample_blueprints import BlueprintSample, sample_blueprint, samples
 
-from .rendering import render
+from .rendering import Shape, blueprint_of, render
 
 CATALOG = load_catalog()
 REPRESENTATIVES = representatives(CATALOG)
@@ -98,6 +100,27 @@ def test_unsuitable_names_an_existing_platform(platform: Platform) -> None:
                 assert result.why
                 assert result.nearest in names
                 assert str(result).startswith(f"unsuitable: {platform.name}: ")
+
+
+@pytest.mark.parametrize(
+    ("shape", "where", "nearest"),
+    [("multi-node", "slurm, kubernetes", "slurm"), ("service", "kubernetes", "kubernetes")],
+)
+@pytest.mark.parametrize("name", ["gke", "compute-engine", "cluster-toolkit", "vertex-ai"])
+def test_google_platforms_name_the_other_cloud_and_what_works_there(
+    name: str, shape: Shape, where: str, nearest: str
+) -> None:
+    blueprint = blueprint_of("p5.48xlarge", shape, "on-demand")
+    verdicts = tuple(
+        Suitability(platform=platform, suits=True, why=f"{platform} exists")
+        for platform in ("slurm", "kubernetes")
+    )
+    blueprint = replace(blueprint, option=replace(blueprint.option, platforms=verdicts))
+    result = render(platform_named(name), blueprint, SETTINGS)
+    assert isinstance(result, Unsuitable)
+    assert "p5.48xlarge is rented from AWS" in result.why
+    assert result.why.endswith(f"on AWS: {where}")
+    assert result.nearest == nearest
 
 
 @BY_NAME

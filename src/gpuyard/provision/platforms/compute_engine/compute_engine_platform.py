@@ -15,6 +15,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    not_google,
     pools_unsupported,
     unsuitable,
 )
@@ -113,8 +114,9 @@ class ComputeEngine:
 
     def _obstacle(self, blueprint: Blueprint) -> Unsuitable | None:
         machine = blueprint.machine
-        if machine.provider != "google":
-            return unsuitable(self.name, f"{machine.name} is on-premises", blueprint)
+        elsewhere = not_google(self.name, blueprint)
+        if elsewhere is not None:
+            return elsewhere
         if machine.platforms.compute_engine == "no":
             why = f"Compute Engine does not offer {machine.name}"
             return unsuitable(self.name, why, blueprint)

@@ -18,6 +18,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    not_google,
     unsuitable,
     workstations_unsupported,
 )
@@ -66,8 +67,9 @@ class Gke:
     def render(self, blueprint: Blueprint, settings: ResolvedSettings) -> Artefacts | Unsuitable:
         """Render networks, cluster, node pools, queue, and the job or service."""
         machine = blueprint.machine
-        if machine.provider != "google":
-            return unsuitable(self.name, f"{machine.name} is on-premises", blueprint)
+        elsewhere = not_google(self.name, blueprint)
+        if elsewhere is not None:
+            return elsewhere
         if machine.platforms.gke_standard == "no":
             return unsuitable(self.name, f"GKE does not offer {machine.name}", blueprint)
         workstations = workstations_unsupported(self.name, NO_DISPLAY, blueprint)

@@ -49,7 +49,7 @@ class Ray:
         if workstations is not None:
             return workstations
         if blueprint.shape == "service":
-            name = "kubernetes" if blueprint.machine.provider == "onprem" else "gke"
+            name = "gke" if blueprint.machine.provider == "google" else "kubernetes"
             nearest = (name, "a RayService runs the same engine, with restarts and autoscaling")
             why = "a Ray job is a batch job; nothing restarts a service"
             return unsuitable(self.name, why, blueprint, nearest)

@@ -17,6 +17,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    not_google,
     pools_unsupported,
     unsuitable,
     workstations_unsupported,
@@ -79,7 +80,7 @@ def slurm_obstacle(
     if calls_srun(launch_of(blueprint, settings, "host")):
         return None
     why = "Slurm runs batch jobs; it has no load balancer and no autoscaler"
-    name = "kubernetes" if blueprint.machine.provider == "onprem" else "gke"
+    name = "gke" if blueprint.machine.provider == "google" else "kubernetes"
     return unsuitable(platform, why, blueprint, (name, "a Deployment with an autoscaler has both"))
 
 
@@ -87,11 +88,8 @@ def google_slurm_obstacle(
     platform: str, blueprint: Blueprint, settings: ResolvedSettings
 ) -> Unsuitable | None:
     """Return why a Slurm cluster on Google Cloud cannot run it."""
-    machine = blueprint.machine
-    if machine.provider != "google":
-        own = ("slurm", "your own Slurm cluster")
-        return unsuitable(platform, f"{machine.name} is on-premises", blueprint, own)
-    return slurm_obstacle(platform, blueprint, settings)
+    elsewhere = not_google(platform, blueprint, ("slurm", "your own Slurm cluster"))
+    return elsewhere or slurm_obstacle(platform, blueprint, settings)
 
 
 def batch_file(

@@ -16,6 +16,7 @@ from gpuyard.provision.platform import (
     Artefacts,
     DeployStep,
     Unsuitable,
+    not_google,
     pools_unsupported,
     unsuitable,
     workstations_unsupported,
@@ -97,8 +98,9 @@ class VertexAi:
         pools = pools_unsupported(self.name, blueprint)
         if workstations is not None or pools is not None:
             return workstations or pools
-        if machine.provider != "google":
-            return unsuitable(self.name, f"{machine.name} is on-premises", blueprint)
+        elsewhere = not_google(self.name, blueprint)
+        if elsewhere is not None:
+            return elsewhere
         if machine.platforms.vertex_ai is None:
             why = f"Vertex AI has no accelerator type for {machine.name}"
             return unsuitable(self.name, why, blueprint, GKE)
