@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.app.runs import find_run, list_runs, open_ledger
-from gpuyard.app.stage_worker import EvaluateResult, SelectResult, load_result, open_run
 from gpuyard.document.read import read_yaml
 from gpuyard.document.tree import Mapping, Node, Scalar
 from gpuyard.errors import InputError, choices_text, closest_match
@@ -121,6 +120,9 @@ def values_of(home: Home, run: Run) -> RunValues:
 
 
 def _cards(run: Run) -> list[tuple[str, Scorecard]]:
+    # Imported here: a list of runs needs no packages of training.
+    from gpuyard.app.stage_worker import EvaluateResult, SelectResult, load_result, open_run
+
     cards: list[tuple[str, Scorecard | None]] = []
     done = {stage.name for stage in run.stages if stage.state == "done"}
     if not (Path(run.folder) / "run.json").exists():
