@@ -296,7 +296,7 @@ def test_model_name_fills_shape() -> None:
         },
         CATALOG,
     )
-    assert set(found) == set(COLUMNS)
+    assert set(found) == {*COLUMNS, "assumed"}
     assert (found["layers"], found["arch_type"], found["trust"]) == ("32", "dense", "A")
     assert found["ref_step_time_s"] == "1.5"
     assert filled({"model": "mixtral-8x7b"}, CATALOG)["arch_type"] == "moe"

@@ -180,8 +180,9 @@ def test_spot_is_used_only_when_named() -> None:
 
 def test_cloud_run_service_scales_to_zero() -> None:
     where = "platform: cloud-run, region: us-central1"
-    busy = plan(workload(rate="2/s", where=where)).options[0]
-    idle = plan(workload(rate="1/h", where=where)).options[0]
+    targets = "ttft: 2s, tpot: 100ms"
+    busy = plan(workload(rate="2/s", targets=targets, where=where)).options[0]
+    idle = plan(workload(rate="1/h", targets=targets, where=where)).options[0]
     assert busy.service is not None
     assert idle.service is not None
     assert busy.service.serverless
