@@ -66,7 +66,7 @@ def read_request(
         catalog = load_catalog(layers)
         text = read_text(path, MAX_BYTES)
         if "interfaces" in _keys(text, path):
-            fabric = from_json(text)
+            fabric = from_json(text, str(path))
             return FabricRequest(demand=fabric.demand, catalog=catalog, fabric=fabric)
         demand = _demand_of_json(text, path, catalog, option)
         return FabricRequest(demand=demand, catalog=catalog)
@@ -119,7 +119,7 @@ def read_fabric(path: Path) -> Fabric:
         raise InputError.one(
             str(path), "is not a saved fabric", "use a file written by `gpuyard fabric design -o`"
         )
-    return from_json(text)
+    return from_json(text, str(path))
 
 
 def read_cabling(path: Path, speed_bits_per_s: float | None = None) -> Fabric | Topology:
@@ -130,7 +130,7 @@ def read_cabling(path: Path, speed_bits_per_s: float | None = None) -> Fabric | 
     if path.suffix == ".json" and text.lstrip().startswith("{"):
         keys = _keys(text, path)
         if "interfaces" in keys:
-            return from_json(text)
+            return from_json(text, str(path))
         if "port_names" in keys:
             return topology_from_json(text, str(path))
     return as_built(

@@ -96,6 +96,39 @@ def test_a_network_that_is_too_small_is_wrong_input(make: Callable[..., Fabric])
         check_site(replace(SITE, management_prefix="192.0.2.0/28", first_host=12), make("frr"))
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gateway", "hello"),
+        ("gateway", "198.51.100.1"),
+        ("gateway", "192.0.2.12"),  # of the second switch
+        ("admin", "two words"),
+        ("ssh_keys", ("",)),
+        ("ssh_keys", ("ssh-ed25519",)),
+        ("ssh_keys", ('ssh-ed25519 AAAA "\ncommit',)),
+        ("ntp_servers", ("192.0.2.2; reload",)),
+        ("gnmi_port", 99999),
+        ("gnmi_certificate", "../key"),
+        ("ztp_url", "http://192.0.2.5/$(reboot)"),
+        ("macs", (ManagementPort(switch="spine-1", mac="no"),)),
+    ],
+)
+def test_a_value_that_does_not_fit_a_configuration_is_wrong_input(
+    make: Callable[..., Fabric], key: str, value: object
+) -> None:
+    with pytest.raises(InputError, match=key):
+        check_site(replace(SITE, **{key: value}), make("frr"))
+
+
+def test_junos_names_the_type_of_an_ecdsa_key(make: Callable[..., Fabric]) -> None:
+    site = replace(SITE, ssh_keys=("ecdsa-sha2-nistp256 AAAA admin",))
+    check_site(site, make("junos"))
+    text = next(
+        file.text for file in switch_files(make("junos"), site) if "management" in file.path
+    )
+    assert 'authentication ssh-ecdsa "ecdsa-sha2-nistp256 AAAA admin"' in text
+
+
 def test_an_unknown_switch_is_wrong_input(make: Callable[..., Fabric]) -> None:
     macs = (ManagementPort(switch="leaf-9", mac="02:00:00:00:00:02"),)
     with pytest.raises(InputError, match="leaf-9 is not a switch"):

@@ -39,7 +39,7 @@ def _junos(_switch: str, address: str, site: Site) -> str:
         f'set system root-authentication encrypted-password "{PASSWORD_PLACEHOLDER}"',
         f"{user} class super-user",
         f'{user} authentication encrypted-password "{PASSWORD_PLACEHOLDER}"',
-        *(f'{user} authentication {key.split()[0]} "{key}"' for key in site.ssh_keys),
+        *(f'{user} authentication {_junos_key_type(key)} "{key}"' for key in site.ssh_keys),
         "set system services ssh root-login deny",
         "set system services netconf ssh",
         f"{grpc} ssl port {site.gnmi_port}",
@@ -51,6 +51,11 @@ def _junos(_switch: str, address: str, site: Site) -> str:
         *(f"set system syslog host {server} {vrf}" for server in site.syslog_servers),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _junos_key_type(key: str) -> str:
+    kind = key.partition(" ")[0]
+    return "ssh-ecdsa" if kind.startswith("ecdsa-") else kind
 
 
 def _sonic(_switch: str, address: str, site: Site) -> str:

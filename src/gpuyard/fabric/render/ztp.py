@@ -9,7 +9,7 @@ from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.site import Site
 from gpuyard.fabric.render.switch_os import File
 
-# DHCP option that carries the boot file: 67 for Junos and EOS, 239 for Cumulus and SONiC (ONIE).
+# DHCP option with the address of the boot file: 67 is the standard's, 239 that of Cumulus.
 OPTIONS = {"junos": 67, "eos": 67, "cumulus": 239, "sonic": 67}
 
 
