@@ -109,6 +109,8 @@ def test_random_walks_through_a_grammar_end_in_valid_json(seed: int) -> None:
         ({"type": "array", "minItems": 3, "maxItems": 2}, "maxItems is below minItems"),
         ({"type": "string", "maxLength": -1}, "maxLength is not a number"),
         ({"properties": {}, "required": ["a"], "additionalProperties": False}, "a is required"),
+        ({"properties": {"a": {}}, "required": [["a"]]}, "required is not a list of names"),
+        ({"type": []}, "no type of JSON"),
         (5, "5 is not a schema"),
     ],
 )

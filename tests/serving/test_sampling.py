@@ -40,7 +40,8 @@ def test_truncation_keeps_the_likeliest_tokens() -> None:
     assert set(draws(SamplingSettings(top_k=2), logits, 50)) == {2, 3}
     assert set(draws(SamplingSettings(top_p=0.5), logits, 50)) == {3}
     assert set(draws(SamplingSettings(), logits, 80)) >= {1, 2, 3}
-    assert draws(SamplingSettings(temperature=0), logits, 1) == {3: 1}
+    for temperature in (0, 1e-45):  # the smallest number: the scores divided by it are infinite
+        assert draws(SamplingSettings(temperature=temperature), logits, 1) == {3: 1}
 
 
 def test_penalties_grow_with_the_tokens_drawn_so_far() -> None:

@@ -139,7 +139,8 @@ def read_chat(body: bytes) -> CompletionRequest:
     request = _decoded(_Chat, body)
     modalities = [name for name in request.modalities or () if name != "text"]
     _refuse(("tools", request.tools), ("functions", request.functions), ("modalities", modalities))
-    max_tokens = request.max_completion_tokens or request.max_tokens
+    newer, older = request.max_completion_tokens, request.max_tokens
+    max_tokens = older if newer is None else newer
     if max_tokens is not None and not 1 <= max_tokens <= MAX_TOKENS:
         raise RequestError(400, f"max_completion_tokens must be between 1 and {MAX_TOKENS}")
     _check_logprobs(request.top_logprobs, "top_logprobs")

@@ -178,7 +178,7 @@ class Grammar:
                     raise _wrong("allOf of several schemas is not supported; join them")
                 return _Choice(options=tuple(self._value(option, depth + 1) for option in options))
         kind = schema.get("type", "object" if "properties" in schema else None)
-        if isinstance(kind, list):
+        if isinstance(kind, list) and kind:
             return _Choice(options=tuple(self._typed(schema, item, depth) for item in kind))
         return self._any() if kind is None else self._typed(schema, kind, depth)
 
@@ -217,7 +217,9 @@ class Grammar:
             extra = schema.get("additionalProperties", True)
             return self._map(self._value(extra, depth + 1))
         required = schema.get("required", [])
-        names = set(required) if isinstance(required, list) else set()
+        if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+            raise _wrong("required is not a list of names")
+        names = set(required)
         if not names <= set(properties):
             raise _wrong(f"{sorted(names - set(properties))[0]} is required and not described")
         # Properties come in the order of the schema; the comma is in front of all but the first.

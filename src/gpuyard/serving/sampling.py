@@ -8,6 +8,8 @@ from typing import Any
 
 from gpuyard.serving.json_grammar import Grammar, GrammarState
 
+GREEDY_TEMPERATURE = 1e-5  # below, dividing by it overflows; the likeliest token is chosen
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
@@ -84,7 +86,7 @@ class Sampler:
         ones.
         """
         torch, settings = self._torch, self._settings
-        if settings.temperature <= 0:
+        if settings.temperature < GREEDY_TEMPERATURE:
             yield int(torch.argmax(scores))  # the usual case needs no sorting
             yield from (int(token) for token in torch.argsort(scores, descending=True))
             return
