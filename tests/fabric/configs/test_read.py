@@ -74,6 +74,24 @@ def test_junos_inactive_statements_have_no_effect() -> None:
     assert [str(one) for one in device.other] == ["inactive: interfaces et-0/0/0 mtu 9216"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set system host-name leaf-1\nset \ndeactivate \n",
+        "system {\n    host-name leaf-1;\n}\n;\n{\n}\n",
+    ],
+)
+def test_junos_commands_without_a_statement_change_nothing(text: str) -> None:
+    (device,) = read_configs([ConfigText(file="leaf-1.conf", text=text)])
+    assert device.hostname == "leaf-1"
+
+
+def test_a_community_list_without_values_is_read() -> None:
+    text = f"{EOS}\nip community-list empty permit \n"
+    (device,) = read_configs([ConfigText(file="leaf-1.cfg", text=text)])
+    assert device.hostname
+
+
 def test_what_is_not_understood_is_listed_with_its_line() -> None:
     text = pair(EOS)[0].text.replace("ip routing", "warp-drive engage")
     device = read_configs([ConfigText(file="leaf.cfg", text=text)])[0]

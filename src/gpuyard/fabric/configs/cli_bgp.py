@@ -222,7 +222,7 @@ def communities(readings: Readings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     lists: dict[str, list[str]] = {}
     for name, action, values in readings.values.get("community", ()):
         words = values.removeprefix("permit ").split() if action.isdigit() else values.split()
-        if "deny" not in (action, values.split()[0]):
+        if action != "deny" and values.split()[:1] != ["deny"]:
             lists.setdefault(name, []).extend(words)
     return tuple(sorted((name, tuple(sorted(values))) for name, values in lists.items()))
 

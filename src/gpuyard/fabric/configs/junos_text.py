@@ -25,10 +25,10 @@ def junos_statements(text: str, file: str) -> Iterator[Statement]:
     A statement under `inactive:` or `deactivate` begins with that word.
     """
     lines = [line for line in text.splitlines() if line.strip() and line.lstrip()[:1] not in "#/"]
-    if lines and all(_SET.match(line) for line in lines):
-        yield from _set_form(text, file)
-    else:
-        yield from _curly_form(text, file)
+    form = _set_form if lines and all(_SET.match(line) for line in lines) else _curly_form
+    for statement in form(text, file):
+        if set(statement.words) - {INACTIVE}:  # a lone semicolon or brace states nothing
+            yield statement
 
 
 def _tokens(text: str, file: str) -> Iterator[Token]:
@@ -65,7 +65,7 @@ def _set_form(text: str, file: str) -> Iterator[Statement]:
         if not words:
             continue
         command, *path = words
-        if command == "deactivate":
+        if command == "deactivate" and path:
             inactive.append(tuple(path))
         elif command == "set":
             ends = [(one,) for one in options] if options is not None else [()]

@@ -90,11 +90,10 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
         form = format_of(text.text, text.file)
         if form == "linux":
             scripts.append(text)
-        elif form is not None and text.name == MANAGEMENT:
-            management.append((text, _read(form, text)))
         elif form is not None:
+            read_files = management if text.name == MANAGEMENT else devices
             try:
-                devices.append((text, _read(form, text)))
+                read_files.append((text, _read(form, text)))
             except InputError as error:
                 problems += error.problems
     merged = _with_routing(devices)
