@@ -1,4 +1,4 @@
-"""Kubernetes resource quantities: 100m, 8, 16Gi."""
+"""Kubernetes resource quantities: 100m, 8, 16Gi, 1e3."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 
 from gpuyard.document.frozen_json import Plain
 
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
+_QUANTITY = re.compile(r"(\d+\.?\d*(?:[eE][+-]?\d{1,2})?|\.\d+)([a-zA-Z]*)")
 _SUFFIXES = {
-    "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
-    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3,
+    "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
 
 

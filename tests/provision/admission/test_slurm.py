@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpuyard.errors import InputError
 from gpuyard.provision.admission.admission import Admission
 from gpuyard.provision.admission.slurm import (
     host_names,
@@ -40,6 +43,22 @@ def admission(options: str, text: str) -> Admission:
 
 def test_host_lists_are_expanded() -> None:
     assert host_names("a[0-2,07],b") == ("a0", "a1", "a2", "a07", "b")
+    assert host_names("r[0-1]n[2-3]") == ("r0n2", "r0n3", "r1n2", "r1n3")
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        "BlockName=b0 Nodes=n[0-3] BlockSize=four",
+        "BlockSizes=x,y",
+        "SwitchName=s0 Nodes=n[0-,3]",
+        "SwitchName=s0 Nodes=n[0-99999999999]",
+        "SwitchName=s0 Nodes=n[0-9999]m[0-9999]",
+    ],
+)
+def test_a_topology_that_cannot_be_read_is_wrong_input(topology: str) -> None:
+    with pytest.raises(InputError, match="--cluster"):
+        slurm_state(topology)
 
 
 def test_job_within_one_leaf_switch() -> None:

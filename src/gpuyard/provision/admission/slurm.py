@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpuyard.document.field_types import Doc
+from gpuyard.errors import InputError
 from gpuyard.provision.admission.admission import Admission, AdmissionVerdict
 from gpuyard.provision.artefact_document import ArtefactDocument
 
 COMMAND = "(scontrol show topology; scontrol show node -o)"
 PAIR = re.compile(r"(\w+)=(\S*)")
-HOSTS = re.compile(r"([\w.-]*)\[([\d,-]+)\]|([\w.-]+)")
+HOSTS = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")  # the entries of a host list
+RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+MOST_HOSTS = 1_000_000
 OUT = ("DOWN", "DRAIN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN_FAIL")
 IDLE = ("IDLE", "CLOUD", "POWERED_DOWN", "POWER_DOWN")
 
@@ -58,16 +61,40 @@ class SlurmJob:
 
 
 def host_names(text: str) -> tuple[str, ...]:
-    """Expand a host list: a3u-[0-2,7] is four nodes."""
-    names = []
-    for prefix, ranges, single in HOSTS.findall(text):
-        if single:
-            names.append(single)
-        for part in ranges.split(",") if ranges else ():
-            first, _, last = part.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                names.append(f"{prefix}{number:0{len(first)}d}")
-    return tuple(names)
+    """Expand a host list: a3u-[0-2,7] is four nodes, rack[0-1]n[0-3] is eight."""
+    names = tuple(name for entry in HOSTS.findall(text) for name in _expanded(entry))
+    if len(names) > MOST_HOSTS:
+        raise _wrong(f"{text[:60]} has {len(names):,} hosts")
+    return names
+
+
+def _expanded(entry: str) -> list[str]:
+    prefix, bracket, rest = entry.partition("[")
+    if not bracket:
+        return [entry]
+    ranges, _, suffix = rest.partition("]")
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        match = RANGE.fullmatch(part)
+        if match is None or int(match[2] or match[1]) - int(match[1]) >= MOST_HOSTS:
+            raise _wrong(f"{entry[:60]} is no list of hosts")
+        first, last = match[1], match[2] or match[1]
+        numbers += [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+    ends = _expanded(suffix) if suffix else [""]
+    if len(numbers) * len(ends) > MOST_HOSTS:
+        raise _wrong(f"{entry[:60]} has {len(numbers) * len(ends):,} hosts")
+    return [f"{prefix}{number}{end}" for number in numbers for end in ends]
+
+
+def _wrong(what: str) -> InputError:
+    return InputError.one("--cluster", what, f"save what this prints: {COMMAND}")
+
+
+def _count(text: str) -> int:
+    """The number of nodes of a block; 0 if none is stated."""
+    if not re.fullmatch(r"[0-9]{0,9}", text):
+        raise _wrong(f"{text[:60]} is no number of nodes")
+    return int(text or 0)
 
 
 def slurm_state(text: str) -> SlurmState:
@@ -80,9 +107,9 @@ def slurm_state(text: str) -> SlurmState:
         elif "BlockName" in values:
             is_block = True
             groups[values["BlockName"]] = host_names(values.get("Nodes") or values.get("nodes", ""))
-            sizes.append(int(values.get("BlockSize", "0") or 0))
+            sizes.append(_count(values.get("BlockSize", "")))
         elif "BlockSizes" in values:
-            sizes.append(int(values["BlockSizes"].split(",")[0]))
+            sizes.append(_count(values["BlockSizes"].split(",")[0]))
         elif "SwitchName" in values and values.get("Nodes") and not values.get("Switches"):
             groups[values["SwitchName"]] = host_names(values["Nodes"])
     if not groups:
