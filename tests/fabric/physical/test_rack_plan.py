@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.catalog.load import load_catalog
-from gpuyard.errors import Infeasible
+from gpuyard.errors import Infeasible, InputError
 from gpuyard.fabric.demand import AttachedHosts, Demand
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
@@ -79,6 +79,22 @@ def test_device_larger_than_a_rack_is_infeasible() -> None:
     assert isinstance(fabric, Fabric)
     for rack in (RackSettings(units=6), RackSettings(power_w=9e3)):
         assert isinstance(rack_plan([fabric], CATALOG, rack), Infeasible)
+
+
+def test_a_network_given_twice_is_wrong_input() -> None:
+    fabric = design(DEMANDS[5], CATALOG)
+    assert isinstance(fabric, Fabric)
+    with pytest.raises(InputError, match="management network"):
+        rack_plan([fabric, fabric], CATALOG)
+
+
+def test_a_rack_above_its_limit_with_transceivers_is_a_warning() -> None:
+    _, plan = planned(DEMANDS[0], RackSettings(power_w=11e3))
+    hot = [finding for finding in plan.findings if finding.rule == "rack-power"]
+    assert {finding.where for finding in hot} == {
+        rack.name for rack in plan.racks if rack.power_w > 11e3
+    }
+    assert hot
 
 
 def test_routes_go_over_the_tray() -> None:

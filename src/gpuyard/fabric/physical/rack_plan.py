@@ -10,7 +10,7 @@ from typing import Annotated
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.rows import Watts
 from gpuyard.document.field_types import Doc
-from gpuyard.errors import Finding, Infeasible
+from gpuyard.errors import Finding, Infeasible, InputError
 from gpuyard.fabric.demand import LOSSLESS
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.physical.cables import PlannedCable, planned_cables
@@ -18,7 +18,7 @@ from gpuyard.fabric.physical.order import OrderLine, merged, optics_w, order_lin
 from gpuyard.fabric.physical.racks import Rack, RackSettings, place_racks
 from gpuyard.fabric.physical.routes import ordered_m, positions
 from gpuyard.topology.nodes import TIERS
-from gpuyard.units import LENGTH, show
+from gpuyard.units import LENGTH, POWER, show
 
 AIR_J_PER_M3_K = 1.2 * 1005  # density and specific heat of air at 20 °C
 AIR_RISE_K = 15.0  # from the inlets to the outlets of a rack
@@ -73,8 +73,12 @@ def rack_plan(
         fabrics: the networks of the same servers, the backend first; devices with one name are one.
         catalog: heights, power and part numbers.
         settings: racks and distances.
+
+    Raises:
+        InputError: two of the fabrics have a switch of one name.
     """
     settings = settings or RackSettings()
+    _check_networks(fabrics)
     racks = place_racks(fabrics, catalog, settings)
     if isinstance(racks, Infeasible):
         return racks
@@ -96,8 +100,21 @@ def rack_plan(
         cables=tuple(cables),
         order=merged(order),
         lengths=tuple(lengths),
-        findings=tuple(_findings(lengths, racks)),
+        findings=tuple(_findings(lengths, racks, settings)),
     )
+
+
+def _check_networks(fabrics: Sequence[Fabric]) -> None:
+    names: set[str] = set()
+    for fabric in fabrics:
+        own = {switch.name for switch in fabric.switches}
+        if both := sorted(names & own):
+            raise InputError.one(
+                f"{fabric.demand.purpose} network",
+                f"has a switch {both[0]}, as another network has: its cables would count twice",
+                "give every network once",
+            )
+        names |= own
 
 
 def _with_optics(racks: Sequence[Rack], optics: Mapping[str, float]) -> tuple[Rack, ...]:
@@ -135,7 +152,9 @@ def _lengths(fabric: Fabric, cables: Sequence[PlannedCable]) -> tuple[TierLength
     )
 
 
-def _findings(lengths: Sequence[TierLength], racks: Sequence[Rack]) -> Iterator[Finding]:
+def _findings(
+    lengths: Sequence[TierLength], racks: Sequence[Rack], settings: RackSettings
+) -> Iterator[Finding]:
     for row in lengths:
         order_m = ordered_m(row.longest_m)
         if row.network in LOSSLESS and order_m > row.designed_m:
@@ -146,6 +165,18 @@ def _findings(lengths: Sequence[TierLength], racks: Sequence[Rack]) -> Iterator[
                 what=f"the longest route is {row.longest_m:.1f} m, and PFC headroom was designed"
                 f" for {show(row.designed_m, LENGTH)}",
                 fix=f"design again with --{row.tier}-cable {math.ceil(order_m)}m",
+            )
+    # Racks are filled by the power of their devices; transceivers are known once cables are routed.
+    limit_w = settings.power_w
+    for rack in racks:
+        if limit_w is not None and rack.power_w > limit_w:
+            yield Finding(
+                rule="rack-power",
+                severity="warning",
+                where=rack.name,
+                what=f"needs {show(rack.power_w, POWER)} with its transceivers, above the limit of"
+                f" {show(limit_w, POWER)}",
+                fix="lower --rack-power by the difference, or use racks with more power",
             )
     unknown = sum(rack.unknown_count for rack in racks)
     if unknown:

@@ -97,11 +97,14 @@ def place_racks(
         for device in fabric.devices:
             devices.setdefault(device.name, device)
     for device in devices.values():
-        units, power_w = sizes.units(device), sizes.power_w(device) or 0.0
-        if units > settings.units or power_w > (settings.power_w or power_w):
+        units, power_w = sizes.units(device), sizes.power_w(device)
+        limit_w = settings.power_w
+        is_hot = power_w is not None and limit_w is not None and power_w > limit_w
+        if units > settings.units or is_hot:
+            need = f" and {show(power_w, POWER)}" if power_w is not None else ""
             return Infeasible(
                 binding="rack",
-                what=f"{device.name} needs {units} units and {show(power_w, POWER)}",
+                what=f"{device.name} needs {units} units{need}",
                 fix="use racks with more units and power",
             )
     placed = [*_floor(devices.values(), sizes, settings)]
