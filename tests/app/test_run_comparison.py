@@ -105,3 +105,8 @@ def test_command_prints_runs_side_by_side_and_as_json(
     assert "train.loss" in capsys.readouterr().out
     assert main(["runs", "compare", "--filter", "train.loss>9", *place]) == 0
     assert "no run meets" in capsys.readouterr().out
+
+
+def test_a_name_without_any_run_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="gpuyard run FILE"):
+        compare_runs(Home(path=tmp_path / "none"), sort="loss")

@@ -166,6 +166,8 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
     if name not in names:
         match = closest_match(name, names)
         fix = f'did you mean "{match}"?' if match else f"use {choices_text(names, 20)}"
+        if not names:
+            fix = "start a run first: `gpuyard run FILE`"
         raise InputError.one(where, f'no run has "{name}"', fix)
 
 
