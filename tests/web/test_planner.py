@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuyard.app.planner import WhatIf, varied, workspace_of_text
+from gpuyard.app.workspace import open_workspace
 from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.web.planner_form import TASKS, fields_of_task, form_values, text_with_form
@@ -197,4 +198,9 @@ def test_start_saves_the_file_and_runs_it(
     file = home.path.resolve() / "workloads" / "tuned.yaml"
     assert file.read_text(encoding="utf-8") == FILE + "name: tuned\n"
     assert started[0][3:5] == ["up", str(file)]
-    assert send(site, {"text": "task: none"}, "/planner/start", **own).status == 400
+    for wrong in ("task: none", FILE + "name: ../tuned\n", FILE + "  catalog: [/etc/passwd]\n"):
+        assert send(site, {"text": wrong}, "/planner/start", **own).status == 400
+    for text, name in ((FILE, "workload"), (FILE + 'name: "tuned"  # quoted\n', "tuned")):
+        send(site, {"text": text}, "/planner/start", **own)
+        saved = site.home.path / "workloads" / f"{name}.yaml"
+        assert open_workspace(saved, home=site.home).workload.name == name

@@ -205,7 +205,9 @@ def test_action_requires_own_origin_and_valid_fields(site: WebServer, home: Home
         request(site, path, method="POST", headers=own, body=f"{body}&more={'x' * 20_000}").status
         == 413
     )
-    assert request(site, path, method="POST", headers={**own, "Content-Length": "-1"}).status == 413
+    for length in ("-1", "9" * 5000):
+        wrong = {**own, "Content-Length": length}
+        assert request(site, path, method="POST", headers=wrong).status == 413
     assert request(site, path, method="POST", headers=own, body="version=2&alias=<b>").status == 400
     assert (
         request(site, path, method="POST", headers=own, body="version=9&alias=champion").status

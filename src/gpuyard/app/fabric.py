@@ -103,6 +103,17 @@ def demand_of_option(option: Option, catalog: Catalog, leaf: str | None = None) 
     return demand if leaf is None else replace(demand, leaf=leaf)
 
 
+def rows_of_fabric(fabric: Fabric, catalog: Catalog) -> Catalog:
+    """The rows that a fabric refers to, to be saved with it: some may be the user's own."""
+    models = {switch.model for switch in fabric.switches if switch.model}
+    machine = fabric.demand.machine
+    return Catalog(
+        machines=(catalog.machine(machine),) if machine else (),
+        switches=tuple(catalog.switch(model) for model in sorted(models)),
+        optics=catalog.optics,
+    )
+
+
 def _keys(text: str, path: Path) -> set[str]:
     data = parse_json(text, str(path))
     if not isinstance(data, dict):

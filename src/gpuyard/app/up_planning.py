@@ -6,7 +6,12 @@ import getpass
 import time
 
 from gpuyard.app.check import check_workload
-from gpuyard.app.fabric import demand_of_option, design_fabric, verify_cabling
+from gpuyard.app.fabric import (
+    demand_of_option,
+    design_fabric,
+    rows_of_fabric,
+    verify_cabling,
+)
 from gpuyard.app.plan import first_deployable_option, plan_workload
 from gpuyard.app.provision import (
     blueprint_of_option,
@@ -94,6 +99,7 @@ def _fabric(context: UpContext) -> StageOutcome:
         return _stopped("fabric", fabric)
     assert not isinstance(fabric, ProviderFabric)
     context.values.save("fabric.json", fabric)
+    context.values.save("catalog.json", rows_of_fabric(fabric, catalog))
     size = fabric.size
     cables = size.node_leaf_cables + size.leaf_spine_cables
     what = f"{size.leaves} leaves, {size.spines} spines, {cables} cables"
@@ -193,7 +199,12 @@ CLOUD: tuple[UpStage, ...] = (
         run=_plan,
         makes=("plan.json",),
     ),
-    UpStage(name="fabric", does="design the backend fabric", run=_fabric, makes=("fabric.json",)),
+    UpStage(
+        name="fabric",
+        does="design the backend fabric",
+        run=_fabric,
+        makes=("fabric.json", "catalog.json"),
+    ),
     UpStage(name="verify", does="verify the fabric", run=_verify, makes=("findings.json",)),
     UpStage(
         name="simulate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from gpuyard.catalog.load import Catalog
 from gpuyard.document.field_types import Doc
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.verify.finding import Verification
@@ -49,6 +50,7 @@ class PlanningResults:
     findings: Verification | None = None
     step: StepRun | None = None
     heat: Heat | None = None
+    catalog: Annotated[Catalog | None, Doc("rows that the fabric was designed with")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

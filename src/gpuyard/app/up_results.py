@@ -13,6 +13,7 @@ from gpuyard.app.up_report import (
     StageOutcome,
     UpReport,
 )
+from gpuyard.catalog.load import Catalog
 from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 from gpuyard.fabric.fabric import Fabric
@@ -109,6 +110,7 @@ def planned_of(folder: Path) -> PlanningResults:
         findings=_loaded(folder / "findings.json", Verification),
         step=_loaded(folder / "simulation.json", StepRun),
         heat=_loaded(folder / "collective.json", Heat),
+        catalog=_loaded(folder / "catalog.json", Catalog),
     )
 
 

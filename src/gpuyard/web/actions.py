@@ -7,14 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
+from gpuyard.app.planner import workspace_of_text
 from gpuyard.app.runs import stop_run
-from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
 from gpuyard.home import Home, write_atomic
 from gpuyard.registry.names import read_reference
 from gpuyard.registry.registry import Registry
 from gpuyard.web.view import NotFoundError
-from gpuyard.workload.read import parse_workload
 
 ALIASES = ("champion", "challenger")
 
@@ -46,10 +45,9 @@ def _resume(home: Home, name: str, _fields: Mapping[str, str]) -> str:
 def _start(home: Home, _name: str, fields: Mapping[str, str]) -> str:
     """Save a workload file in the state directory and run it in a separate process."""
     text = fields.get("text", "").replace("\r\n", "\n")
-    workload = parse_workload(text, "workload.yaml", load_catalog())
+    workload = workspace_of_text(text, home).workload
+    # A text without a name is named after its file.
     file = home.path.resolve() / "workloads" / f"{workload.name}.yaml"
-    if f"name: {workload.name}" not in text.splitlines():
-        text = f"name: {workload.name}\n{text}"
     write_atomic(file, text)
     folder = home.path / "up" / workload.name
     folder.mkdir(parents=True, exist_ok=True)

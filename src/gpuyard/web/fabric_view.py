@@ -8,8 +8,10 @@ from html import escape
 from pathlib import Path
 
 from gpuyard.app.planner import builtin_catalog
+from gpuyard.app.up_report import PlanningResults
 from gpuyard.app.up_results import planned_of
-from gpuyard.errors import Finding, Infeasible, InputError
+from gpuyard.catalog.load import Catalog, overlay
+from gpuyard.errors import Infeasible, InputError
 from gpuyard.fabric.fabric import Device, Fabric, Interface
 from gpuyard.fabric.physical.rack_plan import rack_plan
 from gpuyard.report.fabric_page import fabric_page
@@ -18,7 +20,7 @@ from gpuyard.report.rack_page import rack_page
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
 from gpuyard.units import BITS_PER_S, show
 from gpuyard.web.catalog_view import FILTER
-from gpuyard.web.plans_view import plan_folder
+from gpuyard.web.plans_view import FileStamp, file_stamp, plan_folder
 from gpuyard.web.view import Fragment, NotFoundError, PageRequest, WebPage, link, linked_table
 
 MOST_DEVICES = 400  # rows of a page; the others are reached by rack
@@ -27,7 +29,7 @@ MOST_DEVICES = 400  # rows of a page; the others are reached by rack
 def fabric_view(request: PageRequest) -> WebPage:
     """The drawing in its own frame, and the racks or devices to walk through."""
     name = request.words["name"]
-    fabric = _fabric(request)
+    fabric = _fabric(_planned(request))
     address = f"/plans/{name}/fabric"
     shown = "hall" if request.query.get("view") == "racks" else "drawing"
     drawing = (
@@ -73,7 +75,8 @@ def fabric_view(request: PageRequest) -> WebPage:
 def device_view(request: PageRequest) -> WebPage:
     """One device: what it is, and where every port leads."""
     name, wanted = request.words["name"], request.query.get("name", "")
-    fabric = _fabric(request)
+    planned = _planned(request)
+    fabric, verification = _fabric(planned), planned.findings
     device = next((item for item in fabric.devices if item.name == wanted), None)
     if device is None:
         raise NotFoundError
@@ -93,7 +96,7 @@ def device_view(request: PageRequest) -> WebPage:
     ports = linked_table(_ports(device.interfaces), peers)
     finding_rows = [
         (finding.rule, finding.severity, finding.what, finding.fix)
-        for finding in _findings(request)
+        for finding in (verification.findings if verification is not None else ())
         if device.name in finding.where
     ]
     findings = Table(
@@ -115,37 +118,32 @@ def device_view(request: PageRequest) -> WebPage:
 
 def fabric_document(request: PageRequest) -> str:
     """A drawing as a separate page: the topology with its findings, or the hall with its racks."""
+    planned, name = _planned(request), request.words["name"]
+    fabric = _fabric(planned)
+    if request.words["drawing"] == "drawing":
+        return fabric_page(fabric, planned.findings, name)
+    catalog = overlay(builtin_catalog(), planned.catalog or Catalog())
+    racks = rack_plan([fabric], catalog)
+    if isinstance(racks, Infeasible):
+        raise InputError.one(racks.binding, racks.what, racks.fix)
+    return rack_page(racks, name)
+
+
+def _planned(request: PageRequest) -> PlanningResults:
     folder = plan_folder(request.home, request.words["name"])
-    if request.words["drawing"] == "hall":
-        racks = rack_plan([_fabric(request)], builtin_catalog())
-        if isinstance(racks, Infeasible):
-            raise InputError.one(racks.binding, racks.what, racks.fix)
-        return rack_page(racks, folder.name)
-    planned = planned_of(folder)
-    if planned.fabric is None:
-        raise NotFoundError
-    return fabric_page(planned.fabric, planned.findings, folder.name)
-
-
-def _fabric(request: PageRequest) -> Fabric:
-    file = plan_folder(request.home, request.words["name"]) / "fabric.json"
-    if not file.is_file():
-        raise NotFoundError
-    return _loaded(file, file.stat().st_mtime_ns)
+    return _read(folder, file_stamp(folder))
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(file: Path, stamp: int) -> Fabric:  # noqa: ARG001
-    """The fabric of a file, read once while somebody walks through it."""
-    fabric = planned_of(file.parent).fabric
-    if fabric is None:
+def _read(folder: Path, stamp: FileStamp) -> PlanningResults:  # noqa: ARG001
+    """The values of a plan, read once while somebody walks through its fabric."""
+    return planned_of(folder)
+
+
+def _fabric(planned: PlanningResults) -> Fabric:
+    if planned.fabric is None:
         raise NotFoundError
-    return fabric
-
-
-def _findings(request: PageRequest) -> tuple[Finding, ...]:
-    verification = planned_of(plan_folder(request.home, request.words["name"])).findings
-    return tuple(verification.findings) if verification is not None else ()
+    return planned.fabric
 
 
 def _rack(device: Device) -> str:

@@ -39,8 +39,9 @@ KINDS = {".json": "application/json", ".yaml": "application/yaml", ".html": "tex
 LAST_LINES = 40
 FILES = (
     "up.json", "plan.json", "fabric.json", "findings.json", "simulation.json", "collective.json",
-    "comparison.json",
+    "comparison.json", "catalog.json",
 )  # fmt: skip
+FileStamp = tuple[tuple[str, int, int], ...]  # name, time and size
 
 
 def plan_folder(home: Home, name: str) -> Path:
@@ -94,12 +95,12 @@ def plan_view(request: PageRequest) -> WebPage:
     folder = plan_folder(request.home, request.words["name"])
     return WebPage(
         title=f"Plan {folder.name}",
-        fragments=(*_parts(folder, _stamp(folder)), Fragment(id="log", html=_log(folder))),
+        fragments=(*_parts(folder, file_stamp(folder)), Fragment(id="log", html=_log(folder))),
         above=("/plans", "Plans"),
     )
 
 
-def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+def file_stamp(folder: Path) -> FileStamp:
     """Fingerprint of the files, without reading them."""
     paths = [(name, folder / name) for name in FILES]
     return tuple(
@@ -110,7 +111,7 @@ def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _parts(folder: Path, stamp: tuple[tuple[str, int, int], ...]) -> tuple[Fragment, ...]:  # noqa: ARG001
+def _parts(folder: Path, stamp: FileStamp) -> tuple[Fragment, ...]:  # noqa: ARG001
     """The page of these files; made once, for an open page asks again every second."""
     explorer = link(f"/plans/{folder.name}/fabric", "Explore it: racks, devices, ports")
     makers: tuple[tuple[str, str], ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import re
 import select
 import socket
 import ssl
@@ -94,7 +95,7 @@ class PageHandler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         most = MOST_TEXT_BYTES if parts.path.startswith("/planner") else MOST_FORM_BYTES
-        if not length.isascii() or not length.isdigit() or int(length) > most:
+        if not re.fullmatch(r"[0-9]{1,9}", length) or int(length) > most:
             self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the form is too large")
             return
         body = self.rfile.read(int(length)).decode(errors="replace")
