@@ -38,7 +38,7 @@ def test_fitted_profile_is_used_by_plan_and_accuracy(
     ("content", "message"),
     [
         (b"a,b\n1,2\n", "not a table of training runs"),
-        (b"\xff\xfe\x00", "not a CSV file"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
         (b"model,chip,n_chips\nllama-3-8b,h100-sxm,eight\n", "no measured step to calibrate with"),
     ],
 )

@@ -83,23 +83,6 @@ def calibrate_files(given: CalibrationInput) -> FileCalibration:
     return formats.pop().calibrate(given)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a measured file."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError.one(str(path), "no such file", "check the path") from None
-    if len(data) > MOST_BYTES:
-        raise InputError.one(str(path), "larger than 64 MB", "give the part with the step times")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError.one(
-            str(path), f"not a CSV file or a log: {error}", "save it as UTF-8 text"
-        ) from None
-
-
 def _format_of(text: str) -> CalibrationFormat:
     return next((item for item in FORMATS if item.recognises(text)), FORMATS[-1])
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from gpuyard.app.calibrate_files import (
     FORMATS,
+    MOST_BYTES,
     CalibrationInput,
     calibrate_files,
     document_text,
-    read_text,
 )
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
+from gpuyard.document.read import read_text
 from gpuyard.errors import InputError
 from gpuyard.home import write_atomic
 from gpuyard.perf.profiles import find_profile
@@ -69,7 +70,7 @@ def _by_run(arguments: argparse.Namespace) -> int:
             f"run {update.run}: {update.trainer}, {show(before.measured, DURATION)} a step"
             f" measured\npredicted before: {show(before.predicted, DURATION)}"
             f" ({before.error_ratio:+.0%}); now: {show(after.predicted, DURATION)}"
-            f" ({after.error_ratio:+.0%})\nmean left-out error: {update.error_before_ratio:.0%}"
+            f" ({after.error_ratio:+.0%})\nmean held-out error: {update.error_before_ratio:.0%}"
             f" before, {update.error_after_ratio:.0%} now\nwrote {update.file}"
         )
     return 0
@@ -79,7 +80,7 @@ def _by_files(arguments: argparse.Namespace) -> int:
     result = calibrate_files(
         CalibrationInput(
             paths=tuple(arguments.files),
-            texts=tuple(read_text(path) for path in arguments.files),
+            texts=tuple(read_text(path, MOST_BYTES) for path in arguments.files),
             name=arguments.output.stem,
             base=find_profile(arguments.profile),
             catalog=catalog_of(arguments),

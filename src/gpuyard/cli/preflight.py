@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import collections
-from pathlib import Path
 
 from gpuyard.app.apply import ExternalServices, connect, prepare
 from gpuyard.app.preflight import PreflightResult, preflight
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of
-from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_OK, InputError
+from gpuyard.document.read import read_text
+from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_OK
 from gpuyard.provision.admission.cluster_state import COMMAND as KUBERNETES_COMMAND
 from gpuyard.provision.admission.slurm import COMMAND as SLURM_COMMAND
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.report.terminal import print_json, print_status, print_table, print_text
+
+MOST_CLUSTER_BYTES = 1 << 30  # thousands of pods, each with its status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,22 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
         endpoint=connect(is_needed=prepared.needs_google),
         on_progress=(lambda _: None) if arguments.json else print_status,
     )
-    result = preflight(prepared, world, catalog_of(arguments), _text(arguments.cluster))
+    cluster = read_text(arguments.cluster, MOST_CLUSTER_BYTES) if arguments.cluster else ""
+    result = preflight(prepared, world, catalog_of(arguments), cluster)
     if arguments.json:
         print_json(result)
     else:
         _print(result)
     return EXIT_EXTERNAL_ERROR if result.has_failures else EXIT_OK
-
-
-def _text(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fix = "name the file with the saved state of the cluster"
-        raise InputError.one(str(path), f"cannot be read: {error}", fix) from None
 
 
 def _print(result: PreflightResult) -> None:

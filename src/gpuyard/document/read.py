@@ -64,7 +64,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
             raise InputError.one(
                 str(path),
                 f"larger than {max_bytes >> 20} MiB",
-                "give the workload or catalog file, not a data file",
+                "check that it is the right file, and not one with data",
             )
         return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
