@@ -17,6 +17,8 @@ from gpuyard.catalog.machines import Machine
 from gpuyard.document.frozen_json import Plain
 
 COMPUTE_ENGINE = "services/6F81-5844-456A"
+# The catalog holds the GB that Google prints for machines; Google bills them as GiB.
+MEMORY_UNIT_BYTES = 1e9
 Tree = Mapping[str, Plain]
 # SKUs of other contracts, and of machines that are configured freely.
 OTHER = re.compile(
@@ -165,7 +167,3 @@ class SkuTable:
                 if text.casefold() in name and (part in name if part else sku.group != "CPU"):
                     return sku.usd_per_hour
         return None
-
-
-# The catalog holds the GB that Google prints for machines; Google bills them as GiB.
-MEMORY_UNIT_BYTES = 1e9

@@ -18,7 +18,9 @@ def sku(description: str, usd: float, usage: str = "OnDemand", region: str = "us
         "description": description,
         "category": {"usageType": usage, "resourceFamily": "Compute"},
         "serviceRegions": [region],
-        "pricingInfo": [{"pricingExpression": {"tieredRates": [{"unitPrice": unit}]}}],
+        "pricingInfo": [
+            {"pricingExpression": {"usageUnit": "h", "tieredRates": [{"unitPrice": unit}]}}
+        ],
     }
 
 

@@ -11,6 +11,7 @@ import pytest
 from gpuyard.provision.apply.calls import KubernetesObject, plan_calls
 from gpuyard.provision.apply.drift import differences_of, find_drift
 from gpuyard.provision.artefact import Artefact
+from gpuyard.provision.preflight import dry_run
 from gpuyard.provision.preflight.dry_run import kubectl_rows, sbatch_rows
 
 from ..apply.runs import google_client
@@ -71,6 +72,20 @@ def test_sbatch_tests_the_script(
     (row,) = sbatch_rows((script,), tmp_path)
     assert row.verdict == verdict
     assert what in row.what
+
+
+def test_a_controller_that_does_not_answer_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = tmp_path / "sbatch"
+    stub.write_text("#!/bin/sh\nexec sleep 60\n")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    monkeypatch.setattr(dry_run, "SBATCH_TIMEOUT_S", 0.05)
+    script = Artefact(name="80-job.sbatch", text="#!/bin/bash\nsrun x\n")
+    (row,) = sbatch_rows((script,), tmp_path)
+    assert row.verdict == "unknown"
+    assert "does not answer" in row.what
 
 
 def test_drift_of_an_object(state: Path) -> None:

@@ -45,13 +45,19 @@ def sbatch_rows(artefacts: Sequence[Artefact], folder: Path) -> Iterator[CheckRo
             fix = "run this command on the login node"
             yield unknown("dry run", artefact.name, "sbatch is not installed here", fix)
             continue
-        result = subprocess.run(
-            ("sbatch", "--test-only", str(folder / artefact.name)),
-            capture_output=True,
-            text=True,
-            timeout=SBATCH_TIMEOUT_S,
-            check=False,
-        )
+        try:
+            result = subprocess.run(
+                ("sbatch", "--test-only", str(folder / artefact.name)),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SBATCH_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            what = f"sbatch does not answer: {error}"
+            yield unknown("dry run", artefact.name, what, "check slurmctld with `scontrol ping`")
+            continue
         lines = result.stderr.strip().splitlines() or result.stdout.strip().splitlines()
         text = lines[-1] if lines else "no reason given"
         if result.returncode:
