@@ -14,7 +14,7 @@ from gpuyard.datasets.prepare import prepare
 from gpuyard.datasets.spec import DataSpec, SplitSpec
 from gpuyard.datasets.steps.step_list import StepSpec
 from gpuyard.datasets.text.chat_template import ChatTemplate, read_template
-from gpuyard.datasets.text.conversations import Conversations, encode
+from gpuyard.datasets.text.conversations import Conversations, _messages, encode
 from gpuyard.datasets.text.tokenizer import byte_coder
 from gpuyard.datasets.text.tokens import NOT_LEARNED
 from gpuyard.errors import InputError
@@ -132,3 +132,9 @@ def test_settings_that_do_not_fit_raise_input_error(
     columns = Columns(items=tuple(Column(name=name, dtype=dtype) for name, dtype in dtypes.items()))
     with pytest.raises(InputError, match=message):
         Conversations(**settings).bind(columns, "steps[0]")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[" * 5000, '{"role": "user"}'])
+def test_a_row_that_is_not_a_chat_is_wrong_input(text: str) -> None:
+    with pytest.raises(InputError, match="not a list of messages"):
+        _messages(text)

@@ -58,8 +58,10 @@ def test_datasets_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "broken", [FRAME])
     (tmp_path / "broken" / "data-00000-of-00001.arrow").write_bytes(b"no stream")
     save(tmp_path / "empty", [])
+    save(tmp_path / "odd", [FRAME], _data_files=["data-00000-of-00001.arrow"])
     for name, message in (
         ("selected", "flatten_indices"),
+        ("odd", "names no data files"),
         ("broken", "not a stream of Arrow batches"),
         ("empty", "names no data files"),
     ):

@@ -6,14 +6,14 @@ A folder holds `state.json` with its files in order; a folder of several splits 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
-from gpuyard.document.read import read_text
+from gpuyard.document.frozen_json import Plain
+from gpuyard.document.read import parse_json, read_text
 from gpuyard.errors import InputError, choices_text
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
@@ -34,18 +34,16 @@ def saved_dataset(folder: Path, source: str) -> list[str] | None:
         what = "holds rows that are selected or shuffled by an index"
         raise InputError.one(source, what, "save `dataset.flatten_indices()` instead")
     files = state.get("_data_files")
-    names = [file.get("filename") for file in files] if isinstance(files, list) else []
+    rows = files if isinstance(files, list) else []
+    names = [row.get("filename") if isinstance(row, dict) else None for row in rows]
     if not names or not all(isinstance(name, str) for name in names):
         what = f"{STATE} names no data files"
         raise InputError.one(source, what, "save the dataset again")
     return [str(folder / str(name)) for name in names]
 
 
-def _read(path: Path) -> dict[str, object]:
-    try:
-        tree = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError.one(str(path), f"not JSON: {error}", "save the dataset again") from None
+def _read(path: Path) -> dict[str, Plain]:
+    tree = parse_json(read_text(path), str(path))
     return tree if isinstance(tree, dict) else {}
 
 
@@ -53,13 +51,15 @@ def arrow_frames(paths: Sequence[str], chunk_bytes: int) -> Iterator[pl.DataFram
     """Yield the rows of Arrow streams, about `chunk_bytes` at a time."""
     for path in paths:
         batches: list[pa.RecordBatch] = []
+        size_bytes = 0
         try:
             with pa.OSFile(path, "rb") as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
                     batches.append(batch)
-                    if sum(item.nbytes for item in batches) >= chunk_bytes:
+                    size_bytes += batch.nbytes
+                    if size_bytes >= chunk_bytes:
                         yield _frame(batches)
-                        batches = []
+                        batches, size_bytes = [], 0
         except FileNotFoundError:
             raise InputError.one(path, "no such file", "save the dataset again") from None
         except pa.ArrowInvalid as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuyard.document.read import read_text
+from gpuyard.document.read import parse_json, read_text
 from gpuyard.errors import ExternalError, InputError
 
 TEMPLATE_FILE = "chat_template.jinja"
@@ -43,7 +43,7 @@ class ChatTemplate:
                 bos_token=self.bos_token,
                 eos_token=self.eos_token,
             )
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
+        except (jinja2.TemplateError, ArithmeticError, TypeError, ValueError) as error:
             fix = "use messages as the template takes them"
             raise InputError.one("chat template", f"cannot be rendered: {error}", fix) from None
         return str(text)
@@ -101,13 +101,9 @@ def _compiled(text: str) -> Any:
 def read_template(tokenizer: Path) -> ChatTemplate:
     """Return the chat template in the folder of a tokenizer; PLAIN if it has none."""
     folder = tokenizer if tokenizer.is_dir() else tokenizer.parent
-    config: dict[str, Any] = {}
-    if (folder / CONFIG_FILE).is_file():
-        try:
-            config = json.loads(read_text(folder / CONFIG_FILE))
-        except ValueError as error:
-            fix = "copy the tokenizer again"
-            raise InputError.one(str(folder / CONFIG_FILE), f"not JSON: {error}", fix) from None
+    file = folder / CONFIG_FILE
+    tree = parse_json(read_text(file), str(file)) if file.is_file() else {}
+    config = tree if isinstance(tree, dict) else {}
     text = config.get("chat_template")
     if (folder / TEMPLATE_FILE).is_file():
         text = read_text(folder / TEMPLATE_FILE)

@@ -105,7 +105,10 @@ class ConversationState:
 
 
 def _messages(value: Any) -> list[dict[str, object]]:
-    items = json.loads(value) if isinstance(value, str) else value
+    try:
+        items = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        items = None
     if not isinstance(items, list) or not all(
         isinstance(item, dict) and isinstance(item.get("role"), str) for item in items
     ):
