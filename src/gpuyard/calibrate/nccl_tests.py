@@ -28,7 +28,7 @@ from gpuyard.simulate.collectives.score import predicted_s
 RANK = re.compile(r"^#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)$", re.MULTILINE)
 # size, count, type, reduction (with root), then time in µs, algorithm and bus bandwidth in GB/s
 LINE = re.compile(
-    r"^\s*(\d+)\s+\d+\s+\w+\s+(?:[a-z]+\s+)?(?:-1\s+)?([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+\S+",
+    r"^\s*(\d+)\s+\d+\s+\w+\s+(?:[a-z]+\s+)?(?:-1\s+)?(\d+\.?\d*)\s+(\d+\.?\d*)\s+(\d+\.?\d*)\s+\S+",
     re.MULTILINE,
 )
 TEST = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall)(?:_perf)?\b")

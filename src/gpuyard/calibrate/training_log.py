@@ -12,13 +12,15 @@ import re
 import statistics
 from collections.abc import Mapping
 
+from gpuyard.errors import InputError
+
 WARM_UP_RATIO = 0.2  # of the steps, at the start of a log
 STEPS = (  # pattern, seconds per unit
-    (re.compile(r"elapsed time per iteration \(ms\):\s*([\d.]+)"), 1e-3),
-    (re.compile(r"train_step_timing(?: in s)?[:=]\s*([\d.]+)"), 1.0),
-    (re.compile(r"Step Time\s*:\s*([\d.]+)\s*s", re.IGNORECASE), 1.0),
+    (re.compile(r"elapsed time per iteration \(ms\):\s*(\d+\.?\d*)"), 1e-3),
+    (re.compile(r"train_step_timing(?: in s)?[:=]\s*(\d+\.?\d*)"), 1.0),
+    (re.compile(r"Step Time\s*:\s*(\d+\.?\d*)\s*s", re.IGNORECASE), 1.0),
 )
-TOKENS = re.compile(r"\btps:\s*([\d,]+)")  # torchtitan: tokens per second and GPU
+TOKENS = re.compile(r"\btps:\s*(\d[\d,]*)")  # torchtitan: tokens per second and GPU
 ARGUMENT = re.compile(r"^\s*(?:\d+:\s*)?(\w+) \.{3,} (\S+)\s*$", re.MULTILINE)
 # Megatron's argument: column of a table of runs
 ARGUMENTS = {
@@ -66,8 +68,11 @@ def row_of_log(text: str, settings: Mapping[str, str]) -> dict[str, str]:
             row["step_time_s"] = f"{_median(steps):.6g}"
             return row
     rates = [float(value.replace(",", "")) for value in TOKENS.findall(text)]
-    if rates and row.get("n_chips"):
-        row["tokens_per_s"] = f"{_median(rates) * float(row['n_chips']):.6g}"
+    if rates and (chips := row.get("n_chips")):
+        if not re.fullmatch(r"[0-9]{1,9}", chips):
+            fix = "add --set n_chips=64"
+            raise InputError.one("n_chips", f'"{chips[:20]}" is not a number of chips', fix)
+        row["tokens_per_s"] = f"{_median(rates) * int(chips):.6g}"
         row.setdefault("framework", "torchtitan compile")
     return row
 
