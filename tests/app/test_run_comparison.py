@@ -110,3 +110,16 @@ def test_command_prints_runs_side_by_side_and_as_json(
 def test_a_name_without_any_run_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gpuyard run FILE"):
         compare_runs(Home(path=tmp_path / "none"), sort="loss")
+
+
+def test_a_run_with_results_of_another_version_is_compared_without_scores(home: Home) -> None:
+    ledger = Ledger(home=home)
+    run = ledger.begin(
+        name="old", workload="task: pretraining\n", engine=EngineSpec(), stages=("evaluate",)
+    )
+    ledger.start(run.id, "evaluate")
+    ledger.finish(run.id, "evaluate", state="done", result="")
+    folder = Path(run.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text("{}", encoding="utf-8")
+    assert compare_runs(home, (run.id, "run5")).runs[0].metrics == ()
