@@ -39,6 +39,7 @@ def test_fitted_profile_is_used_by_plan_and_accuracy(
     [
         (b"a,b\n1,2\n", "not a table of training runs"),
         (b"\xff\xfe\x00", "not UTF-8 text"),
+        (b"step 1 tps: ,\nelapsed time per iteration (ms): .\n", "not a table"),
         (b"model,chip,n_chips\nllama-3-8b,h100-sxm,eight\n", "no measured step to calibrate with"),
     ],
 )

@@ -73,6 +73,11 @@ def test_form_changes_single_lines_and_keeps_comments() -> None:
     assert text.startswith("# one of mine\n")
 
 
+def test_a_long_line_is_edited_in_linear_time() -> None:
+    text = f"task: finetuning\nmodel:{' ' * 150_000}a#b\n"  # quadratic matching takes minutes
+    assert form_values(text_with_form(text, form_values(text) | {"model": "b"}))["model"] == "b"
+
+
 def test_form_rewrites_a_flow_mapping_and_adds_sections() -> None:
     text = text_with_form(FILE, form_values(FILE) | {"samples": "90k", "platform": "gke"})
     assert form_values(text)["samples"] == "90k"

@@ -223,11 +223,12 @@ def _edited(text: str, field: FormField, value: str) -> str | None:
         inside = (n for n in range(start, len(lines)) if re.match(r"\S", lines[n]))
         end = next(inside, len(lines))
     written = f"{key}: {_scalar(field, value)}"
-    pattern = re.compile(rf"(\s*)(#\s*)?{key}:(?P<old>[^#]*?)(?P<note>\s+#.*)?")
+    pattern = re.compile(rf"(\s*)(#\s*)?{key}:(?P<old>[^#]*)(?P<note>(?<=\s)#.*)?")
     matches = [(n, match) for n in range(start, end) if (match := pattern.fullmatch(lines[n]))]
     if matches:
         number, match = min(matches, key=lambda pair: pair[1][2] is not None)
-        note = match["note"] or ""
+        gap = match["old"][len(match["old"].rstrip()) :]
+        note = gap + match["note"] if match["note"] else ""
         removed = f"# {lines[number].strip()}"
         lines[number] = indent + (f"{written}{note}" if value else removed)
     elif value:
