@@ -40,7 +40,7 @@ def pool(replicas: int) -> ReplicaPool:
     held = kv_cache_capacity(*parts)
     return ReplicaPool(
         row=costs_row(*parts),
-        room=held,
+        kv_cache=held,
         limits=limits(engine, held, 1000, 200),
         engine=engine,
         replicas=replicas,

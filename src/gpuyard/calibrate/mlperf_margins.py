@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gpuyard.perf.inference.calibration import ServingCalibration
 from gpuyard.perf.inference.case import ServingBenchmark
-from gpuyard.simulate.serving.predict_published import SHORT_S
+from gpuyard.simulate.serving.predict_published import INTERACTIVE_TPOT_S
 from gpuyard.simulate.serving.score import measured, predictions
 
 RATIOS = ("mlperf.server_ratio", "mlperf.interactive_ratio")
@@ -46,7 +46,7 @@ class ServerMargins:
         if rest.sum() < LEAST_RUNS:
             return calibration
         ratio = self._truth[:, 0] / self._predicted[:, 0]
-        short = np.array([case.load.ceiling.tpot_s < SHORT_S for case in self._servers])
+        short = np.array([case.load.ceiling.tpot_s < INTERACTIVE_TPOT_S for case in self._servers])
         trt = np.array([case.engine.family == "tensorrt-llm" for case in self._servers])
         server = _median(ratio[rest & ~short], 1.0)
         margins = {

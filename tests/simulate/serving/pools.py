@@ -50,7 +50,7 @@ def pool(
     own = replace(find_engine("vllm-v1"), **engine)
     return ReplicaPool(
         row=row,
-        room=room,
+        kv_cache=room,
         limits=StepLimits(sequences=sequences, budget_tokens=budget),
         engine=own,
         replicas=replicas,

@@ -16,10 +16,10 @@ from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.published_serving import read_cases
 from gpuyard.simulate.serving.predict_published import (
     best_layout,
-    cache_ratios,
+    extrapolated,
+    kv_cache_ratios,
     mlperf_requests,
     predict,
-    repeated,
     run,
 )
 from gpuyard.simulate.serving.schedules import schedules
@@ -88,7 +88,7 @@ def test_offline_run_is_mean_over_possible_cache_sizes() -> None:
         if c.load.kind == "offline" and c.load.output_tokens > 1000
     )
     spans, tokens = [], 0.0
-    for ratio in cache_ratios(case):
+    for ratio in kv_cache_ratios(case):
         found = run(case, calibration, ratio)
         assert not isinstance(found, Infeasible)
         outcome, ranks = found
@@ -109,7 +109,7 @@ def test_longer_mlperf_offline_run_has_one_tail() -> None:
     )
     found = run(long, calibration)
     assert not isinstance(found, Infeasible)
-    often, tokens = repeated(long, found[0])
+    often, tokens = extrapolated(long, found[0])
     assert often > 1.0
     assert tokens / found[0].output_tokens.mean() == pytest.approx(
         mlperf_requests(long, *best_layout(long)), rel=0.01

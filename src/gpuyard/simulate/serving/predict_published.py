@@ -20,20 +20,20 @@ from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.simulate import ReplicaPool, Transfer, simulate
 
 SEED = 20260401
-STATIC_TOKENS = 4096  # of prompts in one pass of a static batch, for its buffers
-SHORT_S = 0.05  # limits of a token below this are of the interactive scenario
-ASKED_RATIO = 1.1  # LoadGen sizes an offline run this much larger than its minimum duration needs
-MOST_REQUESTS, MOST_SERVED = (
-    24000,
-    20000,
-)  # of one replica that are simulated, of MLPerf: offline, served
-CACHE_RATIOS = (0.95, 1.0, 1.05)  # of the estimate, in an offline run
-NETWORK_BYTES_PER_S = 50e9  # of one chip: a port of 400 Gbit/s
+STATIC_BUDGET_TOKENS = 4096  # max batched tokens that size the buffers of a static batch
+INTERACTIVE_TPOT_S = 0.05  # TPOT limits below this are of the Interactive scenario
+# LoadGen sizes an offline run by this factor over what its minimum duration needs.
+LOADGEN_OVERSIZE_RATIO = 1.1
+# Simulated requests of one replica in an MLPerf run, at most.
+MAX_OFFLINE_REQUESTS = 24000
+MAX_SERVER_REQUESTS = 20000
+KV_CACHE_RATIOS = (0.95, 1.0, 1.05)  # over the estimated capacity; an offline run averages them
+NETWORK_BYTES_PER_S = 50e9  # unidirectional, per chip: a 400 Gbit/s NIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPrediction:
-    """What the benchmark would print; seconds and tokens a second over all replicas."""
+    """Predicted benchmark result: latencies, and throughput over all replicas."""
 
     output_tokens_per_s: float
     tpot_s: float
@@ -47,78 +47,93 @@ def pool_of(
     layout: ReplicaLayout,
     replicas: int,
     calibration: ServingCalibration,
-    cache_ratio: float = 1.0,
+    kv_cache_ratio: float = 1.0,
 ) -> ReplicaPool:
-    """Return a pool of ranks with a KV cache of `cache_ratio` times the estimate."""
-    parts = (case.shape, case.chip, case.precision, layout, case.engine, calibration)
+    """Return a pool of ranks with a KV cache of `kv_cache_ratio` times the estimate."""
+    arguments = (case.shape, case.chip, case.precision, layout, case.engine, calibration)
     load = case.load
-    allowed = limits(
-        case.engine, kv_cache_capacity(*parts), load.prompt_tokens, load.output_tokens, layout.pp
+    step_limits = limits(
+        case.engine,
+        kv_cache_capacity(*arguments),
+        load.prompt_tokens,
+        load.output_tokens,
+        layout.pp,
     )
     if load.kind == "static":
-        allowed = StepLimits(
-            sequences=max(load.slots, 1), budget_tokens=max(allowed.budget_tokens, _budget(load))
+        step_limits = StepLimits(
+            sequences=max(load.slots, 1),
+            budget_tokens=max(step_limits.budget_tokens, _static_budget_tokens(load)),
         )
-        held = _at_least(
-            kv_cache_capacity(*parts, replace(allowed, budget_tokens=STATIC_TOKENS)), load
+        kv_cache = _fitting_one_sequence(
+            kv_cache_capacity(*arguments, replace(step_limits, budget_tokens=STATIC_BUDGET_TOKENS)),
+            load,
         )
     else:
-        held = kv_cache_capacity(*parts, allowed)
+        kv_cache = kv_cache_capacity(*arguments, step_limits)
     if load.slots and load.kind != "static":
-        allowed = replace(allowed, sequences=load.slots)
+        step_limits = replace(step_limits, sequences=load.slots)
     if load.budget_tokens:
-        allowed = replace(allowed, budget_tokens=load.budget_tokens)
-    held = replace(held, blocks=int(held.blocks * cache_ratio))
-    if held.sequences(_longest(load)) < 1:
-        held = _at_least(held, load)
-    row = costs_row(*parts)
+        step_limits = replace(step_limits, budget_tokens=load.budget_tokens)
+    kv_cache = replace(kv_cache, blocks=int(kv_cache.blocks * kv_cache_ratio))
+    if kv_cache.sequences(_max_request_tokens(load)) < 1:
+        kv_cache = _fitting_one_sequence(kv_cache, load)
+    row = costs_row(*arguments)
     return ReplicaPool(
         row=row,
-        room=held,
-        limits=allowed,
+        kv_cache=kv_cache,
+        limits=step_limits,
         engine=case.engine,
         replicas=replicas * layout.attention_dp,
     )
 
 
-def _together(pool: ReplicaPool, ranks: int) -> ReplicaPool:
-    """Ranks that make every step together, as one replica: a prompt of one of them holds up all.
+def _synchronous_ranks(pool: ReplicaPool, ranks: int) -> ReplicaPool:
+    """Return attention data-parallel ranks that step in lockstep as one replica.
 
-    Prompts are taken whole; where they are cut, a rank's budget would have to be counted for each.
+    A prefill on one rank delays all of them. Only for engines without chunked prefill: with
+    chunks, the token budget would have to be tracked per rank.
     """
     row = pool.row.copy()
     row[RANKS] = ranks
-    allowed = StepLimits(
+    step_limits = StepLimits(
         sequences=pool.limits.sequences * ranks, budget_tokens=pool.limits.budget_tokens * ranks
     )
     return replace(
-        pool, row=row, room=replace(pool.room, blocks=pool.room.blocks * ranks), limits=allowed
+        pool,
+        row=row,
+        kv_cache=replace(pool.kv_cache, blocks=pool.kv_cache.blocks * ranks),
+        limits=step_limits,
     )
 
 
-def _budget(load: BenchmarkLoad) -> int:
+def _static_budget_tokens(load: BenchmarkLoad) -> int:
+    """Return max batched tokens with which a static batch is one prefill."""
     return int(load.prompt_tokens * load.requests) + load.requests
 
 
-def _longest(load: BenchmarkLoad) -> float:
+def _max_request_tokens(load: BenchmarkLoad) -> float:
+    """Return the prompt and output tokens of the longest request."""
     spread = max(load.variation) > 0
-    most = [
-        min(most, 8.0 * mean) if spread else mean
-        for most, mean in zip(
+    lengths = [
+        min(longest, 8.0 * mean) if spread else mean
+        for longest, mean in zip(
             load.most_tokens, (load.prompt_tokens, load.output_tokens), strict=True
         )
     ]
-    return sum(most) + 2.0
+    return sum(lengths) + 2.0
 
 
-def _at_least(held: KvCacheCapacity, load: BenchmarkLoad) -> KvCacheCapacity:
-    """The run was made, so one sequence of it fitted; the estimate of memory gives way."""
-    needed = int(np.ceil(_longest(load) / held.block_tokens)) + held.extra_blocks
-    return replace(held, blocks=max(held.blocks, needed))
+def _fitting_one_sequence(kv_cache: KvCacheCapacity, load: BenchmarkLoad) -> KvCacheCapacity:
+    """Raise the capacity to one sequence of the run.
+
+    The published run completed, so its longest sequence fitted, whatever the memory estimate says.
+    """
+    needed = int(np.ceil(_max_request_tokens(load) / kv_cache.block_tokens)) + kv_cache.extra_blocks
+    return replace(kv_cache, blocks=max(kv_cache.blocks, needed))
 
 
 def requests_of(load: BenchmarkLoad, share: float, rng: np.random.Generator) -> Requests:
-    """The requests of one rank, which has that share of all."""
+    """Return the requests of one rank, which receives that share of all requests."""
     count = max(1, round(load.requests * share))
     prompt, output = load.prompt_tokens, load.output_tokens
     if max(load.variation) > 0:
@@ -131,10 +146,10 @@ def requests_of(load: BenchmarkLoad, share: float, rng: np.random.Generator) -> 
 
 
 def best_layout(case: ServingBenchmark) -> tuple[ReplicaLayout, int]:
-    """The layout that the row states; else the one of most throughput that fits.
+    """Return the stated layout of a row; else the one with the highest throughput that fits.
 
-    Priors choose, not a fit: what a run was must not change with the constants that are fitted to
-    it.
+    The layout is chosen with the priors of the constants, not the fitted ones: otherwise a fit
+    would change the layouts of the rows that it is fitted to.
     """
     if len(case.layouts) == 1:
         return case.layouts[0]
@@ -144,12 +159,12 @@ def best_layout(case: ServingBenchmark) -> tuple[ReplicaLayout, int]:
 
 def _prior_tokens_per_s(case: ServingBenchmark, layout: ReplicaLayout, replicas: int) -> float:
     """Maximum output tokens per second of a layout by the priors; 0 if two requests do not fit."""
-    load, parts = (
+    load, arguments = (
         case.load,
         (case.shape, case.chip, case.precision, layout, case.engine, read_priors()),
     )
     seqs = min(
-        kv_cache_capacity(*parts).sequences(load.prompt_tokens + load.output_tokens),
+        kv_cache_capacity(*arguments).sequences(load.prompt_tokens + load.output_tokens),
         case.engine.sequence_count,
     )
     if seqs < 2:
@@ -157,31 +172,36 @@ def _prior_tokens_per_s(case: ServingBenchmark, layout: ReplicaLayout, replicas:
     lengths = np.array([load.prompt_tokens]), np.array([load.output_tokens])
     many = np.array([float(seqs)])
     steady = steady_state(
-        costs_row(*parts)[None], np.zeros(1, dtype=np.int64), many, many, *lengths
+        costs_row(*arguments)[None], np.zeros(1, dtype=np.int64), many, many, *lengths
     )
     return float(steady.output_tokens_per_s[0]) * replicas * layout.attention_dp
 
 
 def mlperf_requests(case: ServingBenchmark, layout: ReplicaLayout, replicas: int) -> float:
-    """Requests of one rank in an MLPerf run, by its minimum duration and minimum number."""
+    """Return requests per rank of an MLPerf run, from its minimum duration and sample count."""
     load = case.load
     rate = _prior_tokens_per_s(case, layout, replicas) / load.output_tokens
-    return max(load.requests, ASKED_RATIO * rate * load.run_s) / (replicas * layout.attention_dp)
+    return max(load.requests, LOADGEN_OVERSIZE_RATIO * rate * load.run_s) / (
+        replicas * layout.attention_dp
+    )
 
 
-def cache_ratios(case: ServingBenchmark) -> tuple[float, ...]:
-    """KV-cache sizes to simulate, over the estimate: an offline run is the mean of several.
+def kv_cache_ratios(case: ServingBenchmark) -> tuple[float, ...]:
+    """Return the KV-cache sizes to simulate, over the estimate; offline runs average several.
 
-    Memory is known to a few per cent, and a run of few waves jumps where one sequence more or less
-    fits.
+    Memory use is known to within a few per cent, and the duration of an offline run of few waves
+    jumps where one more sequence fits.
     """
-    return CACHE_RATIOS if case.load.kind == "offline" and case.prefill is None else (1.0,)
+    return KV_CACHE_RATIOS if case.load.kind == "offline" and case.prefill is None else (1.0,)
 
 
 def run(
-    case: ServingBenchmark, calibration: ServingCalibration, cache_ratio: float = 1.0
+    case: ServingBenchmark, calibration: ServingCalibration, kv_cache_ratio: float = 1.0
 ) -> tuple[ServingOutcome, float] | Infeasible:
-    """Return the outcome of one rank or of pools, and the number of ranks; not MLPerf servers."""
+    """Simulate one rank, or disaggregated pools; return the outcome and the number of ranks.
+
+    MLPerf Server runs are simulated by `mlperf_server.run_server` instead.
+    """
     layout, replicas = best_layout(case)
     load, rng = case.load, np.random.default_rng(SEED)
     ranks = float(replicas * layout.attention_dp)
@@ -189,10 +209,10 @@ def run(
         return _run_pools(case, calibration, layout, replicas)
     if load.kind == "offline" and load.slots:
         case = replace(case, load=replace(load, slots=max(1, round(load.slots / ranks))))
-    pool = replace(pool_of(case, layout, 1, calibration, cache_ratio), replicas=1)
+    pool = replace(pool_of(case, layout, 1, calibration, kv_cache_ratio), replicas=1)
     share = 1.0 / ranks
     if load.kind == "mlperf-offline":
-        share = min(mlperf_requests(case, layout, replicas), MOST_REQUESTS) / load.requests
+        share = min(mlperf_requests(case, layout, replicas), MAX_OFFLINE_REQUESTS) / load.requests
     requests = requests_of(load, share, rng)
     users = max(1, round(load.users / ranks)) if load.kind == "closed" or load.users else 0
     if load.kind == "open" and load.rate_per_s:
@@ -201,43 +221,43 @@ def run(
     return (outcome, ranks) if not isinstance(outcome, Infeasible) else outcome
 
 
-def _server(
+def _run_mlperf_server(
     case: ServingBenchmark, calibration: ServingCalibration
 ) -> tuple[ServerRun, float] | Infeasible:
     """Run one replica of an MLPerf server; return it and the number of replicas."""
     layout, replicas = best_layout(case)
-    load, together = case.load, 1 if case.engine.chunks else layout.attention_dp
-    parts = replicas * layout.attention_dp / together
+    load, synchronous = case.load, 1 if case.engine.chunks else layout.attention_dp
+    replica_count = replicas * layout.attention_dp / synchronous
     pool = replace(pool_of(case, layout, 1, calibration), replicas=1)
-    count = mlperf_requests(case, layout, replicas) * together
+    count = mlperf_requests(case, layout, replicas) * synchronous
     requests = requests_of(
-        load, min(count, MOST_SERVED) / load.requests, np.random.default_rng(SEED)
+        load, min(count, MAX_SERVER_REQUESTS) / load.requests, np.random.default_rng(SEED)
     )
     result = run_server(
         load,
         requests,
-        _together(pool, together),
-        parts,
+        _synchronous_ranks(pool, synchronous),
+        replica_count,
         SEED,
         fitted_chip=case.chip.calibrated,
     )
-    return (result, parts) if not isinstance(result, Infeasible) else result
+    return (result, replica_count) if not isinstance(result, Infeasible) else result
 
 
 def _predict_server(
     case: ServingBenchmark, calibration: ServingCalibration
 ) -> ServingPrediction | Infeasible:
-    """Throughput at the highest rate, latencies at the stated one."""
-    result = _server(case, calibration)
+    """Return throughput at the highest rate within the limits, latencies at the stated rate."""
+    result = _run_mlperf_server(case, calibration)
     if isinstance(result, Infeasible):
         return result
-    server, parts = result
-    short = case.load.ceiling.tpot_s < SHORT_S
-    ratio = calibration["mlperf.interactive_ratio" if short else "mlperf.server_ratio"]
-    completed = _completed(case.load, server, parts)
-    outside_s = entry_s(case, calibration, server.tpot_s)
+    server, replica_count = result
+    interactive = case.load.ceiling.tpot_s < INTERACTIVE_TPOT_S
+    ratio = calibration["mlperf.interactive_ratio" if interactive else "mlperf.server_ratio"]
+    completed_per_s = _completed_per_s(case.load, server, replica_count)
+    outside_s = outside_engine_s(case, calibration, server.tpot_s)
     return ServingPrediction(
-        output_tokens_per_s=ratio * completed * server.output_tokens * parts,
+        output_tokens_per_s=ratio * completed_per_s * server.output_tokens * replica_count,
         tpot_s=server.tpot_s,
         ttft_s=server.ttft_s + outside_s,
         e2e_s=server.ttft_s + server.decode_s + outside_s,
@@ -248,86 +268,91 @@ def _predict_server(
 def _run_pools(
     case: ServingBenchmark, calibration: ServingCalibration, layout: ReplicaLayout, replicas: int
 ) -> tuple[ServingOutcome, float] | Infeasible:
-    """A disaggregated run, its pools cut down together where they are many."""
+    """Simulate a disaggregated run with all replicas of both pools."""
     assert case.prefill is not None
     decode = pool_of(case, layout, replicas, calibration)
     prefill = pool_of(case, *case.prefill, calibration)
     rng = np.random.default_rng(SEED)
-    move = Transfer(
+    transfer = Transfer(
         latency_s=calibration["transfer.latency_us"] * 1e-6,
-        token_s=decode.room.token_bytes / NETWORK_BYTES_PER_S,
+        token_s=decode.kv_cache.token_bytes / NETWORK_BYTES_PER_S,
     )
     outcome = simulate(
         requests_of(case.load, 1.0, rng),
         decode,
         prefill=prefill,
-        transfer=move,
+        transfer=transfer,
         users=case.load.users,
     )
     return (outcome, 1.0) if not isinstance(outcome, Infeasible) else outcome
 
 
-def entry_s(case: ServingBenchmark, calibration: ServingCalibration, tpot_s: float) -> float:
-    """Return the seconds of a request outside the engine, with the steps until it is polled."""
+def outside_engine_s(
+    case: ServingBenchmark, calibration: ServingCalibration, tpot_s: float
+) -> float:
+    """Return seconds of a request outside the engine: front end, queue polling, KV transfer."""
     load = case.load
-    looks = load.wait_steps
+    wait_steps = load.wait_steps
     if load.polls:
-        looks += calibration.engine(case.engine.name, "poll_steps")
+        wait_steps += calibration.engine(case.engine.name, "poll_steps")
     if load.kind == "mlperf-server":  # from LoadGen to the engine's queue and back
         trt = case.engine.family == "tensorrt-llm"
-        looks += calibration["mlperf.trt_wait_steps" if trt else "mlperf.http_wait_steps"]
-    moved_s = calibration["transfer.latency_us"] * 1e-6 if load.transfers else 0.0
-    outside_s = request_s(case.engine, load.prompt_tokens, calibration)
-    return outside_s + moved_s + looks * max(tpot_s, 0.0)
+        wait_steps += calibration["mlperf.trt_wait_steps" if trt else "mlperf.http_wait_steps"]
+    transfer_s = calibration["transfer.latency_us"] * 1e-6 if load.transfers else 0.0
+    front_end_s = request_s(case.engine, load.prompt_tokens, calibration)
+    return front_end_s + transfer_s + wait_steps * max(tpot_s, 0.0)
 
 
-def _completed(load: BenchmarkLoad, server: ServerRun, parts: float) -> float:
-    """Requests a second until the last one asked for is done, as LoadGen counts a server's."""
-    asked_s = max(load.requests / (server.rate_per_s * parts), load.run_s)
-    return server.rate_per_s * asked_s / (asked_s + server.e2e_s)
+def _completed_per_s(load: BenchmarkLoad, server: ServerRun, replica_count: float) -> float:
+    """Return completed requests per second and replica, as LoadGen reports a Server run.
+
+    LoadGen divides by the time until the last request completes, not until the last is sent.
+    """
+    sending_s = max(load.requests / (server.rate_per_s * replica_count), load.run_s)
+    return server.rate_per_s * sending_s / (sending_s + server.e2e_s)
 
 
-def repeated(case: ServingBenchmark, outcome: ServingOutcome) -> tuple[float, float]:
-    """Return how often the run repeats the simulated one, and its output tokens.
+def extrapolated(case: ServingBenchmark, outcome: ServingOutcome) -> tuple[float, float]:
+    """Return how often the run repeats the simulated steady state, and its output tokens.
 
-    An offline run of MLPerf has more requests than are simulated; it ends only once.
+    An MLPerf Offline run has more requests than are simulated. The simulated steps until the last
+    request is admitted repeat; the drain of the batch at the end happens once.
     """
     tokens = float(outcome.output_tokens.sum())
     if case.load.kind != "mlperf-offline":
         return 1.0, tokens
-    line, after = outcome.timeline, slice(int(outcome.entries[1].max()) + 1, None)
-    late = float((line.decode_seqs[after] * line.steps[after]).sum())
-    whole = tokens * max(
+    line, drain = outcome.timeline, slice(int(outcome.entries[1].max()) + 1, None)
+    drain_tokens = float((line.decode_seqs[drain] * line.steps[drain]).sum())
+    run_tokens = tokens * max(
         mlperf_requests(case, *best_layout(case)) / len(outcome.output_tokens), 1.0
     )
-    return (whole - late) / (tokens - late), whole
+    return (run_tokens - drain_tokens) / (tokens - drain_tokens), run_tokens
 
 
 def _tokens_per_s(case: ServingBenchmark, outcome: ServingOutcome) -> float:
-    """Output tokens a second from the first request to the end of the last."""
-    often, tokens = repeated(case, outcome)
-    start_s, last_s = float(outcome.arrived_s.min()), float(outcome.first_token_s.max())
-    return tokens / (often * (last_s - start_s) + float(outcome.finished_s.max()) - last_s)
+    """Return output tokens per second from the first request to the end of the last."""
+    repeats, tokens = extrapolated(case, outcome)
+    start_s, drain_s = float(outcome.arrived_s.min()), float(outcome.first_token_s.max())
+    return tokens / (repeats * (drain_s - start_s) + float(outcome.finished_s.max()) - drain_s)
 
 
 def predict(
     case: ServingBenchmark, calibration: ServingCalibration
 ) -> ServingPrediction | Infeasible:
-    """The figures that the row's benchmark would print."""
+    """Return the figures that the row's benchmark would report."""
     if case.load.kind == "mlperf-server":
         return _predict_server(case, calibration)
     result = run(case, calibration)
     if isinstance(result, Infeasible):
         return result
     outcome, ranks = result
-    others = [run(case, calibration, ratio) for ratio in cache_ratios(case) if ratio != 1.0]
+    others = [run(case, calibration, ratio) for ratio in kv_cache_ratios(case) if ratio != 1.0]
     outcomes = [outcome, *(other[0] for other in others if not isinstance(other, Infeasible))]
-    per_s = 1.0 / float(
-        np.mean([1.0 / _tokens_per_s(case, other) for other in outcomes])
-    )  # the mean time
+    # The harmonic mean: durations are averaged, not rates.
+    per_s = 1.0 / float(np.mean([1.0 / _tokens_per_s(case, other) for other in outcomes]))
     tpot = outcome.tpot_s
     mean_s = float(tpot.mean()) if len(tpot) else 0.0
-    outside_s = entry_s(case, calibration, mean_s)
+    outside_s = outside_engine_s(case, calibration, mean_s)
     return ServingPrediction(
         output_tokens_per_s=per_s * ranks,
         tpot_s=mean_s if len(tpot) else float("nan"),

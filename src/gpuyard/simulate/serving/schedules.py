@@ -1,8 +1,8 @@
 """Schedules of published runs that do not depend on iteration time, computed once per fit.
 
 Offline runs and closed loops admit by steps, not by time: mean latencies and throughput are then
-sums over steps of their seconds times fixed weights. Like steps are gathered, and a prediction is a
-few dozen step times.
+sums over steps of their seconds times fixed weights. Similar steps are merged, so a prediction
+evaluates a few dozen step times.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.predict_published import (
     best_layout,
-    cache_ratios,
-    entry_s,
-    repeated,
+    extrapolated,
+    kv_cache_ratios,
+    outside_engine_s,
     run,
 )
 
@@ -37,7 +37,7 @@ STATE = 5  # columns: prefill tokens, pairs, sequences, cached tokens, sampled; 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schedules:
-    """Gathered steps of many runs: those of run i are start[i] to start[i + 1]."""
+    """Merged steps of many runs; run i has the rows start[i] to start[i + 1]."""
 
     cases: tuple[ServingBenchmark, ...]
     layouts: tuple[ReplicaLayout, ...]
@@ -46,7 +46,7 @@ class Schedules:
     tokens: Reals  # output tokens of the whole run, over all ranks
 
     def rows(self, calibration: ServingCalibration, which: Ints) -> Reals:
-        """Cost rows of some runs."""
+        """Return the cost coefficients of some runs, one row per run."""
         rows = [
             costs_row(c.shape, c.chip, c.precision, layout, c.engine, calibration)
             for c, layout in ((self.cases[i], self.layouts[i]) for i in which)
@@ -60,11 +60,14 @@ class Schedules:
         result = np.empty_like(sums)
         result[:, 0] = self.tokens[which] / np.maximum(sums[:, 0], 1e-12)
         result[:, 1] = sums[:, 1]
-        entry = np.array(
-            [entry_s(self.cases[i], calibration, result[k, 1]) for k, i in enumerate(which)]
+        outside_s = np.array(
+            [
+                outside_engine_s(self.cases[i], calibration, result[k, 1])
+                for k, i in enumerate(which)
+            ]
         )
-        result[:, 2] = sums[:, 2] + entry
-        result[:, 3] = sums[:, 3] + entry
+        result[:, 2] = sums[:, 2] + outside_s
+        result[:, 3] = sums[:, 3] + outside_s
         return result
 
 
@@ -80,27 +83,27 @@ def _sum_steps(rows: Reals, which: Ints, start: Ints, steps: Reals, sums: Reals)
 
 
 def schedules(cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> Schedules:
-    """The schedules of runs whose order does not depend on time; others are left out."""
+    """Return the schedules of runs whose admission does not depend on time; skip other runs."""
     chosen: list[ServingBenchmark] = []
     layouts, steps, tokens, start = [], [], [], [0]
     for case in cases:
         if case.prefill is not None or case.load.kind in ("open", "mlperf-server"):
             continue
-        ratios = cache_ratios(case)
+        ratios = kv_cache_ratios(case)
         results = [run(case, calibration, ratio) for ratio in ratios]
         outcomes = [one for one in results if not isinstance(one, Infeasible)]
         if len(outcomes) < len(results):
             continue
         outcome, ranks = outcomes[0]
-        often, whole = repeated(case, outcome)
-        entries = np.concatenate([_weighted(one, often) for one, _ in outcomes])
+        repeats, run_tokens = extrapolated(case, outcome)
+        entries = np.concatenate([_weighted_steps(one, repeats) for one, _ in outcomes])
         entries[:, STATE:] /= len(outcomes)
-        gathered = _gathered(entries)
+        merged = _merged(entries)
         chosen.append(case)
         layouts.append(best_layout(case)[0])
-        steps.append(gathered)
-        start.append(start[-1] + len(gathered))
-        tokens.append(whole * ranks)
+        steps.append(merged)
+        start.append(start[-1] + len(merged))
+        tokens.append(run_tokens * ranks)
     return Schedules(
         cases=tuple(chosen),
         layouts=tuple(layouts),
@@ -110,26 +113,26 @@ def schedules(cases: Sequence[ServingBenchmark], calibration: ServingCalibration
     )
 
 
-def _weighted(outcome: ServingOutcome, often: float) -> Reals:
-    """Every entry of a timeline: its state, and how much a second of its steps adds to each figure.
+def _weighted_steps(outcome: ServingOutcome, repeats: float) -> Reals:
+    """Return the state of every timeline entry, and the weight of its step time in each metric.
 
-    often: how many times a run makes the steps until its last request is let in.
+    repeats: how often the run repeats the steps until its last request is admitted.
     """
     line = outcome.timeline
     count, length = len(outcome.arrived_s), len(line.at_s)
     arrive, first, finish = outcome.entries
-    waiting, decoding, living = (np.zeros(length + 2) for _ in range(3))
+    waiting, decoding, in_flight = (np.zeros(length + 2) for _ in range(3))
     np.add.at(waiting, arrive, 1.0)
     np.add.at(waiting, first + 1, -1.0)
-    np.add.at(living, arrive, 1.0)
-    np.add.at(living, finish + 1, -1.0)
+    np.add.at(in_flight, arrive, 1.0)
+    np.add.at(in_flight, finish + 1, -1.0)
     more = outcome.output_tokens > 1
     per_token = 1.0 / (outcome.output_tokens[more] - 1.0)
     np.add.at(decoding, first[more] + 1, per_token)
     np.add.at(decoding, finish[more] + 1, -per_token)
     weights = [
         np.cumsum(part)[:length] * line.steps / n
-        for part, n in ((decoding, max(more.sum(), 1)), (waiting, count), (living, count))
+        for part, n in ((decoding, max(more.sum(), 1)), (waiting, count), (in_flight, count))
     ]
     state = (
         line.prefill_tokens,
@@ -138,12 +141,12 @@ def _weighted(outcome: ServingOutcome, often: float) -> Reals:
         line.kv_tokens,
         line.sampled,
     )
-    times = np.where(np.arange(length) <= first.max(), often, 1.0)
+    times = np.where(np.arange(length) <= first.max(), repeats, 1.0)
     return np.column_stack([*state, line.steps * times, *weights])
 
 
-def _gathered(entries: Reals) -> Reals:
-    """Entries of like size as one, at their mean state; weights add up."""
+def _merged(entries: Reals) -> Reals:
+    """Merge entries of similar size at their mean state; weights add up."""
     prefill, seqs = entries[:, 0], entries[:, 2]
     per_sequence = entries[:, 3] / np.maximum(seqs, 1.0)
     key = (

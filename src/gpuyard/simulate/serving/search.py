@@ -11,8 +11,10 @@ from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.simulate import ReplicaPool, Router, simulate
 
 QUANTILE = 0.99
-ABOVE = 1.25  # times the rate of requests that come at once: that run includes ramp-up
-STEPS = 10  # halvings: the rate is found to 0.13 % of the highest that the replicas could serve
+# Upper bound of the search over the throughput when all requests arrive at once, a run that
+# includes ramp-up and drain.
+UPPER_BOUND_RATIO = 1.25
+HALVINGS = 10  # resolution: 0.13 % of the upper bound
 
 
 def highest_rate(
@@ -23,17 +25,17 @@ def highest_rate(
     router: Router = "least-outstanding",
     burstiness: float = 1.0,
 ) -> tuple[float, ServingOutcome] | Infeasible:
-    """Requests a second at which 99 % of latencies stay below their limits, and that run.
+    """Return the highest rate per second with p99 latencies within the limits, and that run.
 
-    burstiness: of gaps between arrivals, as of `at_rate`.
+    burstiness: of the gaps between arrivals, as in `at_rate`.
     """
-    everything = simulate(requests, pool, router=router, timeline=False)
-    if isinstance(everything, Infeasible):
-        return everything
+    at_once = simulate(requests, pool, router=router, timeline=False)
+    if isinstance(at_once, Infeasible):
+        return at_once
     gaps = at_rate(requests, 1.0, rng, burstiness)
-    most = ABOVE * requests.count / float(everything.finished_s.max())
-    low, high, best = 0.0, most, everything
-    for _ in range(STEPS):
+    upper_bound = UPPER_BOUND_RATIO * requests.count / float(at_once.finished_s.max())
+    low, high, best = 0.0, upper_bound, at_once
+    for _ in range(HALVINGS):
         rate = 0.5 * (low + high)
         trial = _timed(gaps, rate)
         outcome = simulate(trial, pool, router=router, timeline=False)
@@ -46,7 +48,7 @@ def highest_rate(
 
 
 def _timed(requests: Requests, rate: float) -> Requests:
-    """Requests drawn at one a second, at another rate."""
+    """Scale arrivals at one request per second to another rate."""
     return Requests(
         arrived_s=requests.arrived_s / rate,
         prompt_tokens=requests.prompt_tokens,
@@ -56,12 +58,12 @@ def _timed(requests: Requests, rate: float) -> Requests:
 
 
 def meets(outcome: ServingOutcome, ceiling: Ceiling) -> bool:
-    """Whether the 99th percentiles are within the limits."""
+    """Return whether p99 latencies are within the limits."""
     pairs = (
         (outcome.ttft_s, ceiling.ttft_s),
         (outcome.tpot_s, ceiling.tpot_s),
         (outcome.e2e_s, ceiling.e2e_s),
     )
     return all(
-        not len(times) or float(np.quantile(times, QUANTILE)) <= most for times, most in pairs
+        not len(times) or float(np.quantile(times, QUANTILE)) <= limit for times, limit in pairs
     )

@@ -21,10 +21,10 @@ ROUTERS: tuple[Router, ...] = ("round-robin", "least-outstanding", "shortest-que
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplicaPool:
-    """Equal replicas: what a step costs, what the cache holds, how the engine schedules."""
+    """Identical replicas: step cost, KV-cache capacity, scheduler settings."""
 
     row: Row
-    room: KvCacheCapacity
+    kv_cache: KvCacheCapacity
     limits: StepLimits
     engine: ServingEngine
     replicas: int = 1
@@ -32,7 +32,7 @@ class ReplicaPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """Moving a prompt's cache from a prefill replica to a decode replica."""
+    """KV-cache transfer from a prefill replica to a decode replica: fixed, and per token."""
 
     latency_s: float = 0.0
     token_s: float = 0.0
@@ -59,9 +59,9 @@ def simulate(
         if prefill is None
         else ((state.PREFILL, prefill), (state.DECODE, pool))
     )
-    refused = [no for role, own in pools if (no := _too_large(requests, own, role))]
-    if refused:
-        return refused[0]
+    infeasible = [reason for role, own in pools if (reason := _too_large(requests, own, role))]
+    if infeasible:
+        return infeasible[0]
     policy = np.array(
         [_policy(own, role) for role, own in pools for _ in range(own.replicas)], dtype=np.int64
     )
@@ -93,7 +93,7 @@ def simulate(
     )
     transfer_s = np.array([transfer.latency_s, transfer.token_s])
     lines, used = serve(rows, tables, ROUTERS.index(router), users, transfer_s, timeline)
-    assert (times[state.FINISHED] >= 0).all(), "a request was left behind"
+    assert (times[state.FINISHED] >= 0).all(), "a request never finished"
     return _outcome(requests, req, times, lines[: used if timeline else 0])
 
 
@@ -111,9 +111,9 @@ def _policy(pool: ReplicaPool, role: int) -> list[int]:
     cells = {
         state.MAX_SEQS: limits.sequences,
         state.BUDGET: limits.budget_tokens,
-        state.BLOCK: pool.room.block_tokens,
-        state.CAPACITY: pool.room.blocks,
-        state.EXTRA: pool.room.extra_blocks,
+        state.BLOCK: pool.kv_cache.block_tokens,
+        state.CAPACITY: pool.kv_cache.blocks,
+        state.EXTRA: pool.kv_cache.extra_blocks,
         state.MIXES: int(engine.mixes),
         state.CHUNKS: int(engine.chunks),
         state.RESERVES: int(engine.reserves),
@@ -129,15 +129,15 @@ def _too_large(requests: Requests, pool: ReplicaPool, role: int) -> Infeasible |
         0 if role == state.PREFILL else pool.engine.beams * requests.output_tokens
     )
     largest = int(tokens.max())
-    if pool.room.sequences(largest) >= 1 and pool.limits.sequences >= 1:
+    if pool.kv_cache.sequences(largest) >= 1 and pool.limits.sequences >= 1:
         return None
     return Infeasible(
         binding="memory",
         what=(
-            f"a request of {largest} tokens needs more cache than the {pool.room.cache_tokens}"
-            " tokens that fit"
+            f"a request of {largest} tokens exceeds the KV-cache capacity of"
+            f" {pool.kv_cache.cache_tokens} tokens"
         ),
-        fix="spread the model over more chips, or quantise weights or cache",
+        fix="raise the tensor-parallel size, or quantise weights or KV cache",
     )
 
 

@@ -202,7 +202,7 @@ def pool_of(replica: Replica, replicas: int) -> ReplicaPool:
     """Return a pool of replicas; attention data-parallel ranks schedule separately."""
     return ReplicaPool(
         row=replica.row,
-        room=replica.room,
+        kv_cache=replica.room,
         limits=replica.limits,
         engine=replica.engine,
         replicas=replicas * replica.ranks,
