@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.perf.inference.serving_cases import Served, any_served, served
 
 from gpuyard.perf.inference.calibration import read_calibration
-from gpuyard.perf.inference.columns import COLUMNS, PARTS, RANKS
-from gpuyard.perf.inference.step import step_parts_s, step_time_s
+from gpuyard.perf.inference.columns import COLUMNS, RANKS, STEP_TERMS
+from gpuyard.perf.inference.step import step_terms_s, step_time_s
 
 SEQS = st.integers(1, 512).map(float)
 TOKENS = st.integers(1, 16384).map(float)
@@ -24,11 +24,11 @@ def test_parts_are_never_negative_and_add_up(
     case: Served, seqs: float, prompt: float, context: float
 ) -> None:
     row = case.row()
-    parts = step_parts_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
-    assert len(parts) == len(PARTS)
-    assert min(parts) >= 0.0
+    terms = step_terms_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
+    assert len(terms) == len(STEP_TERMS)
+    assert min(terms) >= 0.0
     whole = step_time_s(row, prompt, 0.5 * prompt**2, seqs, seqs * context, seqs + 1.0)
-    assert whole == pytest.approx(sum(parts))
+    assert whole == pytest.approx(sum(terms))
 
 
 @settings(max_examples=40, deadline=None)
@@ -64,14 +64,14 @@ def test_better_chip_is_never_slower(case: Served, seqs: float, context: float) 
 
 def test_decode_step_of_one_sequence_reads_every_weight_once() -> None:
     case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=8)
-    products = step_parts_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0)[0]
+    gemms_s = step_terms_s(case.row(), 0.0, 0.0, 1.0, 1.0, 1.0)[0]
     read_s = case.shape.parameters * 2.0 / 8 / case.chip.memory_bytes_per_s
-    assert read_s < products < 1.6 * read_s
+    assert read_s < gemms_s < 1.6 * read_s
 
 
 def test_experts_hit_grow_with_tokens_until_all_are_read() -> None:
     case = served("mixtral-8x7b", "h200-sxm", "fp8", tp=2)
-    few, many = (step_parts_s(case.row(), 0.0, 0.0, n, n, n)[1] for n in (1.0, 64.0))
+    few, many = (step_terms_s(case.row(), 0.0, 0.0, n, n, n)[1] for n in (1.0, 64.0))
     weights_s = case.shape.expert_parameters / 2 / case.chip.memory_bytes_per_s
     assert few == pytest.approx(many / 4, rel=0.35)  # two experts of eight
     assert many > 0.9 * weights_s
@@ -88,7 +88,7 @@ def test_latent_attention_caches_less_than_heads_do() -> None:
 
 def test_windows_bound_what_a_step_reads() -> None:
     row = served("gpt-oss-120b", "h100-sxm", "mxfp4").row()
-    near, far = (step_parts_s(row, 0.0, 0.0, 1.0, n, 1.0)[3] for n in (100.0, 100_000.0))
+    near, far = (step_terms_s(row, 0.0, 0.0, 1.0, n, 1.0)[3] for n in (100.0, 100_000.0))
     full = row[COLUMNS.index("kv")]
     assert far == pytest.approx(100_000.0 * full + 128.0 * row[COLUMNS.index("window_kv")])
     assert near == pytest.approx(100.0 * (full + row[COLUMNS.index("window_kv")]))
@@ -98,7 +98,7 @@ def test_graphs_of_few_sizes_are_filled_up() -> None:
     case = served("llama-3.1-8b", "h100-sxm", "bf16", "trt-torch-1")
     row = case.row()
     passes = {
-        seqs: step_parts_s(row, 0.0, 0.0, seqs, 1.0, 1.0)[4]
+        seqs: step_terms_s(row, 0.0, 0.0, seqs, 1.0, 1.0)[4]
         for seqs in (129.0, 256.0, 300.0, 384.0)
     }
     assert passes[300.0] == passes[384.0]
@@ -110,10 +110,10 @@ def test_steps_beyond_largest_graph_are_launched() -> None:
     most, listed = (
         replace(case, engine=replace(case.engine, graph_sequences=n)).row() for n in (192, 128)
     )
-    filled, as_it_is = (step_parts_s(row, 0.0, 0.0, 150.0, 1.0, 1.0) for row in (most, listed))
+    filled, as_it_is = (step_terms_s(row, 0.0, 0.0, 150.0, 1.0, 1.0) for row in (most, listed))
     assert filled[4] == pytest.approx(192 / 150 * as_it_is[4], rel=0.02)
     assert sum(as_it_is) > listed[COLUMNS.index("eager")] > sum(filled)
-    below = [step_parts_s(row, 0.0, 0.0, 100.0, 1.0, 1.0) for row in (most, listed)]
+    below = [step_terms_s(row, 0.0, 0.0, 100.0, 1.0, 1.0) for row in (most, listed)]
     assert below[0] == below[1]
 
 
@@ -149,7 +149,7 @@ def test_every_rank_samples_from_full_vocabulary() -> None:
         served("llama-3.1-8b", "h100-sxm", "bf16", "trt-bench", tp=8), "logits"
     ) == column(case, "logits")
     row = case.row()
-    few, many = (step_parts_s(row, 0.0, 0.0, 64.0, 1.0, sampled)[4] for sampled in (1.0, 64.0))
+    few, many = (step_terms_s(row, 0.0, 0.0, 64.0, 1.0, sampled)[4] for sampled in (1.0, 64.0))
     assert many - few == pytest.approx(63.0 * column(case, "logits"))
 
 
@@ -161,7 +161,7 @@ def test_partly_filled_expert_tiles_are_computed() -> None:
 
 def test_stages_share_the_step() -> None:
     whole, staged = (served("llama-3.1-70b", "h100-sxm", "fp8", pp=pp).row() for pp in (1, 4))
-    one, four = (step_parts_s(row, 0.0, 0.0, 256.0, 256_000.0, 256.0) for row in (whole, staged))
+    one, four = (step_terms_s(row, 0.0, 0.0, 256.0, 256_000.0, 256.0) for row in (whole, staged))
     assert four[3] == pytest.approx(one[3] / 4)
     assert four[0] < one[0]
 
@@ -171,15 +171,15 @@ def test_rows_have_a_number_in_every_column() -> None:
     assert row.shape == (len(COLUMNS),)
     assert np.isfinite(row).all()
     assert row[COLUMNS.index("expert_spread")] == 8.0
-    assert row[COLUMNS.index("exchange_floor")] > 0.0
-    assert row[COLUMNS.index("reduce_floor")] == 0.0
+    assert row[COLUMNS.index("all_to_all_floor")] > 0.0
+    assert row[COLUMNS.index("all_reduce_floor")] == 0.0
 
 
 def test_norms_over_all_heads_cost_a_small_all_reduce_a_layer_between_ranks() -> None:
     for tp, times in ((1, 0.0), (4, 1.5)):
         case = served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp)
         joint = replace(case, shape=replace(case.shape, joint_norms=True))
-        place = COLUMNS.index("reduce_floor")
+        place = COLUMNS.index("all_reduce_floor")
         assert joint.row()[place] == pytest.approx(times * case.row()[place])
         others = np.delete(joint.row(), place)
         assert others == pytest.approx(np.delete(case.row(), place))
@@ -207,7 +207,7 @@ def test_decode_step_without_graph_takes_launch_time() -> None:
 
 
 def test_large_all_reduces_grow_with_the_ranks_that_are_read() -> None:
-    place = COLUMNS.index("reduce_ramp")
+    place = COLUMNS.index("all_reduce_ramp")
     ramps = [served("llama-3.1-70b", "h100-sxm", "bf16", tp=tp).row()[place] for tp in (2, 4, 8)]
     assert ramps[1] == pytest.approx(3.0 * ramps[0])
     assert ramps[2] == pytest.approx(7.0 * ramps[0])
@@ -252,19 +252,21 @@ def test_groups_of_heads_without_code_for_matrix_cores_attend_more_slowly() -> N
 def test_two_ranks_that_read_each_other_over_pcie_wait_for_it() -> None:
     pair, four = (served("llama-3.1-70b", "l40s", "fp8", "trt-bench", tp=tp) for tp in (2, 4))
     others = served("llama-3.1-70b", "l40s", "fp8", "vllm-v1", tp=2)
-    assert column(pair, "reduce_ramp") > 5.0 * column(four, "reduce_ramp")
-    assert column(others, "reduce_ramp") < column(four, "reduce_ramp")
+    assert column(pair, "all_reduce_ramp") > 5.0 * column(four, "all_reduce_ramp")
+    assert column(others, "all_reduce_ramp") < column(four, "all_reduce_ramp")
     linked = served("llama-3.1-70b", "h100-sxm", "fp8", "trt-bench", tp=2)
-    assert column(linked, "reduce_ramp") < 0.1 * column(pair, "reduce_ramp")
+    assert column(linked, "all_reduce_ramp") < 0.1 * column(pair, "all_reduce_ramp")
 
 
 def test_all_reduces_over_two_sockets_are_slower_than_within_one_in_some_hosts() -> None:
     within, over = (
-        column(served("llama-3.1-70b", "a100-pcie", "bf16", tp=tp), "reduce_token") for tp in (4, 8)
+        column(served("llama-3.1-70b", "a100-pcie", "bf16", tp=tp), "all_reduce_token")
+        for tp in (4, 8)
     )
     assert over > 1.1 * within * (7 / 8) / (3 / 4)
     plain = [
-        column(served("llama-3.1-70b", "h100-sxm", "fp8", tp=tp), "reduce_token") for tp in (4, 8)
+        column(served("llama-3.1-70b", "h100-sxm", "fp8", tp=tp), "all_reduce_token")
+        for tp in (4, 8)
     ]
     assert plain[1] == pytest.approx(plain[0] * (7 / 8) / (3 / 4))
 
@@ -272,8 +274,8 @@ def test_all_reduces_over_two_sockets_are_slower_than_within_one_in_some_hosts()
 def test_pcie_hosts_differ_by_chip() -> None:
     old, new = (served("llama-3.1-70b", chip, "bf16", tp=4) for chip in ("a100-pcie", "l40s"))
     assert old.chip.link == new.chip.link
-    assert column(new, "reduce_floor") < column(old, "reduce_floor")
-    assert column(new, "reduce_token") > column(old, "reduce_token")
+    assert column(new, "all_reduce_floor") < column(old, "all_reduce_floor")
+    assert column(new, "all_reduce_token") > column(old, "all_reduce_token")
 
 
 def test_short_inner_dimensions_pay_for_the_ends_of_tiles() -> None:
@@ -302,7 +304,7 @@ def test_every_chip_of_an_expert_moves_entire_tokens() -> None:
     alone, split = (column(served("mixtral-8x7b", tp=tp), "expert_activations") for tp in (1, 8))
     wide = (
         12.0 * 14336.0 / (8.0 * 4096.0)
-    )  # what lies between an expert's products, over what goes in and out
+    )  # activations between an expert's GEMMs, over its inputs and outputs
     assert split / alone == pytest.approx((1.0 + wide / 8.0) / (1.0 + wide))
     apart = column(
         served("mixtral-8x7b", tp=8, ep=8), "expert_activations"
@@ -314,7 +316,7 @@ def test_slot_cache_is_read_completely() -> None:
     case = served("llama-3.1-8b", "tpu-v5e", "bf16", "jetstream", tp=8)
     slots = replace(case, engine=replace(case.engine, slot_tokens=2048))
     few, many = (
-        step_parts_s(slots.row(), 0.0, 0.0, 8.0, tokens, 8.0)[3:5] for tokens in (80.0, 8000.0)
+        step_terms_s(slots.row(), 0.0, 0.0, 8.0, tokens, 8.0)[3:5] for tokens in (80.0, 8000.0)
     )
     assert few == many
     whole = step_time_s(case.row(), 0.0, 0.0, 8.0, 8.0 * 2048, 8.0)

@@ -19,7 +19,7 @@ SET = {
     "experts_per_token",
     "expert_spread",
     "window_tokens",
-    "reduce_half",
+    "all_reduce_half",
     "beams",
     "reread",
     "ranks",

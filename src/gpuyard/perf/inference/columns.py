@@ -1,4 +1,4 @@
-"""The columns of a row of coefficients (`costs.costs_row`), and the parts of a step's time."""
+"""The columns of a row of coefficients (`costs.costs_row`), and the terms of a step's time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 Row = npt.NDArray[np.float64]
 
-# A GEMM has four columns: compute, seconds per token and at least; memory, seconds per token
-# (activations) and at least (weights). Compute and memory meet in a smooth maximum (roofline).
+# A GEMM has four columns. Compute: seconds per token, and a minimum (the serial loop over the inner
+# dimension). Memory: seconds per token (activations), and a minimum (weights). The roofline is a
+# smooth maximum of the two.
 COLUMNS = (
     "qkv_compute", "qkv_chain", "qkv_activations", "qkv_weights",
     "out_compute", "out_chain", "out_activations", "out_weights",
@@ -22,17 +23,17 @@ COLUMNS = (
     "pair", "window_pair", "window_tokens",  # prefill attention: seconds per query-key pair
     "kv", "window_kv",  # decode attention: seconds per cached token
     "state",  # linear-attention layers: seconds per sequence
-    "token",  # elementwise passes: seconds per token
-    "logits",  # passes over the vocabulary: seconds per sampled sequence
-    "reduce_floor", "reduce_token",  # all-reduces of a step: latency, seconds per token
-    "reduce_ramp", "reduce_half",  # added latency of large ones, tokens that have half of it
-    "exchange_floor", "exchange_token",  # all-to-alls of a step
-    "layers",  # fixed seconds of all layers' kernels in a step
-    "eager",  # least seconds of a step that no CUDA graph replays
+    "token",  # elementwise kernels: seconds per token
+    "logits",  # sampling over the vocabulary: seconds per sampled sequence
+    "all_reduce_floor", "all_reduce_token",  # all-reduces of a step: latency, seconds per token
+    "all_reduce_ramp", "all_reduce_half",  # extra latency of large ones, tokens at half of it
+    "all_to_all_floor", "all_to_all_token",  # the same of all-to-alls and pipeline sends
+    "layers",  # fixed kernel time of all layers: launch, ramp-up and drain
+    "eager",  # launch time of all kernels without a CUDA graph: the minimum of such a step
     "replays",  # 1: CUDA graphs replay decode steps
     "host", "host_sequence", "host_token",  # host time per step, per sequence, per prefill token
     "beams", "reread",  # per decoding sequence: tokens per step, cached tokens read in addition
-    "ranks",  # ranks of attention data parallelism that step together; 1: a single rank
+    "ranks",  # attention data-parallel ranks that step in lockstep; 1: a single rank
     "stages",  # pipeline stages, which share the step's tokens as micro-batches
     "pads",  # largest CUDA graph, where decode steps are padded to the next size; 0: no padding
     "straggler", "prefill_straggler",  # slowest data-parallel rank over the mean: decode, prefill
@@ -53,9 +54,9 @@ COLUMNS = (
     STATE,
     TOKEN,
     LOGITS,
-    REDUCE_FLOOR, REDUCE_TOKEN,
-    REDUCE_RAMP, REDUCE_HALF,
-    EXCHANGE_FLOOR, EXCHANGE_TOKEN,
+    ALL_REDUCE_FLOOR, ALL_REDUCE_TOKEN,
+    ALL_REDUCE_RAMP, ALL_REDUCE_HALF,
+    ALL_TO_ALL_FLOOR, ALL_TO_ALL_TOKEN,
     LAYERS,
     EAGER,
     REPLAYS,
@@ -67,14 +68,14 @@ COLUMNS = (
     STRAGGLER, PREFILL_STRAGGLER,
 ) = range(len(COLUMNS))  # fmt: skip
 
-PARTS = (
+STEP_TERMS = (
     "matmul",
-    "experts",
-    "prefill_attention",
-    "decode_attention",
-    "passes",
-    "reduce",
-    "exchange",
-    "fixed",
+    "MoE experts",
+    "prefill attention",
+    "decode attention",
+    "elementwise",
+    "all-reduce",
+    "all-to-all and pipeline sends",
+    "kernel launch overhead",
     "host",
 )

@@ -3,7 +3,7 @@
 A row of coefficients (`costs.costs_row`) holds everything about a replica that is constant over
 steps, in seconds. Layers and ranks are folded into the coefficients.
 Idea: a GEMM is a roofline with a smooth maximum of compute and memory; terms add up to the step.
-Invariant: the parts of `step_parts_s` add up to `step_time_s`.
+Invariant: the terms of `step_terms_s` add up to `step_time_s`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import numpy as np
 
 from gpuyard.jit import jit
 from gpuyard.perf.inference.columns import (
+    ALL_REDUCE_FLOOR,
+    ALL_REDUCE_HALF,
+    ALL_REDUCE_RAMP,
+    ALL_REDUCE_TOKEN,
+    ALL_TO_ALL_FLOOR,
+    ALL_TO_ALL_TOKEN,
     BEAMS,
     DOWN,
     EAGER,
-    EXCHANGE_FLOOR,
-    EXCHANGE_TOKEN,
     EXPERT,
     EXPERT_PAD,
     EXPERT_SPREAD,
@@ -35,10 +39,6 @@ from gpuyard.perf.inference.columns import (
     PREFILL_STRAGGLER,
     QKV,
     RANKS,
-    REDUCE_FLOOR,
-    REDUCE_HALF,
-    REDUCE_RAMP,
-    REDUCE_TOKEN,
     REPLAYS,
     REREAD,
     STAGES,
@@ -58,27 +58,29 @@ STATE_CHUNK_TOKENS = 64.0
 
 
 @jit
-def _meet(compute: float, memory: float) -> float:
-    """Return a smooth maximum: the cube root of the sum of cubes, which measured GEMMs follow."""
+def smooth_max(compute: float, memory: float) -> float:
+    """Return the cube root of the sum of cubes: the roofline that measured GEMMs follow."""
     return float((compute * compute * compute + memory * memory * memory) ** THIRD)
 
 
 @jit
 def _gemm_s(row: Row, first: int, tokens: float) -> float:
-    return _meet(row[first] * tokens + row[first + 1], row[first + 2] * tokens + row[first + 3])
+    return smooth_max(
+        row[first] * tokens + row[first + 1], row[first + 2] * tokens + row[first + 3]
+    )
 
 
 @jit
-def padded(seqs: float, most: float) -> float:
-    """Return the next size of a CUDA graph: powers of two, 384, and the largest."""
-    if seqs > most:
+def padded(seqs: float, largest: float) -> float:
+    """Return the next CUDA graph size: powers of two, 384, and the largest."""
+    if seqs > largest:
         return seqs
     if 256.0 < seqs <= 384.0:
-        return min(384.0, most)
+        return min(384.0, largest)
     size = 1.0
     while size < seqs:
         size *= 2.0
-    return min(size, most)
+    return min(size, largest)
 
 
 @jit
@@ -97,35 +99,35 @@ def _experts_s(row: Row, tokens: float) -> float:
         return 0.0
     routed = tokens * row[EXPERT_SPREAD]
     hit = 1.0 - (1.0 - row[EXPERTS_PER_TOKEN] / experts) ** routed  # share of experts hit
-    moved = float(row[EXPERT + 2] * tokens)  # token permutation
+    permute_s = float(row[EXPERT + 2] * tokens)
     compute = row[EXPERT] * tokens + row[EXPERT + 1] + row[EXPERT_PAD] * hit
-    return _meet(compute, row[EXPERT + 3] * hit) + moved
+    return smooth_max(compute, row[EXPERT + 3] * hit) + permute_s
 
 
 @jit
-def _busiest(row: Row, decode_seqs: float, sampled: float) -> float:
-    """Return the share of a step's prompts on its most-loaded rank."""
+def _max_rank_share(row: Row, decode_seqs: float, sampled: float) -> float:
+    """Return the share of a step's prompts on the rank with the most prompts."""
     prompts, ranks = max(sampled - decode_seqs, 1.0), row[RANKS]
     return float(np.ceil(prompts / ranks) / prompts) if ranks > 1.0 else 1.0
 
 
-Parts = tuple[float, float, float, float, float, float, float, float, float]
+StepTerms = tuple[float, float, float, float, float, float, float, float, float]
 
 
 @jit
-def step_parts_s(
+def step_terms_s(
     row: Row,
     prefill_tokens: float,
     prefill_pairs: float,
     decode_seqs: float,
     kv_tokens: float,
     sampled: float,
-) -> Parts:
-    """Return the seconds of one step of a replica by part (see PARTS).
+) -> StepTerms:
+    """Return the terms of a step of one replica in seconds, in the order of STEP_TERMS.
 
     With attention data parallelism, arguments are sums over ranks: ranks share the sequences and
-    wait for the one with the most prompts. Pipeline stages share layers and, as micro-batches,
-    tokens.
+    step in lockstep with the one that has the most prompts. Pipeline stages share layers and,
+    as micro-batches, tokens.
 
     Args:
         row: coefficients of the replica.
@@ -136,7 +138,7 @@ def step_parts_s(
         sampled: sequences that sample a token.
     """
     stages, ranks, beams = row[STAGES], row[RANKS], row[BEAMS]
-    share = _busiest(row, decode_seqs, sampled)
+    share = _max_rank_share(row, decode_seqs, sampled)
     mean_tokens = (prefill_tokens / ranks) / stages
     prefill_tokens, prefill_pairs = prefill_tokens * share, prefill_pairs * share
     sampled = (sampled - decode_seqs) * share + beams * decode_seqs / ranks
@@ -159,28 +161,28 @@ def step_parts_s(
     kv_tokens += row[REREAD] * decode_seqs
     near = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS])
     decode = (row[KV] * kv_tokens + row[WINDOW_KV] * near) / stages * row[STRAGGLER]
-    passes = row[LOGITS] * sampled / stages
-    passes += (
+    elementwise = row[LOGITS] * sampled / stages
+    elementwise += (
         row[TOKEN] * tokens
         + row[STATE] * (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
     )
-    reduce = (
-        row[REDUCE_FLOOR]
-        + row[REDUCE_TOKEN] * tokens
-        + row[REDUCE_RAMP] * tokens / (tokens + row[REDUCE_HALF])
+    all_reduce = (
+        row[ALL_REDUCE_FLOOR]
+        + row[ALL_REDUCE_TOKEN] * tokens
+        + row[ALL_REDUCE_RAMP] * tokens / (tokens + row[ALL_REDUCE_HALF])
     )
-    exchange = row[EXCHANGE_FLOOR] + row[EXCHANGE_TOKEN] * tokens
-    fixed = row[LAYERS]
-    if prefill_tokens > 0.0:  # ranks wait for the one with the most prompt tokens
+    all_to_all = row[ALL_TO_ALL_FLOOR] + row[ALL_TO_ALL_TOKEN] * tokens
+    launch = row[LAYERS]
+    if prefill_tokens > 0.0:  # ranks step in lockstep with the one that has the most prompt tokens
         gemms *= row[PREFILL_STRAGGLER]
         experts *= row[PREFILL_STRAGGLER]
         prefill *= row[PREFILL_STRAGGLER]
     if not replayed(row, prefill_tokens, seqs):
-        device = gemms + experts + prefill + decode + passes + reduce + exchange + fixed
-        fixed += _meet(device, row[EAGER]) - device
-    # The fixed part is per micro-batch.
+        device = gemms + experts + prefill + decode + elementwise + all_reduce + all_to_all + launch
+        launch += smooth_max(device, row[EAGER]) - device
+    # Host time is per micro-batch.
     host = stages * row[HOST] + row[HOST_SEQUENCE] * sampled + row[HOST_TOKEN] * prefill_tokens
-    return gemms, experts, prefill, decode, passes, reduce, exchange, fixed, host
+    return gemms, experts, prefill, decode, elementwise, all_reduce, all_to_all, launch, host
 
 
 @jit
@@ -192,8 +194,8 @@ def step_time_s(
     kv_tokens: float,
     sampled: float,
 ) -> float:
-    """Return the seconds of one step of a replica; arguments as in `step_parts_s`."""
-    a, b, c, d, e, f, g, h, i = step_parts_s(
+    """Return the seconds of one step of a replica; arguments as in `step_terms_s`."""
+    a, b, c, d, e, f, g, h, i = step_terms_s(
         row, prefill_tokens, prefill_pairs, decode_seqs, kv_tokens, sampled
     )
     return a + b + c + d + e + f + g + h + i

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from gpuyard.jit import jit
 from gpuyard.perf.inference.columns import (
+    ALL_REDUCE_FLOOR,
+    ALL_REDUCE_HALF,
+    ALL_REDUCE_RAMP,
+    ALL_REDUCE_TOKEN,
+    ALL_TO_ALL_FLOOR,
+    ALL_TO_ALL_TOKEN,
     BEAMS,
     DOWN,
     EAGER,
-    EXCHANGE_FLOOR,
-    EXCHANGE_TOKEN,
     EXPERT,
     EXPERT_PAD,
     EXPERT_SPREAD,
@@ -29,10 +33,6 @@ from gpuyard.perf.inference.columns import (
     PAIR,
     PREFILL_STRAGGLER,
     QKV,
-    REDUCE_FLOOR,
-    REDUCE_HALF,
-    REDUCE_RAMP,
-    REDUCE_TOKEN,
     REREAD,
     STAGES,
     STATE,
@@ -44,14 +44,14 @@ from gpuyard.perf.inference.columns import (
     WINDOW_TOKENS,
     Row,
 )
-from gpuyard.perf.inference.step import STATE_CHUNK_TOKENS, THIRD, padded, replayed
+from gpuyard.perf.inference.step import STATE_CHUNK_TOKENS, padded, replayed, smooth_max
 
 
 @jit
 def _gemm(row: Row, first: int, tokens: float, scale: float, slope: Row) -> float:
     """Return the seconds of a GEMM; add its slopes, times `scale`."""
     compute, memory = row[first] * tokens + row[first + 1], row[first + 2] * tokens + row[first + 3]
-    time_s = float((compute * compute * compute + memory * memory * memory) ** THIRD)
+    time_s = smooth_max(compute, memory)
     if time_s > 0.0:
         by_compute, by_memory = scale * (compute / time_s) ** 2, scale * (memory / time_s) ** 2
         slope[first] += by_compute * tokens
@@ -70,7 +70,7 @@ def _experts(row: Row, tokens: float, scale: float, slope: Row) -> float:
     hit = 1.0 - (1.0 - row[EXPERTS_PER_TOKEN] / experts) ** (tokens * row[EXPERT_SPREAD])
     compute = row[EXPERT] * tokens + row[EXPERT + 1] + row[EXPERT_PAD] * hit
     memory = row[EXPERT + 3] * hit
-    time_s = float((compute * compute * compute + memory * memory * memory) ** THIRD)
+    time_s = smooth_max(compute, memory)
     if time_s > 0.0:
         by_compute, by_memory = scale * (compute / time_s) ** 2, scale * (memory / time_s) ** 2
         slope[EXPERT] += by_compute * tokens
@@ -100,16 +100,16 @@ def step_slopes(
     tokens = prefill_tokens / stages + row[BEAMS] * seqs
     sampled += (row[BEAMS] - 1.0) * decode_seqs
     scale = row[PREFILL_STRAGGLER] if prefill_tokens > 0.0 else 1.0
-    wide = _experts(row, tokens, scale, slope)
+    gemms_s = _experts(row, tokens, scale, slope)
     for first in (QKV, OUT, UP, DOWN):
-        wide += _gemm(row, first, tokens, scale, slope)
+        gemms_s += _gemm(row, first, tokens, scale, slope)
     if sampled > 0.0:
-        wide += _gemm(row, HEAD, max(sampled / stages, 1.0), scale, slope)
+        gemms_s += _gemm(row, HEAD, max(sampled / stages, 1.0), scale, slope)
     slope[PAIR] = prefill_pairs / stages * scale
     slope[WINDOW_PAIR] = min(prefill_pairs, prefill_tokens * row[WINDOW_TOKENS]) / stages * scale
-    wide += (row[PAIR] * slope[PAIR] + row[WINDOW_PAIR] * slope[WINDOW_PAIR]) / scale
+    gemms_s += (row[PAIR] * slope[PAIR] + row[WINDOW_PAIR] * slope[WINDOW_PAIR]) / scale
     if prefill_tokens > 0.0:
-        slope[PREFILL_STRAGGLER] = wide
+        slope[PREFILL_STRAGGLER] = gemms_s
     kv_tokens += row[REREAD] * decode_seqs
     slope[KV] = kv_tokens / stages * row[STRAGGLER]
     slope[WINDOW_KV] = min(kv_tokens, decode_seqs * row[WINDOW_TOKENS]) / stages * row[STRAGGLER]
@@ -118,25 +118,25 @@ def step_slopes(
     slope[TOKEN] = tokens
     slope[STATE] = (decode_seqs + prefill_tokens / STATE_CHUNK_TOKENS) / stages
     slope[LOGITS] = sampled / stages
-    slope[REDUCE_FLOOR], slope[REDUCE_TOKEN] = 1.0, tokens
-    slope[REDUCE_RAMP] = tokens / (tokens + row[REDUCE_HALF])
-    slope[EXCHANGE_FLOOR], slope[EXCHANGE_TOKEN], slope[LAYERS] = 1.0, tokens, 1.0
-    device = wide * scale + decode + row[LAYERS]
+    slope[ALL_REDUCE_FLOOR], slope[ALL_REDUCE_TOKEN] = 1.0, tokens
+    slope[ALL_REDUCE_RAMP] = tokens / (tokens + row[ALL_REDUCE_HALF])
+    slope[ALL_TO_ALL_FLOOR], slope[ALL_TO_ALL_TOKEN], slope[LAYERS] = 1.0, tokens, 1.0
+    device = gemms_s * scale + decode + row[LAYERS]
     for cell in (
         TOKEN,
         LOGITS,
         STATE,
-        REDUCE_FLOOR,
-        REDUCE_TOKEN,
-        REDUCE_RAMP,
-        EXCHANGE_FLOOR,
-        EXCHANGE_TOKEN,
+        ALL_REDUCE_FLOOR,
+        ALL_REDUCE_TOKEN,
+        ALL_REDUCE_RAMP,
+        ALL_TO_ALL_FLOOR,
+        ALL_TO_ALL_TOKEN,
     ):
         device += row[cell] * slope[cell]
     if not replayed(row, prefill_tokens, seqs):  # the host launches every kernel
-        whole = float((device * device * device + row[EAGER] * row[EAGER] * row[EAGER]) ** THIRD)
-        slope *= (device / whole) ** 2
-        slope[EAGER], device = (row[EAGER] / whole) ** 2, whole
+        eager_s = smooth_max(device, row[EAGER])
+        slope *= (device / eager_s) ** 2
+        slope[EAGER], device = (row[EAGER] / eager_s) ** 2, eager_s
     slope[HOST], slope[HOST_SEQUENCE], slope[HOST_TOKEN] = stages, sampled, prefill_tokens
     return float(
         device

@@ -10,7 +10,7 @@ from gpuyard.catalog.chips import Chip
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
-from gpuyard.perf.inference.columns import PARTS
+from gpuyard.perf.inference.columns import STEP_TERMS
 from gpuyard.perf.inference.error_bars import Metric
 from gpuyard.perf.inference.quantiles import LatencyQuantiles
 from gpuyard.plan.chances import limit_chances, with_chances
@@ -145,7 +145,7 @@ class ServiceCandidate:
 
 def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
     """Return the candidate as an option of a plan."""
-    from gpuyard.perf.inference.step import step_parts_s  # imports Numba
+    from gpuyard.perf.inference.step import step_terms_s  # imports Numba
 
     machine = candidate.machine
     replica = candidate.replica
@@ -154,7 +154,7 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
     kv_cache = replica.room
     batch = max(candidate.simulated.latencies.batch_count, 1.0)
     context = batch * (candidate.load.input_tokens + 0.5 * candidate.load.output_tokens)
-    parts = step_parts_s(replica.row, 0.0, 0.0, batch, context, batch)
+    terms = step_terms_s(replica.row, 0.0, 0.0, batch, context, batch)
     used_bytes = kv_cache.weight_bytes + kv_cache.reserve_bytes + kv_cache.cache_bytes
     option = Option(
         cluster=Cluster(
@@ -164,10 +164,10 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
             chip_count=count * machine.chip_count,
         ),
         precision=replica.precision.weights,
-        step_s=float(sum(parts)),
+        step_s=float(sum(terms)),
         step_parts=tuple(
-            BreakdownTerm(name=name.replace("_", " "), value=float(value))
-            for name, value in zip(PARTS, parts, strict=True)
+            BreakdownTerm(name=name, value=float(value))
+            for name, value in zip(STEP_TERMS, terms, strict=True)
         ),
         memory_bytes=used_bytes,
         memory_parts=(
