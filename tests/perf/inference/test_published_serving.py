@@ -648,7 +648,7 @@ def test_cards_with_two_gpus_and_chips_with_two_cores_count_as_chips() -> None:
 
 
 def test_a_rate_of_several_kinds_of_chips_is_not_supported() -> None:
-    assert "several kinds" in read(chip="mixed MI300X+MI325X").unsupported[0][1]
+    assert "several chip types" in read(chip="mixed MI300X+MI325X").unsupported[0][1]
 
 
 def test_amd_submissions_run_vllm_at_the_stated_rate() -> None:

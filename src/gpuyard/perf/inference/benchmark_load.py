@@ -7,7 +7,7 @@ import re
 from gpuyard.perf.inference.case import BenchmarkLoad, Ceiling
 from gpuyard.perf.inference.run_columns import Row, number
 
-DRIFT_TOKENS = 2  # spread of outputs in closed loops of one length: clients drift by a step or two
+DRIFT_TOKENS = 2  # closed loops of fixed length: clients drift apart by a step or two
 SHARED_RATIO = 0.9  # prefix-cache hits with shared prompts: 45 of 500 requests have a new one
 # Requests of TensorRT-LLM's offline tables by input and output length (perf-overview.md of 0.15 and
 # later; 1024 and 2048 as 1000 and 2000).
@@ -15,7 +15,7 @@ OFFLINE_REQUESTS = {
     (128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500,
     (128, 4096): 1500, (1000, 2000): 1500, (1024, 2048): 1500,
 }  # fmt: skip
-MLPERF_S = 600.0  # min_duration of mlperf.conf: samples repeat until it is over
+MLPERF_S = 600.0  # min_duration of mlperf.conf; samples repeat until then
 # Log-normal spreads of prompts and outputs of the MLPerf datasets (OpenOrca, its mix with GSM8K and
 # MBXP, LongBench, CNN-DailyMail, reasoning problems), of outputs from the latency percentiles of
 # mlperf_log_summary.txt (rounds 4.1 and 5.1, NVIDIA); the longest prompt and output; samples
@@ -43,7 +43,7 @@ def load_of(row: Row) -> BenchmarkLoad | str:
     if scenario.startswith("MLPerf") and "8B" in row["model"]:
         output = FULL_TOKENS
     prompt = number(row, "input_len", 32.0 if "short prompt" in note else float("nan"))
-    if _summarises(row):
+    if _is_summarisation(row):
         prompt, output = SUMMARY_TOKENS
     if "ShareGPT, 2000 prompts" in note:
         prompt, output = 220.0, 200.0  # as runs of this benchmark that state their totals
@@ -79,14 +79,14 @@ def load_of(row: Row) -> BenchmarkLoad | str:
 
 
 def _offline(row: Row, prompt: float, output: float, count: int) -> BenchmarkLoad:
-    usual = OFFLINE_REQUESTS.get(
+    default_count = OFFLINE_REQUESTS.get(
         (int(prompt), int(output)), 1000 if prompt + output > 20000 else 3000
     )
     slots = int(number(row, "batch", 0.0) or 0) if row["engine"].startswith("JetStream") else 0
     spread = (0.8, 0.8) if "ShareGPT" in row["len_note"] else (0.0, 0.0)
     return BenchmarkLoad(
         kind="offline",
-        requests=count or usual,
+        requests=count or default_count,
         prompt_tokens=prompt,
         output_tokens=output,
         slots=slots,
@@ -117,16 +117,16 @@ def _open(row: Row, prompt: float, output: float, count: int) -> BenchmarkLoad |
 
 
 def output_tokens_per_s(row: Row) -> float:
-    """Return the measured throughput; of benchmarks that count requests, by mean output length."""
+    """Return the measured throughput; requests per second times mean output length for GPT-J."""
     return (
         SUMMARY_TOKENS[1] * number(row, "req_s")
-        if _summarises(row)
+        if _is_summarisation(row)
         else number(row, "out_tok_s_total")
     )
 
 
-def _summarises(row: Row) -> bool:
-    """Return whether a run is MLPerf's summarisation with GPT-J, whose rows count requests."""
+def _is_summarisation(row: Row) -> bool:
+    """Return whether a run is MLPerf's GPT-J summarisation, which reports requests per second."""
     return row["scenario"].startswith("MLPerf") and row["model"].startswith("GPT-J")
 
 
@@ -154,7 +154,7 @@ def _mlperf(row: Row, prompt: float, output: float) -> BenchmarkLoad | str:
 
 def _ceiling(row: Row) -> Ceiling:
     """Return the p99 latency limits of a server scenario."""
-    if _summarises(row):
+    if _is_summarisation(row):
         return Ceiling(e2e_s=SUMMARY_S)
     pattern = r"Server: (?:p99 )?TTFT<=(\d+)ms,? TPOT<=(\d+)ms"
     if row["scenario"] == "MLPerf Interactive":

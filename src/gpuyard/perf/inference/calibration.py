@@ -26,7 +26,7 @@ LinkQuantity = Literal["latency_us", "ratio"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCalibration:
-    """Result of a fit, input of a prediction."""
+    """Constants of the serving model by name: fitted, or the priors."""
 
     values: Mapping[str, float]
 
@@ -34,11 +34,11 @@ class ServingCalibration:
         return self.values[name]
 
     def chip(self, kernels: str, quantity: ChipQuantity) -> float:
-        """Return a constant of a kind of chip."""
+        """Return a constant of a group of chips."""
         return self.values[f"{kernels}.{quantity}"]
 
     def matmul(self, kernels: str, kernel: Kernel, dtype: str) -> float:
-        """Return the sustained over the peak rate of matmuls on a kind of chip."""
+        """Return GEMM efficiency, sustained over peak FLOP/s, on a group of chips."""
         return self.values[f"{kernels}.{kernel}.{dtype}"]
 
     def engine(self, name: str, quantity: EngineQuantity) -> float:
@@ -50,13 +50,13 @@ class ServingCalibration:
         return self.values[f"{name}.{quantity}"]
 
     def replaced(self, values: Mapping[str, float]) -> ServingCalibration:
-        """Return the same with some other values."""
+        """Return a copy with some values replaced."""
         return ServingCalibration(values={**self.values, **values})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedEffect:
-    """A factor on constants that a fit showed, and the standard error of its logarithm."""
+    """A fitted factor on constants, and the standard error of its logarithm."""
 
     name: str
     factor: float
@@ -65,7 +65,7 @@ class FittedEffect:
 
 @functools.cache
 def read_effects() -> tuple[FittedEffect, ...]:
-    """Return the shipped effects, the only fitted numbers of a step's time."""
+    """Return the shipped effects; every fitted number of the step-time model is one of them."""
     table = tomllib.loads(PATH.read_text(encoding="utf-8"))["effect"]
     return tuple(
         FittedEffect(name=name, factor=float(cell["factor"]), error=float(cell["error"]))
@@ -75,7 +75,7 @@ def read_effects() -> tuple[FittedEffect, ...]:
 
 @functools.cache
 def read_margins() -> Mapping[str, float]:
-    """Return the margins of MLPerf servers, which follow from a fit's predictions."""
+    """Return the MLPerf Server margins, fitted after the effects to the simulated runs."""
     table: dict[str, float] = tomllib.loads(PATH.read_text(encoding="utf-8"))["margin"]
     return table
 

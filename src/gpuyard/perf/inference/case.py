@@ -1,4 +1,4 @@
-"""A published serving benchmark as values: everything a prediction of it needs."""
+"""A published serving benchmark as inputs of the serving model."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ class BenchmarkLoad:
     """Load of a benchmark run."""
 
     kind: Kind
-    requests: int  # of MLPerf: the minimum of a run
+    requests: int  # MLPerf: the minimum of a run
     prompt_tokens: float
     output_tokens: float
     users: int = 0  # concurrency of a closed loop, all replicas
-    rate_per_s: float = 0.0  # arrival rate of an open loop, and of MLPerf where it is stated
+    rate_per_s: float = 0.0  # arrival rate of an open loop, or of MLPerf Server where stated
     low_ratio: float = 1.0  # lengths are uniform in [ratio × stated, stated]
     variation: tuple[float, float] = (0.0, 0.0)  # log-normal spread of prompt and output lengths
-    drift_tokens: int = 0  # spread of outputs of one length
+    drift_tokens: int = 0  # maximum shortening of fixed-length outputs, so that steps differ
     most_tokens: tuple[float, float] = (float("inf"), float("inf"))
     hit_ratio: float = 0.0  # prefix-cache hit ratio
-    slots: int = 0  # most running sequences; 0: the engine's
+    slots: int = 0  # maximum running sequences; 0: the engine's
     budget_tokens: int = 0
     polls: bool = False  # requests wait until the engine polls its queue
-    wait_steps: float = 0.0  # additional steps, where polling every N steps is configured
-    transfers: bool = False  # prefill is disaggregated in pools that are not simulated
+    wait_steps: float = (
+        0.0  # steps that a request waits for a poll, where the interval is configured
+    )
+    transfers: bool = False  # disaggregated prefill whose pools are not simulated: adds KV transfer
     run_s: float = 0.0  # minimum duration of an MLPerf run, which repeats requests
     ceiling: Ceiling = Ceiling()  # of MLPerf Server and Interactive
 

@@ -23,9 +23,9 @@ class Variant:
     """A catalog chip, or a variant of one, and its group of fitted constants."""
 
     name: str
-    chip: Annotated[str, Doc("a name under chips: its values where the variant states none")]
+    chip: Annotated[str, Doc("catalog chip; its values where the variant sets none")]
     match: Annotated[str, Doc("pattern over the chip names of published runs")]
-    kernels: Annotated[str, Doc("group of fitted constants")]
+    kernels: Annotated[str, Doc("group of chips that share kernel constants")]
     link: Link
     calibrated: Annotated[
         bool, Doc("false: too few published runs; constants of the nearest architecture")
@@ -78,7 +78,7 @@ PCIE_BYTES_PER_S = {"pcie4": 31.5e9, "pcie5": 63.0e9}  # x16, unidirectional
 
 @functools.cache
 def read_variants() -> tuple[Variant, ...]:
-    """Return the chips that the serving model knows."""
+    """Return the chips of the serving model."""
     path = Path(__file__).parent / "data" / "chips.toml"
     return decode(read_file(path).root, _File, Keys.SUFFIXED).chips
 
@@ -96,24 +96,30 @@ def serving_chip(chip: Chip) -> ServingChip | None:
     return _chip(variant, chip) if variant else None
 
 
-def _chip(own: Variant, chip: Chip) -> ServingChip:
+def _chip(variant: Variant, chip: Chip) -> ServingChip:
     """Return the catalog's values, overridden by the variant's."""
     dense, up = chip.dense, chip.scale_up
     half = dense.bf16_flop_per_s or dense.fp16_flop_per_s or 0.0
-    share = own.speed_ratio * (own.bf16_flop_per_s or half) / half if half else 1.0
-    link = own.link_bytes_per_s or (up.bytes_per_s if up else PCIE_BYTES_PER_S.get(own.link, 0.0))
-    domain = own.link_chip_count or (up.domain_count or 256 if up else 8)
+    share = variant.speed_ratio * (variant.bf16_flop_per_s or half) / half if half else 1.0
+    link = variant.link_bytes_per_s or (
+        up.bytes_per_s if up else PCIE_BYTES_PER_S.get(variant.link, 0.0)
+    )
+    domain = variant.link_chip_count or (up.domain_count or 256 if up else 8)
     return ServingChip(
-        name=own.name,
-        counts_as=own.counts_as,
-        kernels=own.kernels,
-        link=own.link,
-        calibrated=own.calibrated,
-        memory_bytes=own.memory_bytes or chip.memory_bytes,
-        memory_bytes_per_s=own.memory_bytes_per_s or chip.memory_bytes_per_s,
+        name=variant.name,
+        counts_as=variant.counts_as,
+        kernels=variant.kernels,
+        link=variant.link,
+        calibrated=variant.calibrated,
+        memory_bytes=variant.memory_bytes or chip.memory_bytes,
+        memory_bytes_per_s=variant.memory_bytes_per_s or chip.memory_bytes_per_s,
         bf16_flop_per_s=half * share,
-        fp8_flop_per_s=_peak(own.fp8_flop_per_s, dense.fp8_flop_per_s, own.speed_ratio, share),
-        fp4_flop_per_s=_peak(own.fp4_flop_per_s, dense.fp4_flop_per_s, own.speed_ratio, share),
+        fp8_flop_per_s=_peak(
+            variant.fp8_flop_per_s, dense.fp8_flop_per_s, variant.speed_ratio, share
+        ),
+        fp4_flop_per_s=_peak(
+            variant.fp4_flop_per_s, dense.fp4_flop_per_s, variant.speed_ratio, share
+        ),
         int8_flop_per_s=(dense.int8_flop_per_s or 0.0) * share,
         link_bytes_per_s=link,
         link_chip_count=domain,

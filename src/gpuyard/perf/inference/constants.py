@@ -1,10 +1,10 @@
-"""Constants of the serving model: priors from data, times fitted effects that siblings share.
+"""Constants of the serving model: priors from data times fitted effects shared by siblings.
 
 Idea: a hierarchical model. A constant of a chip has the effect of all chips, of its generation and
 of the chip; one of an engine has the effects of all engines, of its runtime and of its release
 range; one of a link has the effects of all links and of the link. A chip, engine or release without
-runs thus takes the effects of its siblings: the next release starts near the last one. Only the
-effects in calibration.toml exist; all others are 1.
+runs inherits the effects of its siblings: a new release starts near the last one. Only the
+effects in calibration.toml are fitted; all others are 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CODE = ("gemm", "layer_us", "eager_layer_us", "eager_expert_us", "reduce", "pass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """A factor of some constants, and the prior spread of its logarithm."""
+    """A factor on some constants, and the prior standard deviation of its logarithm."""
 
     name: str
     spread: float
@@ -88,8 +88,8 @@ def _constant(name: str, owner: str, cell: Mapping[str, object], levels: Sequenc
     spreads = cell.get("spreads", [])
     assert isinstance(priors, dict)
     assert isinstance(spreads, list)
-    sized = zip(levels, spreads, strict=bool(spreads))
-    effects = [Effect(name=level, spread=float(size)) for level, size in sized]
+    pairs = zip(levels, spreads, strict=bool(spreads))
+    effects = [Effect(name=level, spread=float(size)) for level, size in pairs]
     return Constant(
         name=name,
         prior=float(priors.get(owner, cell.get("prior"))),
@@ -130,7 +130,7 @@ def design(constants: Sequence[Constant], effects: Sequence[Effect]) -> Reals:
 def values_of(
     constants: Sequence[Constant], factors: Mapping[str, float], others: Mapping[str, float]
 ) -> Iterator[tuple[str, float]]:
-    """Yield the constants: priors times factors within their bounds, or those that `others` has."""
+    """Yield the constants: priors times factors, clipped to their bounds; `others` override."""
     for constant in constants:
         value = constant.prior
         for effect in constant.effects:

@@ -14,16 +14,16 @@ from gpuyard.perf.inference.case import ServingBenchmark
 from gpuyard.perf.inference.plausibility import peak_share
 from gpuyard.perf.inference.run_columns import number
 
-DRAFT_GAIN = 1.3  # least speedup of unflagged speculative (MTP) runs of DeepSeek (source's note)
-KERNEL_SHARE = 0.8  # of the peak, the best in measured GEMM tables (the priors of `gemm`)
-HIT_RATIO = 0.8  # prefix-cache hit ratio of series that exceed it, from their TPOT
-FALL = 0.75  # TPOT with more users over TPOT with fewer, below which the two contradict
-MISPRINT = 5.0  # times all other releases: a digit or a decimal point is lost
-OTHERS = 2  # releases that have to agree against one
+MIN_SPECULATIVE_SPEEDUP = 1.3  # of DeepSeek runs with unflagged MTP (the source's note)
+MAX_KERNEL_EFFICIENCY = 0.8  # best measured GEMM over the peak (the priors of `gemm`)
+HIT_RATIO = 0.8  # assumed prefix-cache hit ratio of series above that efficiency, from their TPOT
+MIN_TPOT_RATIO = 0.75  # TPOT with more users over TPOT with fewer; lower is a contradiction
+MISPRINT_RATIO = 5.0  # off all other releases: a lost digit or decimal point
+MIN_OTHER_RELEASES = 2  # that agree with each other against one
 
 
 def contradicting_rows(cases: Sequence[ServingBenchmark]) -> dict[str, str]:
-    """Return rows that cannot be what they say, by id, with the reason."""
+    """Return the ids of rows that contradict other rows, with the reason."""
     return {
         **dict.fromkeys(
             _speculative(cases), "speculative decoding: faster than the same run without"
@@ -33,12 +33,12 @@ def contradicting_rows(cases: Sequence[ServingBenchmark]) -> dict[str, str]:
             "its series contradicts itself: more users, yet a shorter TPOT",
         ),
         **dict.fromkeys(
-            _misprinted(cases), f"{MISPRINT:.0f} times off every other release's figure"
+            _misprinted(cases), f"{MISPRINT_RATIO:.0f} times off the figure of every other release"
         ),
     }
 
 
-def _gathered(
+def _grouped(
     cases: Iterable[ServingBenchmark], key: Callable[[ServingBenchmark], Hashable | None]
 ) -> list[list[ServingBenchmark]]:
     """Group the cases by key; those without a key are dropped."""
@@ -65,11 +65,11 @@ def by_setting(cases: Iterable[ServingBenchmark]) -> list[list[ServingBenchmark]
             load.output_tokens,
         )
 
-    return _gathered(cases, key)
+    return _grouped(cases, key)
 
 
 def _contradicting(cases: Iterable[ServingBenchmark]) -> set[str]:
-    """Return closed loops of one setting where more users have a much shorter TPOT."""
+    """Return closed-loop runs of one setting in which more users have a much shorter TPOT."""
 
     def key(case: ServingBenchmark) -> Hashable | None:
         """Return the series at one layout and pair of lengths."""
@@ -77,10 +77,10 @@ def _contradicting(cases: Iterable[ServingBenchmark]) -> set[str]:
         return series and (*series, case.layouts[0], load.prompt_tokens, load.output_tokens)
 
     names: set[str] = set()
-    for group in _gathered(cases, key):
+    for group in _grouped(cases, key):
         timed = [(number(c.row, "concurrency"), number(c.row, "tpot_ms_mean")) for c in group]
         if any(
-            more > users and token < FALL * before
+            more > users and token < MIN_TPOT_RATIO * before
             for users, before in timed
             for more, token in timed
         ):
@@ -97,8 +97,14 @@ def _misprinted(cases: Iterable[ServingBenchmark]) -> set[str]:
         ]
         for release, rate, name in rates:
             others = [other for version, other, _ in rates if version != release]
-            far = all(rate * MISPRINT < other or rate > MISPRINT * other for other in others)
-            if len(others) >= OTHERS and far and max(others) < MISPRINT * min(others):
+            far = all(
+                rate * MISPRINT_RATIO < other or rate > MISPRINT_RATIO * other for other in others
+            )
+            if (
+                len(others) >= MIN_OTHER_RELEASES
+                and far
+                and max(others) < MISPRINT_RATIO * min(others)
+            ):
                 names.add(name)
     return names
 
@@ -123,22 +129,22 @@ def _speculative(cases: Iterable[ServingBenchmark]) -> set[str]:
         )
 
     names: set[str] = set()
-    for group in _gathered(cases, key):
+    for group in _grouped(cases, key):
         tokens = {case.row["id"]: number(case.row, "tpot_ms_mean", 0.0) for case in group}
         names.update(
             name
             for name, token in tokens.items()
-            if 0.0 < token * DRAFT_GAIN < max(tokens.values())
+            if 0.0 < token * MIN_SPECULATIVE_SPEEDUP < max(tokens.values())
         )
     return names
 
 
 def with_prefix_cache_hits(cases: Sequence[ServingBenchmark]) -> tuple[ServingBenchmark, ...]:
-    """Return the cases; a series that needs more FLOP/s than kernels reach gets prefix-cache hits.
+    """Set prefix-cache hits on series that need more FLOP/s than kernels sustain.
 
-    vLLM caches prefixes by default; a client that repeats prompts hits its cache.
+    vLLM caches prefixes by default, so a client that repeats its prompts hits the prefix cache.
     """
-    keys = [_series(case) if _beats_kernels(case) else None for case in cases]
+    keys = [_series(case) if _exceeds_kernel_efficiency(case) else None for case in cases]
     repeated = {key for key in keys if key is not None}
     return tuple(
         (
@@ -151,7 +157,7 @@ def with_prefix_cache_hits(cases: Sequence[ServingBenchmark]) -> tuple[ServingBe
 
 
 def _series(case: ServingBenchmark) -> tuple[object, ...] | None:
-    """Return what runs of one client, engine, model and chip share; None for other loads."""
+    """Return the key of a series: one client, engine, model and chip; None for other loads."""
     row = case.row
     if case.load.kind != "closed" or case.prefill is not None:
         return None
@@ -165,8 +171,8 @@ def _series(case: ServingBenchmark) -> tuple[object, ...] | None:
     )
 
 
-def _beats_kernels(case: ServingBenchmark) -> bool:
-    """Return whether a closed loop needs a larger share of the peak than any measured GEMM."""
+def _exceeds_kernel_efficiency(case: ServingBenchmark) -> bool:
+    """Return whether a closed loop needs more FLOP/s than the best measured GEMM sustains."""
     token_s = number(case.row, "tpot_ms_mean") / 1e3
     first_s = number(case.row, "ttft_ms_mean") / 1e3
     if _series(case) is None or token_s != token_s or first_s != first_s:
@@ -178,4 +184,4 @@ def _beats_kernels(case: ServingBenchmark) -> bool:
     share = peak_share(
         case.shape, case.chip, case.precision, layout.chips * replicas, per_s, tokens
     )
-    return share > KERNEL_SHARE
+    return share > MAX_KERNEL_EFFICIENCY

@@ -1,4 +1,4 @@
-"""Prediction intervals of serving figures: wider the farther a case is from measured ones.
+"""Prediction intervals of serving metrics, wider with distance from published runs.
 
 Idea: conformal. The interval of a case is the range of the log errors of runs that are as far from
 the fit as it is: a chip and engine with runs (`near`: errors with models and sources held out), one
@@ -24,8 +24,8 @@ from gpuyard.perf.interval import PredictionInterval
 
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 Level = Literal["near", "sibling", "far"]
-FEW_ROWS = 30  # of an engine's release range on a chip: with fewer, siblings stand for it
-UNMEASURED = 1.5  # times the width of the logarithm where no run resembles the model
+FEW_ROWS = 30  # published runs of an engine on a chip; with fewer, the level is `sibling`
+UNMEASURED = 1.5  # widening on the log scale where no run resembles the model
 PATH = Path(__file__).parent / "data" / "intervals.toml"
 
 
@@ -68,7 +68,7 @@ class CellQuery:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Names of the cells that hold such runs, the finest first."""
+        """Names of the cells with such runs, finest first."""
         head = f"{self.level}|{self.metric}"
         return (
             f"{head}|{self.load}|{self.kind}|{self.family}|{self.kernels}",
@@ -80,7 +80,7 @@ class CellQuery:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Names of the cells that such a run is in: also those of any load and kind."""
+        """Names of all cells that contain such a run, with those of any load and kind."""
         return tuple(dict.fromkeys((*self.keys, *replace(self, load="", kind="").keys)))
 
 
@@ -91,7 +91,7 @@ def _table() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def level_of(chip: ServingChip, engine: ServingEngine) -> tuple[Level, int]:
-    """Return how far such runs are from fitted ones, and the fitted runs of the same kind."""
+    """Return the distance from fitted runs, and the number of fitted runs of the same kind."""
     counts = _table()["rows"]
     rows = int(counts.get(engine.name, {}).get(chip.counts_as or chip.name, 0))
     if not chip.calibrated:
@@ -129,7 +129,7 @@ def interval(
         kernels=chip.kernels,
     )
     cells = _candidates(query)
-    if disaggregated:  # never surer than one pool
+    if disaggregated:  # never narrower than aggregated serving
         cells += _candidates(replace(query, load=load))
     known = Interval(
         low=min(cell["low"] for cell in cells),
@@ -152,7 +152,7 @@ def interval(
 def _candidates(query: CellQuery) -> list[dict[str, float]]:
     """Return the cell of a query; for any load on a far chip also those of chips with runs.
 
-    A chip without runs may be like the one that the model knows least.
+    A chip without runs may be as far off as the worst chip with runs.
     """
     cells = _table()["cell"]
     matching = [next(cells[key] for key in query.keys if key in cells)]

@@ -13,8 +13,8 @@ from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.perf.inference.shape import DecoderShape
 
 LOGIT_SEQUENCES = 2048  # maximum rows of the sampler's buffers
-STATE_TOKENS = 1e6  # without a KV cache: tokens that are counted as much as a sequence's state
-TUNED_RATIO = 0.95  # of memory without weights that trtllm-bench assumes
+STATE_TOKENS = 1e6  # models without a KV cache: tokens per block unit of a sequence's state
+TUNED_RATIO = 0.95  # share of the memory without weights that trtllm-bench gives to the KV cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class StepLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvCacheCapacity:
-    """Memory of the most-loaded chip by use, and KV-cache capacity; no blocks: it does not fit."""
+    """Memory of the most-loaded chip by use, and KV-cache capacity; 0 blocks: does not fit."""
 
     weight_bytes: float
     spare_bytes: float  # memory without weights
@@ -43,7 +43,7 @@ class KvCacheCapacity:
         return self.blocks * self.block_tokens
 
     def sequences(self, tokens: float) -> int:
-        """Return how many sequences of that length fit."""
+        """Return how many sequences of `tokens` tokens fit."""
         blocks = math.ceil(tokens / self.block_tokens) + self.extra_blocks
         return max(0, self.blocks // max(blocks, 1))
 
@@ -83,8 +83,8 @@ def kv_cache_capacity(
         sequences=min(engine.sequence_count, LOGIT_SEQUENCES), budget_tokens=engine.budget_tokens
     )
     weights = weight_bytes(shape, precision, layout)
-    widest = max(shape.ffn, shape.shared_ffn + shape.experts_per_token * shape.expert_ffn)
-    activations = step.budget_tokens * 2.0 * (4.0 * shape.hidden + 3.0 * widest / layout.tp)
+    widest_ffn = max(shape.ffn, shape.shared_ffn + shape.experts_per_token * shape.expert_ffn)
+    activations = step.budget_tokens * 2.0 * (4.0 * shape.hidden + 3.0 * widest_ffn / layout.tp)
     ranks = layout.chips > 1
     reserve = (
         calibration["memory.driver_gb"] * 1e9  # context, libraries, graphs
@@ -126,7 +126,7 @@ def _cached_bytes(
     layer *= shape.stored_kv_ratio
     token, near = shape.full_layers * layer, shape.window_layers * layer
     state = shape.linear_layers * 2.0 * shape.linear_state / layout.tp
-    if not token and not near:  # states alone: tokens cost nothing, and blocks need a size
+    if not token and not near:  # only linear-attention states; a block still needs a size
         return state / STATE_TOKENS / layout.pp, state / layout.pp
     if windows and shape.full_layers:
         return token / layout.pp, (near * shape.window_tokens + state) / layout.pp
@@ -135,23 +135,23 @@ def _cached_bytes(
 
 def limits(
     engine: ServingEngine,
-    held: KvCacheCapacity,
+    kv_cache: KvCacheCapacity,
     input_tokens: float,
     output_tokens: float,
     stages: int = 1,
 ) -> StepLimits:
-    """Return the limits of a step; a tuned engine derives them from the KV-cache capacity.
+    """Return the limits of a step; trtllm-bench derives them from the KV-cache capacity.
 
     Rounding and bounds are those of trtllm-bench (tensorrt_llm/bench/build/tuning.py).
     """
     if not engine.tuned:
         return StepLimits(sequences=engine.sequence_count, budget_tokens=engine.budget_tokens)
-    fits = (
+    fitting = (
         TUNED_RATIO
-        * held.spare_bytes
-        / (held.token_bytes * (input_tokens + output_tokens) + held.sequence_bytes)
+        * kv_cache.spare_bytes
+        / (kv_cache.token_bytes * (input_tokens + output_tokens) + kv_cache.sequence_bytes)
     )
-    raw = min(max(fits, 1.0), engine.sequence_count) / stages
+    raw = min(max(fitting, 1.0), engine.sequence_count) / stages
     tokens = min(raw * (1.0 + input_tokens / max(output_tokens, 1.0)), 32768.0)
     step = 32 if raw < 256 else 128 if raw < 1024 else 256
     token_step = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
@@ -161,14 +161,15 @@ def limits(
     )
 
 
-def with_graphs(engine: ServingEngine, allowed: StepLimits, stages: int = 1) -> ServingEngine:
-    """Return the engine with its largest CUDA graph: of the most sequences, or listed."""
+def with_graphs(engine: ServingEngine, step_limits: StepLimits, stages: int = 1) -> ServingEngine:
+    """Return the engine with its largest CUDA graph: max sequences, or the largest listed size."""
     if not engine.pads:
         return engine
-    most = max(1, allowed.sequences // stages)
-    return replace(engine, graph_sequences=_largest_listed(most) if engine.graphs_listed else most)
+    sequences = max(1, step_limits.sequences // stages)
+    size = _largest_listed(sequences) if engine.graphs_listed else sequences
+    return replace(engine, graph_sequences=size)
 
 
-def _largest_listed(most: int) -> int:
-    """Return the largest size of `step.padded` up to `most` sequences."""
-    return 384 if 384 <= most < 512 else 2 ** (most.bit_length() - 1)
+def _largest_listed(sequences: int) -> int:
+    """Return the largest CUDA graph size of `step.padded` up to `sequences`."""
+    return 384 if 384 <= sequences < 512 else 2 ** (sequences.bit_length() - 1)

@@ -24,7 +24,7 @@ def kv_read_bytes(shape: DecoderShape, tokens: float, kv_bytes: float) -> float:
     return kv_bytes * wide * (shape.full_layers * tokens + shape.window_layers * near)
 
 
-def least_token_s(
+def min_tpot_s(
     shape: DecoderShape,
     chip: ServingChip,
     precision: Precision,
@@ -33,7 +33,7 @@ def least_token_s(
     batch: float,
     tokens: float,
 ) -> float:
-    """Return the least seconds of a decode step: weights and KV cache at full bandwidth.
+    """Return a lower bound of TPOT: weights and KV cache read at full memory bandwidth.
 
     0 where the batch does not fit in memory.
     """
@@ -52,7 +52,7 @@ def least_token_s(
     )
 
 
-def most_tokens_per_s(
+def max_tokens_per_s(
     shape: DecoderShape,
     chip: ServingChip,
     precision: Precision,
@@ -60,7 +60,7 @@ def most_tokens_per_s(
     chips: int,
     tokens: float,
 ) -> float:
-    """Return output tokens per second if bandwidth were spent on KV-cache reads alone."""
+    """Return an upper bound of throughput: all memory bandwidth spent on KV-cache reads."""
     kv = KV_BYTES[precision.kv] if stated_kv else min(KV_BYTES.values())
     token_bytes = kv_read_bytes(shape, tokens, kv)
     return chips * chip.memory_bytes_per_s / token_bytes if token_bytes else float("inf")
@@ -74,7 +74,7 @@ def peak_share(
     requests_per_s: float,
     tokens: float,
 ) -> float:
-    """Return the share of the chips' peak that the GEMMs of these requests need."""
+    """Return the model FLOP/s of these requests over the chips' peak."""
     active = shape.attention_parameters + shape.mlp_parameters
     if shape.experts:
         active += shape.expert_parameters * shape.experts_per_token / shape.experts

@@ -22,7 +22,7 @@ class WeightDtype:
 
 
 # nvfp4: one byte of scale per 16 weights; mxfp4: one per 32; int4: a 16-bit scale per 128.
-# Weight-only dtypes multiply in 16 bits. mxfp4 weights multiply fp8 activations where the chip has
+# Weight-only dtypes run 16-bit GEMMs. mxfp4 weights multiply fp8 activations where the chip has
 # fp4 cores, 16-bit elsewhere (gpt-oss model card).
 FORMATS: dict[WeightFormat, WeightDtype] = {
     "bf16": WeightDtype(weight_bytes=2.0, activation_bytes=2.0, peaks=("bf16",)),

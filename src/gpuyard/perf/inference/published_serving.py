@@ -14,7 +14,7 @@ from gpuyard.perf.inference.chip import ServingChip, chip_named
 from gpuyard.perf.inference.contradictions import contradicting_rows, with_prefix_cache_hits
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import kv_cache_capacity, limits, weight_bytes, with_graphs
-from gpuyard.perf.inference.plausibility import least_token_s, most_tokens_per_s
+from gpuyard.perf.inference.plausibility import max_tokens_per_s, min_tpot_s
 from gpuyard.perf.inference.precision import FORMATS, Precision
 from gpuyard.perf.inference.recipes import RecipeQuery, apply_recipe, as_generated, recipe_of
 from gpuyard.perf.inference.run_columns import (
@@ -73,7 +73,7 @@ def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
         return "missing: " + ", ".join(missing)
     if reason := _unsupported_reason(row):
         return reason
-    chip = chip_named(_chip_words(row), catalog)
+    chip = chip_named(_chip_name(row), catalog)
     if chip is None:
         return f"unknown chip {row['chip']}"
     engine = engine_of(row)
@@ -88,7 +88,7 @@ def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
     if submitted.weights:
         precision = replace(precision, weights=submitted.weights)
     if not any(chip.peak_flop_per_s(peak) for peak in FORMATS[precision.weights].peaks):
-        return f"{row['chip']} has no cores for {precision.weights}"
+        return f"{row['chip']} cannot multiply {precision.weights} weights"
     prefill = None
     if row["disagg"]:
         pools = pools_of(row)
@@ -97,9 +97,9 @@ def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
         prefill, decode = pools
         layouts: tuple[tuple[ReplicaLayout, int], ...] = (decode,)
     else:
-        engine, load = submitted.apply(engine), _as_long(row, load, submitted)
-        stated = layout_of(row) or _arranged(row, submitted)
-        layouts = (stated,) if stated else _choices(row, shape)
+        engine, load = submitted.apply(engine), _submission_load(row, load, submitted)
+        stated = layout_of(row) or _submission_layout(row, submitted)
+        layouts = (stated,) if stated else _candidate_layouts(row, shape)
     if not layouts:
         return "missing: layout"
     if all(
@@ -109,7 +109,7 @@ def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
     if prefill is None and _too_fast(row, shape, chip, precision, load, layouts[0]):
         return "faster than the memory bandwidth of the stated chips"
     if load.kind == "closed" and "InferenceX" in row["notes"] and prefill is None:
-        engine, precision, load = _as_recipe(row, engine, precision, load, layouts[0][0])
+        engine, precision, load = _with_recipe(row, engine, precision, load, layouts[0][0])
     elif load.kind == "closed" and _generated(row) and prefill is None:
         engine = as_generated(engine, load.prompt_tokens, load.users)
     if slot := re.search(r"cache (\d+)", row["len_note"]):
@@ -124,11 +124,11 @@ def _case(row: Row, catalog: Catalog) -> ServingBenchmark | str:
         prefill=prefill,
         load=load,
     )
-    return _as_set_up(case) if load.kind == "offline" else case
+    return _with_release_settings(case) if load.kind == "offline" else case
 
 
-def _as_set_up(case: ServingBenchmark) -> ServingBenchmark:
-    """Return an offline run with its release's batch, token budget and CUDA graphs."""
+def _with_release_settings(case: ServingBenchmark) -> ServingBenchmark:
+    """Return an offline run with its release's batch size, token budget and CUDA graphs."""
     load, layout = case.load, case.layouts[0][0]
     total = int(load.prompt_tokens + load.output_tokens)
     engine = apply_settings(
@@ -136,11 +136,11 @@ def _as_set_up(case: ServingBenchmark) -> ServingBenchmark:
     )
     if not engine.pads:
         return replace(case, engine=engine)
-    held = kv_cache_capacity(
+    kv_cache = kv_cache_capacity(
         case.shape, case.chip, case.precision, layout, engine, read_calibration()
     )
-    allowed = limits(engine, held, load.prompt_tokens, load.output_tokens, layout.pp)
-    return replace(case, engine=with_graphs(engine, allowed, layout.pp))
+    step_limits = limits(engine, kv_cache, load.prompt_tokens, load.output_tokens, layout.pp)
+    return replace(case, engine=with_graphs(engine, step_limits, layout.pp))
 
 
 def _too_fast(
@@ -155,31 +155,31 @@ def _too_fast(
     chips, stated = layout[0].chips * layout[1], bool(row["kv_prec"])
     context = 0.5 * (1.0 + load.low_ratio) * (load.prompt_tokens + 0.5 * load.output_tokens)
     if load.kind in ("static", "offline"):
-        most = most_tokens_per_s(
+        limit_per_s = max_tokens_per_s(
             shape, chip, precision, stated, max(chips, integer(row, "n_chips")), context
         )
         if load.slots and load.kind == "static":
-            step_s = least_token_s(
+            step_s = min_tpot_s(
                 shape, chip, precision, stated, layout[0].chips, load.slots / layout[1], context
             )
-            most = min(most, load.slots / step_s) if step_s else most
-        return number(row, "out_tok_s_total", 0.0) > most
+            limit_per_s = min(limit_per_s, load.slots / step_s) if step_s else limit_per_s
+        return number(row, "out_tok_s_total", 0.0) > limit_per_s
     if load.kind != "closed":
         return False
-    least = least_token_s(
+    limit_s = min_tpot_s(
         shape, chip, precision, stated, layout[0].chips, load.users / layout[1], context
     )
-    return number(row, "tpot_ms_mean", float("inf")) / 1e3 < least
+    return number(row, "tpot_ms_mean", float("inf")) / 1e3 < limit_s
 
 
-def _as_recipe(
+def _with_recipe(
     row: Row,
     engine: ServingEngine,
     precision: Precision,
     load: BenchmarkLoad,
     layout: ReplicaLayout,
 ) -> tuple[ServingEngine, Precision, BenchmarkLoad]:
-    """Return a closed-loop run as its public recipe starts it."""
+    """Return a closed-loop run with the settings of its public recipe."""
     run = RecipeQuery(
         engine=row["engine"],
         model=row["model"],
@@ -203,23 +203,24 @@ def _as_recipe(
 
 def _unsupported_reason(row: Row) -> str:
     """Return why a run is not modelled; empty where it is."""
-    if _slow_superchip(row) and row["tp"] == "2":  # slower than one, and a fifth to a tenth of four
+    # Throughput of two is below that of one, and a fifth to a tenth of that of four.
+    if _slow_superchip(row) and row["tp"] == "2":
         return "the link between the two superchips is not stated"
     if row["engine"].startswith("JetStream") and number(row, "dp", 1.0) > 1.0:
-        return "data-parallel ranks that wait for every prompt of the others"
+        return "data-parallel ranks that wait for the prefill of all others"
     if (
         row["moe"]
         and row["scenario"].startswith("static")
         and row["engine"].startswith("TensorRT-LLM")
     ):
-        return "sequences of a static batch are equal and choose the same experts"
-    if "beam search" in row["notes"] and not _set_up(row).beams:
+        return "identical sequences of a static batch route to the same experts"
+    if "beam search" in row["notes"] and not _trt_submission(row).beams:
         return "beam search with unknown kernels"
     interactive = row["scenario"] == "MLPerf Interactive" and row["model"].startswith("DeepSeek")
     if "MTP speculative" in row["notes"] or interactive:
         return "speculative decoding"  # mlcommons.org/2026/03/mlperf-inference-gpt-oss
     if row["chip"].startswith("mixed "):
-        return f"chips of several kinds in one rate ({row['chip']})"
+        return f"one throughput for several chip types ({row['chip']})"
     return "power cap without a value" if "MaxQ" in row["notes"] else ""
 
 
@@ -228,8 +229,8 @@ def _slow_superchip(row: Row) -> bool:
     return row["chip"].startswith("GH200") and row["engine_ver"] in ("0.12.0", "0.13.0")
 
 
-def _chip_words(row: Row) -> str:
-    """Return the row's chip name, marked where that chip was slower than its namesakes."""
+def _chip_name(row: Row) -> str:
+    """Return the row's chip name; " capped" marks a slower variant of the same name."""
     return row["chip"] + (" capped" if _slow_superchip(row) else "")
 
 
@@ -273,34 +274,34 @@ def _mlperf_engine(row: Row) -> str:
 
 def _submission(row: Row, engine: ServingEngine) -> Submission:
     """Return the settings of an MLPerf submission; blank for other runs."""
-    return _set_up(row) if engine.name.startswith("trt-mlperf") else Submission()
+    return _trt_submission(row) if engine.name.startswith("trt-mlperf") else Submission()
 
 
-def _set_up(row: Row) -> Submission:
-    """Return what TensorRT-LLM's submissions of this kind set."""
+def _trt_submission(row: Row) -> Submission:
+    """Return the settings of matching TensorRT-LLM submissions."""
     return submission_of(row.get("source_ver", ""), row["model"], row["chip"], row["scenario"])
 
 
-def _as_long(row: Row, load: BenchmarkLoad, submitted: Submission) -> BenchmarkLoad:
+def _submission_load(row: Row, load: BenchmarkLoad, submitted: Submission) -> BenchmarkLoad:
     """Return the load with the requests, duration and waits of the submission."""
-    least = (submitted.chip_requests or 0) * integer(row, "n_chips")
+    min_requests = (submitted.chip_requests or 0) * integer(row, "n_chips")
     return replace(
         load,
-        requests=max(load.requests, least),
+        requests=max(load.requests, min_requests),
         run_s=max(load.run_s, submitted.run_s or 0.0),
         wait_steps=submitted.wait_steps or 0.0,
         transfers=bool(submitted.transfers),
     )
 
 
-def _arranged(row: Row, submitted: Submission) -> tuple[ReplicaLayout, int] | None:
+def _submission_layout(row: Row, submitted: Submission) -> tuple[ReplicaLayout, int] | None:
     """Return the submission's layout and replicas, where its chips divide the row's."""
     layout, chips = submitted.layout, integer(row, "n_chips")
     return (layout, chips // layout.chips) if layout and chips % layout.chips == 0 else None
 
 
-def _choices(row: Row, shape: DecoderShape) -> tuple[tuple[ReplicaLayout, int], ...]:
-    """Return candidate layouts of a run; the fastest one that fits is used."""
+def _candidate_layouts(row: Row, shape: DecoderShape) -> tuple[tuple[ReplicaLayout, int], ...]:
+    """Return candidate layouts of a run that states none; the fastest that fits is used."""
     if not row["n_chips"]:
         return ()
     chips, layouts = int(row["n_chips"]), []
@@ -315,5 +316,5 @@ def _choices(row: Row, shape: DecoderShape) -> tuple[tuple[ReplicaLayout, int], 
 
 
 def _generated(row: Row) -> bool:
-    """Return whether AIConfigurator generated the run: all requests have one length."""
+    """Return whether AIConfigurator generated the settings: all requests have one length."""
     return "aiconfigurator" in row.get("source", "") and "InferenceX" not in row["notes"]

@@ -120,7 +120,7 @@ def _with_experts(shape: DecoderShape, words: str) -> DecoderShape:
 
 
 def precision_of(row: Row, shape: DecoderShape, chip: ServingChip) -> Precision:
-    """Return the dtypes of weights and KV cache; where a source is silent, the usual ones."""
+    """Return the dtypes of weights and KV cache, with defaults for what the row omits."""
     text = row["weights_prec"].lower()
     words: tuple[tuple[str, WeightFormat], ...] = (
         ("nvfp4", "nvfp4"),
@@ -133,7 +133,7 @@ def precision_of(row: Row, shape: DecoderShape, chip: ServingChip) -> Precision:
     )
     weights: WeightFormat = next((form for word, form in words if word in text), "bf16")
     if row["model"].startswith("gpt-oss"):
-        weights = "mxfp4"  # whatever the source calls it
+        weights = "mxfp4"  # the checkpoint's dtype; sources call it fp4, bf16 or nothing
     if not text and row["scenario"].startswith("MLPerf"):  # the smallest dtype of the chip
         weights = "nvfp4" if chip.fp4_flop_per_s else "fp8" if chip.fp8_flop_per_s else "bf16"
     latent = shape.kv_rank > 0
@@ -151,7 +151,7 @@ def precision_of(row: Row, shape: DecoderShape, chip: ServingChip) -> Precision:
 
 
 def _kv(row: Row, weights: WeightFormat, chip: ServingChip) -> KvFormat:
-    """Return the KV-cache dtype: as stated, else fp8 where recipes of the engine set it."""
+    """Return the stated KV-cache dtype; else fp8 where the engine's recipes set it."""
     text = row["kv_prec"].lower()
     if text:
         return "int8" if "int8" in text else "fp8" if "fp8" in text else "bf16"

@@ -23,7 +23,7 @@ class ServingEngine:
     family: Annotated[str, Doc("engines with one code base")]
     runtime: Annotated[str, Doc("engines with one runtime and similar overheads")]
     code: Annotated[
-        str, Doc("engines with the same device code, whatever the front end; empty: its own")
+        str, Doc("engines with the same GPU kernels, whatever the front end; empty: its own")
     ] = ""
     experts: Annotated[
         str, Doc("engines with the same MoE kernels; empty: the chip's constants")
@@ -51,7 +51,7 @@ class ServingEngine:
     ] = True
     groups: Annotated[
         tuple[int, int],
-        Doc("query heads per KV head that decode on tensor cores: least, most"),
+        Doc("query heads per KV head that decode on tensor cores: minimum, maximum"),
     ] = (1, 1024)
     beams: Annotated[int, Doc("beams per request, which share the prompt's KV cache")] = 1
     spare_logits: Annotated[int, Doc("allocated and unused logit buffers")] = 0
@@ -66,7 +66,7 @@ class ServingEngine:
     graph_sequences: Annotated[int, Doc("largest CUDA graph in sequences; 0: any")] = 0
     graphs_listed: Annotated[
         bool,
-        Doc("CUDA graphs of listed sizes only; false: one more for the most sequences"),
+        Doc("CUDA graphs of listed sizes only; false: one more for the maximum batch"),
     ] = False
     overlaps: Annotated[bool, Doc("the next step is scheduled before the last one ends")] = False
     windows: Annotated[bool, Doc("sliding-window layers free the KV cache beyond the window")] = (

@@ -47,10 +47,10 @@ def _read() -> tuple[Setting, ...]:
 def apply_settings(
     engine: ServingEngine, release: str, model: str, tp: int, length_tokens: int
 ) -> ServingEngine:
-    """Return the engine as runs of that release set it up."""
+    """Return the engine with the settings of published runs of that release."""
     for item in _read():
-        fits = re.search(item.release, release) and re.search(item.model, model)
-        if not fits or item.tp not in (0, tp) or item.length_tokens not in (0, length_tokens):
+        matches = re.search(item.release, release) and re.search(item.model, model)
+        if not matches or item.tp not in (0, tp) or item.length_tokens not in (0, length_tokens):
             continue
         engine = replace(
             engine,

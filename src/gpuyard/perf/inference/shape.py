@@ -33,7 +33,7 @@ class DecoderShape:
     experts: float = 0.0
     experts_per_token: float = 0.0
     expert_ffn: float = 0.0
-    shared_ffn: float = 0.0  # all shared experts together
+    shared_ffn: float = 0.0  # total width of the shared experts
     expert_layers: float = 0.0
     q_rank: float = 0.0
     kv_rank: float = 0.0  # above 0: multi-head latent attention
@@ -128,11 +128,11 @@ class DecoderShape:
 
 
 def shape_of(model: Transformer) -> DecoderShape:
-    """Return the catalog's shape as the cost model needs it.
+    """Return a catalog architecture as a decoder shape.
 
     A layer is a mixer and an FFN: where blocks are one of both (Nemotron-H) or a mixer alone
     (Mamba), two blocks are a layer. An encoder-decoder is a decoder of its size: its encoder
-    reads each input once, which is less work than here, and never decodes.
+    runs once per request and never decodes, which is less work than predicted here.
     """
     moe, mla, linear, encoder = model.moe, model.mla, model.linear, model.encoder
     softmax, ffn_layers = float(model.softmax_layers), float(model.mlp_layers)
@@ -184,7 +184,7 @@ def shape_of(model: Transformer) -> DecoderShape:
 
 
 def decoder_of(model: Model) -> DecoderShape:
-    """Return a model's decoder, with its other weights and how far it is from published runs."""
+    """Return a catalog model as a decoder shape, with weights outside the decoder."""
     assert model.transformer is not None, "callers check"
     return replace(
         shape_of(model.transformer),
@@ -197,7 +197,7 @@ def unmeasured(model: Model) -> str:
     """Return why no published run resembles the model; empty: some do."""
     shape = model.transformer
     if model.shape_is_estimated:
-        return "the architecture was read by generic keys"
+        return "the architecture is unknown and was read from generic config keys"
     if shape is None:
         return ""
     if shape.encoder:

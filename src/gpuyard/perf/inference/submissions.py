@@ -29,9 +29,9 @@ class Submission:
     chip: Annotated[str, Doc("pattern over the chip's name")] = ""
     scenario: Annotated[str, Doc("pattern over the scenario")] = ""
     engine: Annotated[str | None, Doc("the engine entry")] = None
-    weights: Annotated[WeightFormat | None, Doc("the most common dtype of a mixed checkpoint")] = (
-        None
-    )
+    weights: Annotated[
+        WeightFormat | None, Doc("weight dtype; the most common one of a mixed checkpoint")
+    ] = None
     tp: int | None = None
     pp: int | None = None
     ranks: Annotated[
@@ -57,7 +57,7 @@ class Submission:
         return ReplicaLayout(tp=self.tp, pp=self.pp or 1) if self.tp else None
 
     def apply(self, engine: ServingEngine) -> ServingEngine:
-        """Return the engine as it was set up."""
+        """Return the engine with the settings of the submission."""
         engine = find_engine(self.engine) if self.engine else engine
         return replace(
             engine,
@@ -84,10 +84,10 @@ def _read() -> tuple[Submission, ...]:
 
 
 @functools.cache
-def submission_of(of_round: str, model: str, chip: str, scenario: str) -> Submission:
+def submission_of(round_name: str, model: str, chip: str, scenario: str) -> Submission:
     """Return the merged settings of all matching entries; later ones win."""
     submission = Submission()
-    query = dict(zip(PATTERNS, (of_round, model, chip, scenario), strict=True))
+    query = dict(zip(PATTERNS, (round_name, model, chip, scenario), strict=True))
     for item in _read():
         if all(re.search(getattr(item, name), text) for name, text in query.items()):
             cells = {f.name: getattr(item, f.name) for f in fields(item) if f.name not in PATTERNS}
