@@ -10,7 +10,7 @@ from gpuyard.plan.inference.search import plan_inference
 from gpuyard.plan.option import Plan
 from gpuyard.plan.single_pass import plan_single_pass
 from gpuyard.simulate.serving.load import Requests
-from gpuyard.simulate.serving.load_traces import STRETCH, busiest, read_load
+from gpuyard.simulate.serving.load_traces import PEAK_REQUESTS, busiest, read_load
 from gpuyard.simulate.serving.simulated_serving import SimulatedServing
 from gpuyard.workload.workload import Workload
 
@@ -22,8 +22,8 @@ def plan_service(workload: Workload, catalog: Catalog, folder: Path) -> Plan | I
     if model.kind not in ("decoder", "encoder-decoder") or model.transformer is None:
         return plan_single_pass(workload, catalog)
     load, trace = read_load(workload, folder)
-    stretch = busiest(trace, STRETCH) if trace is not None else None
-    return plan_inference(workload, catalog, load, events_of(workload, stretch, 0))
+    peak = busiest(trace, PEAK_REQUESTS) if trace is not None else None
+    return plan_inference(workload, catalog, load, events_of(workload, peak, 0))
 
 
 def events_of(workload: Workload, trace: Requests | None, seed: int) -> SimulatedServing:

@@ -25,10 +25,10 @@ from gpuyard.plan.inference.search import plan_inference
 from gpuyard.plan.inference.service_option import latency_stats
 from gpuyard.plan.inference.serving_run import LatencyCdf, Limit, ServingRun, Track
 from gpuyard.plan.option import Option
-from gpuyard.simulate.serving.load_traces import STRETCH, busiest, read_load
+from gpuyard.simulate.serving.load_traces import PEAK_REQUESTS, busiest, read_load
 from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.simulated_serving import (
-    LEAST_PER_S,
+    MIN_REQUESTS_PER_S,
     Reals,
     SimulatedServing,
     simulate_requests,
@@ -73,9 +73,11 @@ def simulate_serving(workspace: Workspace, options: ServingSimOptions) -> Servin
             "give the CSV file inside it" if options.trace.is_dir() else "check the path",
         )
     load, trace = read_load(workload, options.trace or workspace.folder)
-    if (options.requests_per_s or load.requests_per_s or math.inf) < LEAST_PER_S and trace is None:
+    if (
+        options.requests_per_s or load.requests_per_s or math.inf
+    ) < MIN_REQUESTS_PER_S and trace is None:
         what, fix = (
-            "fewer than one request in a day: each finds the service idle",
+            "fewer than one request per day: every request is served alone",
             "give a higher rate, such as 1/h",
         )
         raise InputError.one(
@@ -89,8 +91,8 @@ def simulate_serving(workspace: Workspace, options: ServingSimOptions) -> Servin
     model = events_of(workload, trace, options.seed)
     named = options.named
     if named is None:
-        stretch = busiest(trace, STRETCH) if trace is not None else None
-        plan = plan_inference(workload, catalog, load, events_of(workload, stretch, options.seed))
+        peak = busiest(trace, PEAK_REQUESTS) if trace is not None else None
+        plan = plan_inference(workload, catalog, load, events_of(workload, peak, options.seed))
         if isinstance(plan, Infeasible):
             return plan
         named = config_of_option(plan.options[0])
@@ -159,7 +161,7 @@ def _simulated(
     count: int,
 ) -> ServingOutcome | Infeasible:
     """Simulate `count` requests; 0: enough to settle, or the whole trace."""
-    requests, users = model.drawn(
+    requests, users = model.sample_requests(
         load, 1.0, count or (0 if model.trace is not None else RUN_REQUESTS)
     )
     return simulate_requests(replica, replicas, prompts, requests, users, timeline=True)

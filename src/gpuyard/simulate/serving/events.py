@@ -1,12 +1,12 @@
 """Event loop over replicas: arrivals, routing, iterations, KV-cache transfers.
 
-Idea. Every replica has its own clock. The replica with work whose clock is least runs next, one
-iteration of continuous batching at a time; decode iterations in which nothing but context lengths
-changes are taken together (`decode_run`). Arrivals and transferred requests are routed before any
+Idea. Every replica has its own clock. The replica with work and the earliest clock runs next, one
+iteration of continuous batching at a time; decode iterations that only extend context lengths are
+aggregated (`decode_run`). Arrivals and transferred requests are routed before any
 replica passes their time.
 
-Invariant. No event happens before one that was already handled on the same replica, and the blocks
-of running requests plus the free blocks of a replica are its KV-cache capacity.
+Invariant. Events of one replica are handled in order of time, and the blocks of running requests
+plus the free blocks of a replica are its KV-cache capacity.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving import state
 from gpuyard.simulate.serving.queues import admit_arrived, push_in_transit, push_waiting
 from gpuyard.simulate.serving.replica import (
+    allocated_blocks,
     begin_decode,
     decode_run,
     end_decode,
     grown_blocks,
-    held_blocks,
     preempt,
     schedule_prefill,
 )
 from gpuyard.simulate.serving.state import Ints, Reals, Tables
 
 ROUND_ROBIN, LEAST_OUTSTANDING, SHORTEST_QUEUE = 0, 1, 2
-FIRST_LINES = 4096
-MANY = 1 << 60  # steps
+INITIAL_ENTRIES = 4096  # of the timeline, which grows
+UNLIMITED = 1 << 60  # steps
 SENT, FINISHED, PENDING = 0, 1, 2  # of requests, in a tally
 
 
 @jit
 def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
-    """The replica of a role that the next request goes to; `turn` breaks ties and rotates."""
+    """Return the replica of a role for the next request; `turn` breaks ties and rotates."""
     count = rep.shape[0]
-    best, least = state.NONE, np.inf
+    best, lowest = state.NONE, np.inf
     for step in range(count):
         r = (turn + step) % count
         if policy[r, state.ROLE] != role:
@@ -48,8 +48,8 @@ def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
         load = rep[r, state.WAITING] + 1e-3 * (rep[r, state.FILLING] + rep[r, state.DECODING])
         if router == LEAST_OUTSTANDING:
             load = float(rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING])
-        if load < least:
-            best, least = r, load
+        if load < lowest:
+            best, lowest = r, load
     return int(best)
 
 
@@ -57,18 +57,21 @@ def _route(rep: Ints, policy: Ints, role: int, router: int, turn: int) -> int:
 def _join(
     req: Ints, rep: Ints, real: Reals, r: int, i: int, now: float, entry: int, ahead: int
 ) -> None:
-    """Puts a request that is there `now` into a replica's queue.
+    """Put a request that arrives `now` into a replica's queue.
 
-    `ahead`: steps after the one in progress that a busy replica has composed already, without it.
+    `ahead`: steps after the current one that a busy replica has already scheduled without it.
     """
     idle = (
-        rep[r, state.WAITING] + rep[r, state.FILLING] + rep[r, state.DECODING] + rep[r, state.LATE]
+        rep[r, state.WAITING]
+        + rep[r, state.FILLING]
+        + rep[r, state.DECODING]
+        + rep[r, state.TRANSIT]
         == 0
     )
     if idle and real[r, state.CLOCK] < now:
         real[r, state.CLOCK] = now
     req[state.REPLICA, i] = r
-    if req[state.GIVEN, i] == 0:
+    if req[state.GENERATED, i] == 0:
         req[state.ARRIVE_ENTRY, i] = entry
     if idle or ahead == 0:
         push_waiting(req, rep, r, i)
@@ -77,7 +80,7 @@ def _join(
 
 
 @jit(allocates=False)
-def _compose(row: Reals, tables: Tables, r: int, until: float, entry: Reals) -> int:
+def _run_iteration(row: Reals, tables: Tables, r: int, until: float, entry: Reals) -> int:
     """Run the next iteration of a replica, or several equal ones; return their number."""
     req, rep, real = tables.req, tables.rep, tables.real
     policy, phase = tables.policy, tables.phase
@@ -111,12 +114,12 @@ def _compose(row: Reals, tables: Tables, r: int, until: float, entry: Reals) -> 
     if tokens == 0.0:
         if seqs == 0:
             return 0
-        most = (
-            req[state.DUE, rep[r, state.LATE_HEAD]] - rep[r, state.MADE]
-            if rep[r, state.LATE] > 0
-            else MANY
+        max_steps = (
+            req[state.DUE, rep[r, state.TRANSIT_HEAD]] - rep[r, state.STEP_COUNT]
+            if rep[r, state.TRANSIT] > 0
+            else UNLIMITED
         )
-        steps, step_s = decode_run(row, rep, real, tables.keys, policy, r, until, most)
+        steps, step_s = decode_run(row, rep, real, tables.keys, policy, r, until, max_steps)
         entry[state.KV_TOKENS] = real[r, state.CONTEXT] + grown * 0.5 * (steps + 1)
         entry[state.SAMPLED] = seqs
     else:
@@ -136,19 +139,19 @@ def _compose(row: Reals, tables: Tables, r: int, until: float, entry: Reals) -> 
         rep[r, state.ITERATION] += steps
         real[r, state.CONTEXT] += grown * steps
     real[r, state.CLOCK] += steps * step_s
-    rep[r, state.MADE] += steps
+    rep[r, state.STEP_COUNT] += steps
     return int(steps)
 
 
 @jit(allocates=False)
-def _settle(tables: Tables, r: int, entry: int, left: Ints) -> int:
-    """Handle first tokens and finished sequences after an iteration; return how many left."""
+def _complete(tables: Tables, r: int, entry: int, left: Ints) -> int:
+    """Handle first tokens and completions after an iteration; return how many requests left."""
     req, times, rep = tables.req, tables.times, tables.rep
     real, policy, keys = tables.real, tables.policy, tables.keys
     count, now = 0, real[r, state.CLOCK]
     while rep[r, state.DECODING] > 0 and keys[r, 0] <= rep[r, state.ITERATION]:
         i = end_decode(tables, r, 0)
-        rep[r, state.FREE] += held_blocks(req, policy, r, i)
+        rep[r, state.FREE] += allocated_blocks(req, policy, r, i)
         left[count] = i
         count += 1
     while rep[r, state.FILL_HEAD] != state.NONE:
@@ -159,12 +162,15 @@ def _settle(tables: Tables, r: int, entry: int, left: Ints) -> int:
         if rep[r, state.FILL_HEAD] == state.NONE:
             rep[r, state.FILL_TAIL] = state.NONE
         rep[r, state.FILLING] -= 1
-        last = req[state.GIVEN, i] + 1 >= req[state.OUTPUT, i]
+        last = req[state.GENERATED, i] + 1 >= req[state.OUTPUT, i]
         if times[state.FIRST, i] < 0.0 and (last or policy[r, state.ROLE] != state.PREFILL):
-            times[state.FIRST, i] = now  # else the decode pool sends it, once it has the cache
+            times[state.FIRST, i] = now  # else the decode pool emits it after the KV transfer
             req[state.FIRST_ENTRY, i] = entry
-        req[state.GIVEN, i] += 1
-        if req[state.GIVEN, i] >= req[state.OUTPUT, i] or policy[r, state.ROLE] == state.PREFILL:
+        req[state.GENERATED, i] += 1
+        if (
+            req[state.GENERATED, i] >= req[state.OUTPUT, i]
+            or policy[r, state.ROLE] == state.PREFILL
+        ):
             rep[r, state.FREE] += req[state.BLOCKS, i]
             left[count] = i
             count += 1
@@ -175,19 +181,19 @@ def _settle(tables: Tables, r: int, entry: int, left: Ints) -> int:
 
 @jit
 def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
-    """The replica with work whose clock is least, and the least clock of the others with work."""
-    best, least, second = state.NONE, np.inf, np.inf
+    """Return the replica with work and the earliest clock, and the earliest clock of the others."""
+    best, first, second = state.NONE, np.inf, np.inf
     for r in range(rep.shape[0]):
         if (
             rep[r, state.WAITING]
             + rep[r, state.FILLING]
             + rep[r, state.DECODING]
-            + rep[r, state.LATE]
+            + rep[r, state.TRANSIT]
             == 0
         ):
             continue
-        if real[r, state.CLOCK] < least:
-            best, least, second = r, real[r, state.CLOCK], least
+        if real[r, state.CLOCK] < first:
+            best, first, second = r, real[r, state.CLOCK], first
         elif real[r, state.CLOCK] < second:
             second = real[r, state.CLOCK]
     return int(best), second
@@ -195,7 +201,7 @@ def _next_replica(rep: Ints, real: Reals) -> tuple[int, float]:
 
 @jit
 def _insert(queue: Ints, count: int, times: Reals, i: int) -> None:
-    """Puts a request into the pending list, which is sorted by state.READY, latest first."""
+    """Insert a request into the pending list, which is sorted by state.READY, latest first."""
     at = count
     while at > 0 and times[state.READY, queue[at - 1]] < times[state.READY, i]:
         queue[at] = queue[at - 1]
@@ -225,15 +231,18 @@ def _leave(
     transfer: Reals,
     tally: Ints,
 ) -> None:
-    """Hand requests to the decode pool or complete them; a user then sends the next one.
+    """Move requests to the decode pool or complete them; a user then sends the next one.
 
-    `tally` counts requests that are sent, finished, and pending between pools.
+    `tally` counts requests: sent, finished, pending between pools.
     """
     req, times, rep = tables.req, tables.times, tables.rep
     real, policy = tables.real, tables.policy
     now, pools = real[r, state.CLOCK], policy[0, state.ROLE] != state.BOTH
     for i in left:
-        if policy[r, state.ROLE] == state.PREFILL and req[state.GIVEN, i] < req[state.OUTPUT, i]:
+        if (
+            policy[r, state.ROLE] == state.PREFILL
+            and req[state.GENERATED, i] < req[state.OUTPUT, i]
+        ):
             times[state.READY, i] = now + transfer[0] + transfer[1] * req[state.PROMPT, i]
             _insert(queue, tally[PENDING], times, i)
             tally[PENDING] += 1
@@ -259,7 +268,7 @@ def _leave(
 def _burst(
     req: Ints, times: Reals, rep: Ints, real: Reals, policy: Ints, users: int, role: int
 ) -> int:
-    """The first request of every user, all at once; gives how many."""
+    """Send the first request of every user at once; return the number of requests."""
     turn = 0
     count = int(min(users, req.shape[1]))
     for i in range(count):
@@ -289,7 +298,7 @@ def serve(
     real, policy = tables.real, tables.policy
     total, pools = req.shape[1], policy[0, state.ROLE] != state.BOTH
     first = state.PREFILL if pools else state.BOTH
-    entries = np.empty((FIRST_LINES if keep else 1, state.LINE_REALS))
+    entries = np.empty((INITIAL_ENTRIES if keep else 1, state.LINE_REALS))
     queue, left = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
     tally, turns, used = (
         np.zeros(3, dtype=np.int64),
@@ -305,10 +314,10 @@ def serve(
         soonest = min(arrival, ready)
         if r == state.NONE or soonest <= real[r, state.CLOCK]:
             if soonest == np.inf:
-                break  # nothing can move: a request that no replica can hold
+                break  # deadlock: a request fits no replica
             i = sent if arrival <= ready else queue[pending - 1]
             tally[SENT if arrival <= ready else PENDING] += 1 if arrival <= ready else -1
-            role = state.DECODE if req[state.GIVEN, i] > 0 else first
+            role = state.DECODE if req[state.GENERATED, i] > 0 else first
             r = _route(rep, policy, role, router, turns[role])
             turns[role] = r + 1
             ahead = policy[r, state.LAG] - 1 if role != state.DECODE else 0
@@ -318,8 +327,8 @@ def serve(
             entries = _grown(entries, used)
         until = min(soonest, other) if pools else soonest
         entry = entries[used if keep else 0]
-        steps = _compose(rows[r], tables, r, until, entry)
-        count = _settle(tables, r, used, left)
+        steps = _run_iteration(rows[r], tables, r, until, entry)
+        count = _complete(tables, r, used, left)
         if steps == 0 and count == 0:
             break
         _leave(tables, r, used, left[:count], queue, users, transfer, tally)

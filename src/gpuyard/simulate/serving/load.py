@@ -1,4 +1,4 @@
-"""Load of a service: prompt and output lengths and arrival times, from a seeded generator."""
+"""Serving load: prompt and output lengths and arrival times from a seeded generator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Requests:
 def _requests(
     prompt: npt.NDArray[np.float64], output: npt.NDArray[np.float64], hit_ratio: float
 ) -> Requests:
-    """Requests that are all there at the start."""
+    """Return requests that all arrive at the start."""
     prompts = np.maximum(np.rint(prompt), 1).astype(np.int64)
     return Requests(
         arrived_s=np.zeros(len(prompts)),
@@ -41,16 +41,16 @@ def _requests(
 def fixed(
     count: int, prompt_tokens: float, output_tokens: float, hit_ratio: float = 0.0
 ) -> Requests:
-    """Requests of one length, all at the start."""
+    """Return requests of one length that all arrive at the start."""
     return _requests(
         np.full(count, float(prompt_tokens)), np.full(count, float(output_tokens)), hit_ratio
     )
 
 
-def drifted(requests: Requests, most_tokens: int, rng: np.random.Generator) -> Requests:
-    """Shorten outputs by up to `tokens`, so that equal requests end at different steps."""
-    less = rng.integers(0, most_tokens + 1, requests.count)
-    return replace(requests, output_tokens=np.maximum(requests.output_tokens - less, 1))
+def drifted(requests: Requests, max_tokens: int, rng: np.random.Generator) -> Requests:
+    """Shorten outputs by up to `max_tokens`, so that equal requests finish at different steps."""
+    drift = rng.integers(0, max_tokens + 1, requests.count)
+    return replace(requests, output_tokens=np.maximum(requests.output_tokens - drift, 1))
 
 
 def uniform(
@@ -61,7 +61,7 @@ def uniform(
     rng: np.random.Generator,
     hit_ratio: float = 0.0,
 ) -> Requests:
-    """Lengths uniform between low_ratio times the given ones and the given ones."""
+    """Draw lengths uniformly in [low_ratio × length, length]."""
     share = rng.uniform(low_ratio, 1.0, (2, count))
     return _requests(prompt_tokens * share[0], output_tokens * share[1], hit_ratio)
 
@@ -85,7 +85,7 @@ def lognormal(
             np.exp(rng.normal(0.0, sigma, count) - sigma**2 / 2.0) if sigma > 0 else np.ones(count)
         )
         scale = 1.0
-        for _ in range(20):  # the cut lowers the mean; lift the rest until it holds
+        for _ in range(20):  # the cut lowers the mean: rescale until it is restored
             cut = np.minimum(values * mean * scale, most)
             scale *= mean / cut.mean()
         drawn.append(np.minimum(values * mean * scale, most))

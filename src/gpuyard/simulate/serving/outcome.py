@@ -15,7 +15,7 @@ Reals = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingSummary:
-    """The figures that benchmarks of serving print."""
+    """Summary metrics as serving benchmarks report them."""
 
     requests: int
     duration_s: float
@@ -23,7 +23,7 @@ class ServingSummary:
     total_tokens_per_s: float
     requests_per_s: float
     ttft: LatencyQuantiles  # arrival to first token
-    tpot: LatencyQuantiles  # of a request: time after its first token over its other tokens
+    tpot: LatencyQuantiles  # time per output token after the first
     itl: LatencyQuantiles  # between two tokens of a sequence, over all tokens
     e2e: LatencyQuantiles
     queued: LatencyQuantiles  # arrival to admission
@@ -32,11 +32,11 @@ class ServingSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timeline:
-    """Steps in the order in which they were made; equal decode steps in a row are one entry."""
+    """Steps in order of execution; consecutive equal decode steps are one entry."""
 
     at_s: Reals
     steps: Ints
-    step_s: Reals  # of one of them
+    step_s: Reals  # per step
     prefill_tokens: Reals
     prefill_pairs: Reals
     decode_seqs: Reals
@@ -47,15 +47,17 @@ class Timeline:
     used_blocks: Ints
     replica: Ints
 
-    def thinned(self, most: int) -> Timeline:
-        """At most that many entries, evenly spaced, to plot."""
-        take = np.unique(np.linspace(0, len(self.at_s) - 1, min(most, len(self.at_s))).astype(int))
+    def thinned(self, max_entries: int) -> Timeline:
+        """Return at most `max_entries` entries, evenly spaced, to plot."""
+        take = np.unique(
+            np.linspace(0, len(self.at_s) - 1, min(max_entries, len(self.at_s))).astype(int)
+        )
         return Timeline(**{name: getattr(self, name)[take] for name in Timeline.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServingOutcome:
-    """Times of every request, in order of arrival, and the timeline."""
+    """Times per request, in order of arrival, and the timeline."""
 
     arrived_s: Reals
     admitted_s: Reals
@@ -80,14 +82,14 @@ class ServingOutcome:
 
     @property
     def tpot_s(self) -> Reals:
-        """Time a token after the first, of requests with more than one."""
+        """Time per output token after the first, of requests with more than one."""
         more = self.output_tokens > 1
         return np.asarray(
             (self.finished_s - self.first_token_s)[more] / (self.output_tokens[more] - 1)
         )
 
     def summary(self) -> ServingSummary:
-        """The figures of the whole run."""
+        """Return the summary of the whole run."""
         span = float(self.finished_s.max() - self.arrived_s.min())
         line = self.timeline
         gaps = _weighted(line.step_s, line.steps * line.decode_seqs)
@@ -107,7 +109,7 @@ class ServingOutcome:
 
 
 def _weighted(values: Reals, weights: Reals) -> LatencyQuantiles:
-    """The same, where each value stands for `weights` equal ones."""
+    """Return weighted quantiles: a value counts `weights` times."""
     if not weights.sum() > 0:
         return quantiles(np.zeros(0))
     order = np.argsort(values)

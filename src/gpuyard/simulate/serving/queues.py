@@ -1,4 +1,4 @@
-"""Kernels on the tables of `state`: queues as linked lists, a heap of finishes."""
+"""Kernels on the tables of `state`: queues as linked lists, a heap of completions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpuyard.simulate.serving.state import (
     FILL_HEAD,
     FILL_TAIL,
     FILLING,
-    LATE,
-    LATE_HEAD,
-    LATE_TAIL,
-    MADE,
     NEXT,
     NONE,
+    STEP_COUNT,
+    TRANSIT,
+    TRANSIT_HEAD,
+    TRANSIT_TAIL,
     WAIT_HEAD,
     WAIT_TAIL,
     WAITING,
@@ -63,19 +63,19 @@ def pop_wait(req: Ints, rep: Ints, r: int) -> int:
 
 @jit
 def push_in_transit(req: Ints, rep: Ints, r: int, i: int, lag: int) -> None:
-    """Send a request to a replica: it arrives when `lag` more iterations have begun."""
-    req[DUE, i] = rep[r, MADE] + lag
-    _append(req, rep, r, i, LATE_HEAD, LATE_TAIL, LATE)
+    """Send a request to a replica: it arrives when `lag` more iterations have started."""
+    req[DUE, i] = rep[r, STEP_COUNT] + lag
+    _append(req, rep, r, i, TRANSIT_HEAD, TRANSIT_TAIL, TRANSIT)
 
 
 @jit
 def admit_arrived(req: Ints, rep: Ints, r: int) -> None:
     """Queue the requests that have arrived; all of them if the replica is idle."""
     idle = rep[r, WAITING] + rep[r, FILLING] + rep[r, DECODING] == 0
-    while rep[r, LATE] > 0 and (idle or req[DUE, rep[r, LATE_HEAD]] <= rep[r, MADE]):
-        i = rep[r, LATE_HEAD]
-        rep[r, LATE_HEAD] = req[NEXT, i]
-        rep[r, LATE] -= 1
+    while rep[r, TRANSIT] > 0 and (idle or req[DUE, rep[r, TRANSIT_HEAD]] <= rep[r, STEP_COUNT]):
+        i = rep[r, TRANSIT_HEAD]
+        rep[r, TRANSIT_HEAD] = req[NEXT, i]
+        rep[r, TRANSIT] -= 1
         push_waiting(req, rep, r, i)
 
 
@@ -115,7 +115,7 @@ def heap_push(keys: Ints, items: Ints, size: int, key: int, item: int) -> None:
 
 @jit
 def heap_remove(keys: Ints, items: Ints, size: int, at: int) -> None:
-    """Remove the item at a place of a heap of `size` items."""
+    """Remove the item at a position of a heap of `size` items."""
     last = size - 1
     key, item = keys[last], items[last]
     while at > 0 and keys[(at - 1) // 2] > key:

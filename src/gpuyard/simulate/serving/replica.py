@@ -21,7 +21,7 @@ from gpuyard.simulate.serving.state import Ints, Reals, Tables
 @jit
 def context_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
     """Return the cached tokens of a request: prompt and all but the last output, per beam."""
-    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * max(req[state.GIVEN, i] - 1, 0))
+    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * max(req[state.GENERATED, i] - 1, 0))
 
 
 @jit
@@ -33,10 +33,10 @@ def phase_of(policy: Ints, r: int, now: int, context: int) -> int:
 
 @jit
 def has_transferred_kv(req: Ints, policy: Ints, r: int, i: int) -> bool:
-    """Whether a waiting request comes with its KV cache, from the prefill pool."""
+    """Return whether a waiting request arrives with its KV cache, from the prefill pool."""
     return bool(
         policy[r, state.ROLE] == state.DECODE
-        and req[state.GIVEN, i] > 0
+        and req[state.GENERATED, i] > 0
         and req[state.PREEMPTIONS, i] == 0
     )
 
@@ -44,7 +44,7 @@ def has_transferred_kv(req: Ints, policy: Ints, r: int, i: int) -> bool:
 @jit
 def prompt_tokens(req: Ints, policy: Ints, r: int, i: int) -> int:
     """Return the tokens to prefill: the prompt, and after a preemption the output so far."""
-    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.GIVEN, i])
+    return int(req[state.PROMPT, i] + policy[r, state.BEAMS] * req[state.GENERATED, i])
 
 
 @jit
@@ -78,7 +78,7 @@ def begin_decode(tables: Tables, r: int, i: int) -> None:
         tables.keys[r],
         tables.items[r],
         rep[r, state.DECODING],
-        now + req[state.OUTPUT, i] - req[state.GIVEN, i],
+        now + req[state.OUTPUT, i] - req[state.GENERATED, i],
         i,
     )
     rep[r, state.DECODING] += 1
@@ -88,12 +88,12 @@ def begin_decode(tables: Tables, r: int, i: int) -> None:
 
 @jit(allocates=False)
 def end_decode(tables: Tables, r: int, at: int) -> int:
-    """Remove the sequence at a place of the heap; return its request."""
+    """Remove the sequence at a heap position; return its request."""
     req, rep, policy = tables.req, tables.rep, tables.policy
     keys, items = tables.keys, tables.items
     i = items[r, at]
     left = keys[r, at] - rep[r, state.ITERATION]
-    req[state.GIVEN, i] = req[state.OUTPUT, i] - left
+    req[state.GENERATED, i] = req[state.OUTPUT, i] - left
     context = context_tokens(req, policy, r, i)
     heap_remove(keys[r], items[r], rep[r, state.DECODING], at)
     rep[r, state.DECODING] -= 1
@@ -103,8 +103,8 @@ def end_decode(tables: Tables, r: int, at: int) -> int:
 
 
 @jit
-def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
-    """Return the blocks that a decoding request holds."""
+def allocated_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
+    """Return the blocks allocated to a decoding request."""
     if policy[r, state.RESERVES] == 1:
         return int(req[state.BLOCKS, i])
     return blocks_of(req, policy, r, i, context_tokens(req, policy, r, i))
@@ -114,7 +114,7 @@ def held_blocks(req: Ints, policy: Ints, r: int, i: int) -> int:
 def preempt(tables: Tables, r: int) -> None:
     """Preempt the sequence admitted last: it returns to the queue and is recomputed.
 
-    Prompts in progress were admitted after all that decode; theirs start again.
+    Prompts in progress were admitted after all decoding sequences, so they are preempted first.
     """
     req, rep, items = tables.req, tables.rep, tables.items
     if rep[r, state.FILLING] > 0:
@@ -127,7 +127,7 @@ def preempt(tables: Tables, r: int) -> None:
         if req[state.ORDER, items[r, at]] > req[state.ORDER, items[r, last]]:
             last = at
     i = end_decode(tables, r, last)
-    rep[r, state.FREE] += held_blocks(req, tables.policy, r, i)
+    rep[r, state.FREE] += allocated_blocks(req, tables.policy, r, i)
     req[state.PREEMPTIONS, i] += 1
     push_wait_front(req, rep, r, i)
 
@@ -176,7 +176,7 @@ def schedule_prefill(tables: Tables, r: int) -> tuple[float, float]:
         need = needed_blocks(req, policy, r, i)
         ahead = (
             0 if policy[r, state.RESERVES] == 1 else rep[r, state.DECODING]
-        )  # a block for each that grows
+        )  # one block per growing sequence
         if need + ahead > rep[r, state.FREE]:
             break
         if has_transferred_kv(req, policy, r, i):
@@ -189,7 +189,7 @@ def schedule_prefill(tables: Tables, r: int) -> tuple[float, float]:
             left -= min(req[state.CACHED, i], req[state.PROMPT, i] - 1)
         whole = left <= budget or (
             budget == full and tokens == 0.0 and full > 0
-        )  # too long for any step: alone
+        )  # longer than the budget: prefilled alone
         if budget <= 0 or (policy[r, state.CHUNKS] == 0 and not whole):
             break
         _admit(req, times, rep, policy, r, need, real[r, state.CLOCK])
@@ -204,15 +204,22 @@ def schedule_prefill(tables: Tables, r: int) -> tuple[float, float]:
 
 @jit
 def decode_run(
-    row: Reals, rep: Ints, real: Reals, keys: Ints, policy: Ints, r: int, until: float, most: int
+    row: Reals,
+    rep: Ints,
+    real: Reals,
+    keys: Ints,
+    policy: Ints,
+    r: int,
+    until: float,
+    max_steps: int,
 ) -> tuple[int, float]:
-    """Return how many decode iterations change nothing but lengths, and the mean seconds of one.
+    """Return how many decode iterations only extend contexts, and the mean seconds of one.
 
-    Ends at the first finish, where a block may lack, after `most` steps and at `until` (at least
-    one step is made).
+    Stops at the first completion, before blocks may run out, after `max_steps`, and at `until`;
+    runs at least one step.
     """
     seqs, kv = rep[r, state.DECODING], real[r, state.CONTEXT]
-    steps = min(keys[r, 0] - rep[r, state.ITERATION], most)
+    steps = min(keys[r, 0] - rep[r, state.ITERATION], max_steps)
     if policy[r, state.RESERVES] == 0:
         steps = min(
             steps,
@@ -226,11 +233,11 @@ def decode_run(
         last_s = step_time_s(row, 0.0, 0.0, count, kv + grown * steps, count)
         slope = (last_s - first_s) / (steps - 1)
         span = max(until - real[r, state.CLOCK], 0.0)
-        room = span / first_s
+        fitting = span / first_s
         if slope > 0.0:
             flat = first_s - 0.5 * slope
-            room = (np.sqrt(flat * flat + 2.0 * slope * span) - flat) / slope
-        steps = min(steps, int(room) + 1)
+            fitting = (np.sqrt(flat * flat + 2.0 * slope * span) - flat) / slope
+        steps = min(steps, int(fitting) + 1)
     if steps <= 1:
         return 1, first_s
     return int(steps), step_time_s(row, 0.0, 0.0, count, kv + grown * 0.5 * (steps + 1), count)

@@ -30,7 +30,7 @@ NAMES: tuple[str, ...] = METRICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingMetricErrors:
-    """The errors of each figure, over the rows that state it."""
+    """Errors per metric, over the rows that report it."""
 
     throughput: ErrorStats
     tpot: ErrorStats
@@ -40,7 +40,7 @@ class ServingMetricErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingErrors:
-    """The errors of the rows that have something in common."""
+    """Errors of a group of rows."""
 
     name: str
     metrics: ServingMetricErrors
@@ -48,7 +48,7 @@ class ServingErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingRowScore:
-    """One row: tokens per second and latencies, predicted and measured; None if not stated."""
+    """One row: throughput and latencies, predicted and measured; None where not reported."""
 
     id: str
     engine: str
@@ -65,7 +65,7 @@ class ServingRowScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingScore:
-    """The model's errors on a table of runs; fractions, so 0.05 is five per cent."""
+    """Errors of the serving model on a table of runs, as fractions: 0.05 is 5 %."""
 
     rows: int
     scored: int
@@ -84,13 +84,13 @@ def score(
     trust: str = "AB",
     calibration: ServingCalibration | None = None,
 ) -> ServingScore:
-    """The serving model against the rows of a table of published runs."""
+    """Return the errors of the serving model on a table of published runs."""
     cases = read_cases(rows, catalog, trust)
     return scored(cases, predictions(cases.cases, calibration or read_calibration()))
 
 
 def measured(row: Row) -> tuple[float, float, float, float]:
-    """The stated figures in tokens a second and seconds, NaN where there is none."""
+    """Return measured throughput (tokens/s), TPOT, TTFT and E2E latency (s); NaN where missing."""
     tpot = number(row, "tpot_ms_mean")
     if tpot != tpot:
         tpot = number(row, "itl_ms_mean")
@@ -99,7 +99,7 @@ def measured(row: Row) -> tuple[float, float, float, float]:
 
 
 def predictions(cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> Reals:
-    """The four figures of every case, one row each; NaN where it cannot run."""
+    """Return four predicted metrics per case, one row per case; NaN where it does not fit."""
     result = np.full((len(cases), 4), np.nan)
     seen: dict[tuple[object, ...], ServingPrediction | Infeasible] = {}
     for i, case in enumerate(cases):
@@ -112,7 +112,7 @@ def predictions(cases: Sequence[ServingBenchmark], calibration: ServingCalibrati
             case.prefill,
             case.load,
         )
-        if key not in seen:  # many submitters run the same machine
+        if key not in seen:  # several submitters report the same system
             seen[key] = predict(case, calibration)
         entry = seen[key]
         if not isinstance(entry, Infeasible):
@@ -121,7 +121,7 @@ def predictions(cases: Sequence[ServingBenchmark], calibration: ServingCalibrati
 
 
 def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
-    """The errors of predictions, by groups."""
+    """Return the errors of predictions, in total and by group."""
     truth = np.array([measured(case.row) for case in cases.cases]).reshape(-1, 4)
     usable = np.isfinite(predicted) & np.isfinite(truth)
     bars = np.array([_bounds(case) for case in cases.cases]).reshape(-1, 4, 2)
@@ -144,7 +144,7 @@ def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
 def _bounds(case: ServingBenchmark) -> tuple[tuple[float, float], ...]:
     """Return the logarithms of the bounds of measured over predicted, of the four metrics."""
     intervals = [_interval(case, metric) for metric in METRICS]
-    return tuple((one.low, one.high) for one in intervals)
+    return tuple((bounds.low, bounds.high) for bounds in intervals)
 
 
 def _interval(case: ServingBenchmark, metric: Metric) -> Interval:
@@ -181,7 +181,7 @@ def _grouped(
     bars: Reals,
     key: Callable[[ServingBenchmark], str],
 ) -> tuple[ServingErrors, ...]:
-    """The errors of each group, in the order of their names."""
+    """Return the errors per group, sorted by name."""
     names = np.array([key(case) for case in cases])
     return tuple(
         ServingErrors(
@@ -229,7 +229,7 @@ def score_json(score: ServingScore) -> dict[str, Plain]:
 
 
 def _plain(metrics: ServingMetricErrors) -> dict[str, Plain]:
-    """Errors as plain values, null where there are no rows."""
+    """Return errors as plain values, null where there are no rows."""
     return {
         name: {
             field.name: getattr(getattr(metrics, name), field.name) for field in fields(ErrorStats)

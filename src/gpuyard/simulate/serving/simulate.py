@@ -74,8 +74,8 @@ def simulate(
         state.WAIT_TAIL,
         state.FILL_HEAD,
         state.FILL_TAIL,
-        state.LATE_HEAD,
-        state.LATE_TAIL,
+        state.TRANSIT_HEAD,
+        state.TRANSIT_TAIL,
     )
     rep[:, heads] = state.NONE
     rep[:, state.FREE] = policy[:, state.CAPACITY]

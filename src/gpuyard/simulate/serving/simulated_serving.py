@@ -17,22 +17,19 @@ from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.simulate import ReplicaPool, Transfer, simulate
 
 Reals = npt.NDArray[np.float64]
-MOST_REPLICAS = 4  # simulated at once; the rest of a larger service see the same
-MOST_POOLED = 64  # of two pools together
-LEAST_REQUESTS, MOST_REQUESTS = 1500, 5000  # of one simulation in a search
-LIVES, LONGEST_REQUESTS = (
-    8.0,
-    40_000,
-)  # as many as eight times those that are there at once, so that it settles
-LEAST_PER_S = (
-    1.0 / 86_400.0
-)  # one a day: each finds the service idle, and sums of longer gaps lose the microseconds
-LOOK_S = 120.0  # of traffic, where that is within the bounds above
-WAIT = 0.1  # share of a request's time in the queue at the end of a run: above, it diverges
-WARM_UP, COOL_DOWN = (
-    0.2,
-    0.9,
-)  # requests between these shares of all are counted: the service starts and ends empty
+MAX_REPLICAS = 4  # simulated replicas; the others of a larger service behave the same
+MAX_POOL_REPLICAS = 64  # of both pools of a disaggregated service
+MIN_REQUESTS, MAX_REQUESTS = 1500, 5000  # of one simulation in a search
+# A run has at least eight times the requests in flight, so that it reaches the steady state.
+RUN_TURNOVERS = 8.0
+MAX_RUN_REQUESTS = 40_000
+# One per day: below, every request is served alone, and sums of the gaps lose microseconds.
+MIN_REQUESTS_PER_S = 1.0 / 86_400.0
+SIMULATED_S = 120.0  # simulated traffic, within MIN_REQUESTS and MAX_REQUESTS
+# Queue time over end-to-end time at the end of a run; above, the queue diverges.
+MAX_QUEUE_RATIO = 0.1
+# Only requests between these shares of all are counted: the service starts and ends empty.
+WARM_UP, COOL_DOWN = 0.2, 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,28 +40,28 @@ class _Service:
     replicas: int
     prompts: PrefillReplicas | None = None
 
-    def part(self) -> tuple[_Service, float]:
-        """A part that stands for the whole, and its share of the load: a few replicas.
+    def scaled_down(self) -> tuple[_Service, float]:
+        """Return a scaled-down service of a few replicas, and its share of the load.
 
         Disaggregated pools shrink in proportion; the larger is rounded down, which is conservative.
         """
         if self.prompts is None:
-            few = min(self.replicas, MOST_REPLICAS)
+            few = min(self.replicas, MAX_REPLICAS)
             return replace(self, replicas=few), few / self.replicas
-        readers, writers = self.prompts.replicas, self.replicas
-        small, large = min(readers, writers), max(readers, writers)
+        prefill_count, decode_count = self.prompts.replicas, self.replicas
+        small, large = min(prefill_count, decode_count), max(prefill_count, decode_count)
         folds = math.gcd(small, large)
-        while folds > 1 and (small + large) // folds < MOST_REPLICAS:
-            folds = next(less for less in range(folds - 1, 0, -1) if folds % less == 0)
-        least, most = small // folds, large // folds
-        if least + most > MOST_POOLED:
-            least = max(1, round(small * MOST_POOLED / (small + large)))
-            most = large * least // small
-        chosen = (most, least) if readers >= writers else (least, most)
-        fewer = replace(self.prompts, replicas=chosen[0])
-        return replace(self, replicas=chosen[1], prompts=fewer), least / small
+        while folds > 1 and (small + large) // folds < MAX_REPLICAS:
+            folds = next(fold for fold in range(folds - 1, 0, -1) if folds % fold == 0)
+        fewer, more = small // folds, large // folds
+        if fewer + more > MAX_POOL_REPLICAS:
+            fewer = max(1, round(small * MAX_POOL_REPLICAS / (small + large)))
+            more = large * fewer // small
+        sizes = (more, fewer) if prefill_count >= decode_count else (fewer, more)
+        prompts = replace(self.prompts, replicas=sizes[0])
+        return replace(self, replicas=sizes[1], prompts=prompts), fewer / small
 
-    def played(
+    def simulate(
         self, requests: Requests, users: int, *, timeline: bool
     ) -> ServingOutcome | Infeasible:
         return simulate_requests(
@@ -98,7 +95,7 @@ def simulate_requests(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulatedServing:
-    """The event simulation as the planner's seam."""
+    """The event simulation behind the planner's serving interface."""
 
     context_tokens: int | None = None
     trace: Requests | None = None
@@ -113,8 +110,8 @@ class SimulatedServing:
     ) -> ReplicaLatencies | Infeasible:
         """Return latencies and rates of replicas under a load, with a prefill pool if given."""
         whole = _Service(replica=replica, replicas=replicas, prompts=prefill)
-        shown, share = (whole, 1.0) if self.trace is not None else whole.part()
-        latencies = self._served(shown, share, load, 0)
+        service, share = (whole, 1.0) if self.trace is not None else whole.scaled_down()
+        latencies = self._served(service, share, load, 0)
         if (
             self.trace is not None
             or load.requests_per_s is None
@@ -122,30 +119,35 @@ class SimulatedServing:
         ):
             return latencies
         rate = load.requests_per_s
-        present = rate * latencies.e2e.mean_s * share  # requests in what is simulated (Little)
-        if latencies.keeps_up and LIVES * present > self.drawn(load, share)[0].count:
+        in_flight = rate * latencies.e2e.mean_s * share  # of the simulated share (Little's law)
+        if (
+            latencies.keeps_up
+            and RUN_TURNOVERS * in_flight > self.sample_requests(load, share)[0].count
+        ):
             latencies = self._served(
-                shown, share, load, int(min(LIVES * present, LONGEST_REQUESTS))
+                service, share, load, int(min(RUN_TURNOVERS * in_flight, MAX_RUN_REQUESTS))
             )
         if isinstance(latencies, Infeasible) or not latencies.keeps_up:
             return latencies
-        # what comes is answered: the draw's own rate is chance
+        # A stable service completes requests at the arrival rate; that of the sample is random.
         return replace(
             latencies, requests_per_s=rate, output_tokens_per_s=rate * load.output_tokens
         )
 
     def _served(
-        self, shown: _Service, share: float, load: ServingLoad, count: int
+        self, service: _Service, share: float, load: ServingLoad, count: int
     ) -> ReplicaLatencies | Infeasible:
-        """Simulate a share of the service with `count` requests; 0: a sufficient number."""
-        requests, users = self.drawn(load, share, count)
-        outcome = shown.played(requests, users, timeline=False)
+        """Simulate a share of the service with `count` requests; 0: choose the number."""
+        requests, users = self.sample_requests(load, share, count)
+        outcome = service.simulate(requests, users, timeline=False)
         if isinstance(outcome, Infeasible):
             return outcome
-        return _latencies(outcome, shown, 1.0 / share, whole=self.trace is not None)
+        return _latencies(outcome, service, 1.0 / share, whole=self.trace is not None)
 
-    def drawn(self, load: ServingLoad, share: float, count: int = 0) -> tuple[Requests, int]:
-        """Return the requests of a share of the service and its users (0: open loop)."""
+    def sample_requests(
+        self, load: ServingLoad, share: float, count: int = 0
+    ) -> tuple[Requests, int]:
+        """Return requests and users of a share of the service; 0 users: open loop."""
         if self.trace is not None:
             return (self.trace if not count else _first(self.trace, count)), 0
         rng = np.random.default_rng(self.seed)
@@ -153,20 +155,19 @@ class SimulatedServing:
             users = max(1, round(load.users * share))
             return (
                 self._lengths(
-                    load, count or min(max(8 * users, LEAST_REQUESTS), 4 * MOST_REQUESTS), rng
+                    load, count or min(max(8 * users, MIN_REQUESTS), 4 * MAX_REQUESTS), rng
                 ),
                 users,
             )
         rate = (load.requests_per_s or 1.0) * share
-        many = count or int(min(max(LOOK_S * rate, LEAST_REQUESTS), MOST_REQUESTS))
+        many = count or int(min(max(SIMULATED_S * rate, MIN_REQUESTS), MAX_REQUESTS))
         return _arriving(self._lengths(load, many, rng), rate, load, rng), 0
 
     def _lengths(self, load: ServingLoad, count: int, rng: np.random.Generator) -> Requests:
-        """Prompts and answers about their means, within the model's context."""
+        """Draw prompt and output lengths around their means, within the model's context."""
         longest = float(self.context_tokens or 1_000_000)
-        prompts = max(
-            load.input_tokens, longest * load.input_tokens / load.total_tokens
-        )  # the context, shared out
+        # The context is divided between prompt and output in the ratio of their means.
+        prompts = max(load.input_tokens, longest * load.input_tokens / load.total_tokens)
         return lognormal(
             count,
             load.input_tokens,
@@ -190,8 +191,8 @@ def _first(requests: Requests, count: int) -> Requests:
 def _arriving(
     requests: Requests, rate: float, load: ServingLoad, rng: np.random.Generator
 ) -> Requests:
-    """The requests at a mean rate: at random, evenly, or each second's together at its start."""
-    rate = max(rate, LEAST_PER_S)
+    """Return the requests at a mean rate: Poisson, evenly spaced, or in a burst per second."""
+    rate = max(rate, MIN_REQUESTS_PER_S)
     if load.arrivals == "poisson":
         return at_rate(requests, rate, rng)
     even = np.arange(requests.count) / rate
@@ -210,12 +211,12 @@ def pool_of(replica: Replica, replicas: int) -> ReplicaPool:
 
 
 def _latencies(
-    outcome: ServingOutcome, shown: _Service, scale: float, whole: bool
+    outcome: ServingOutcome, service: _Service, scale: float, whole: bool
 ) -> ReplicaLatencies:
-    """Latencies of the steady middle of a run; of all of it for a recorded trace."""
+    """Return latencies without warm-up and cool-down; of the whole run for a recorded trace."""
     count = len(outcome.arrived_s)
     counted = np.ones(count, dtype=bool)
-    if not whole and count >= LEAST_REQUESTS:
+    if not whole and count >= MIN_REQUESTS:
         order = np.argsort(outcome.arrived_s, kind="stable")
         counted[:] = False
         counted[order[int(WARM_UP * count) : int(COOL_DOWN * count)]] = True
@@ -230,8 +231,8 @@ def _latencies(
     if whole:
         span = max(float(finished.max() - arrived.min()), 1e-9)
     rate = len(arrived) / span
-    apart = shown.prompts is not None
-    began = outcome.first_token_s if apart else outcome.admitted_s
+    disaggregated = service.prompts is not None
+    began = outcome.first_token_s if disaggregated else outcome.admitted_s
     busy = float((finished - began[counted]).mean())
     return ReplicaLatencies(
         ttft=quantiles((outcome.first_token_s - outcome.arrived_s)[counted]),
@@ -239,18 +240,18 @@ def _latencies(
         e2e=quantiles(finished - arrived),
         requests_per_s=rate * scale,
         output_tokens_per_s=rate * scale * float(outcome.output_tokens[counted].mean()),
-        batch_count=rate * busy / (shown.replicas * shown.replica.ranks),
+        batch_count=rate * busy / (service.replicas * service.replica.ranks),
         preemptions=int(outcome.preemptions.sum()),
         queued_s=float((outcome.admitted_s - outcome.arrived_s)[counted].mean()),
-        keeps_up=_keeps_up(outcome, apart=apart),
+        keeps_up=_keeps_up(outcome, disaggregated=disaggregated),
     )
 
 
-def _keeps_up(outcome: ServingOutcome, *, apart: bool) -> bool:
-    """Whether the queue stays bounded: at the end it is a small part of a request's time."""
+def _keeps_up(outcome: ServingOutcome, *, disaggregated: bool) -> bool:
+    """Return whether the queue stays bounded: at the end, requests spend little time in it."""
     order, fifth = np.argsort(outcome.arrived_s, kind="stable"), max(1, len(outcome.arrived_s) // 5)
     last, early = order[-fifth:], order[fifth : 2 * fifth + 1]
     waited = float((outcome.admitted_s - outcome.arrived_s)[last].mean())
-    if apart and len(early):  # the queue may also be before the decode pool
+    if disaggregated and len(early):  # requests may also queue for the decode pool
         waited = max(waited, float(outcome.ttft_s[last].mean() - outcome.ttft_s[early].mean()))
-    return bool(waited <= WAIT * (outcome.finished_s - outcome.arrived_s)[last].mean())
+    return bool(waited <= MAX_QUEUE_RATIO * (outcome.finished_s - outcome.arrived_s)[last].mean())

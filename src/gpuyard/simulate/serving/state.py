@@ -17,15 +17,15 @@ Reals = npt.NDArray[np.float64]
 # Of a request (first index of `req`)
 (
     PROMPT, OUTPUT, CACHED,  # tokens of prompt and output; prompt tokens of a prefix-cache hit
-    NEXT,  # the request behind it in its queue
+    NEXT,  # the next request in its queue
     TARGET, DONE,  # tokens to prefill now, and prefilled so far
-    GIVEN,  # output tokens so far
-    BLOCKS,  # held
+    GENERATED,  # output tokens so far
+    BLOCKS,  # allocated KV-cache blocks
     ORDER,  # of admission
     PREEMPTIONS,
     REPLICA,
     ARRIVE_ENTRY, FIRST_ENTRY, FINISH_ENTRY,  # timeline entries
-    DUE,  # steps of its replica after which it is there
+    DUE,  # step of its replica at which it arrives
     REQUEST_INTS,
 ) = range(16)  # fmt: skip
 ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(
@@ -37,10 +37,10 @@ ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(
     WAIT_HEAD, WAIT_TAIL, WAITING,  # queue of requests
     FILL_HEAD, FILL_TAIL, FILLING,  # prompts in progress
     DECODING, ITERATION,  # sequences that decode; decode steps so far
-    FREE,  # cache blocks
+    FREE,  # free KV-cache blocks
     ADMITTED,  # sequences so far
-    LATE_HEAD, LATE_TAIL, LATE,  # requests on their way from users
-    MADE,  # steps so far
+    TRANSIT_HEAD, TRANSIT_TAIL, TRANSIT,  # requests in transit from users
+    STEP_COUNT,  # steps so far
     REPLICA_INTS,
 ) = range(15)  # fmt: skip
 CLOCK, CONTEXT, REPLICA_REALS = range(
@@ -50,7 +50,7 @@ CLOCK, CONTEXT, REPLICA_REALS = range(
 # Of a replica's policy (second index of `policy`)
 (
     MAX_SEQS, BUDGET, BLOCK, CAPACITY, EXTRA, MIXES, CHUNKS, RESERVES, ROLE,
-    LAG,  # steps that begin before a user's next request is there; one less for other arrivals
+    LAG,  # steps that start before a user's next request arrives; one less for other arrivals
     BEAMS,  # tokens that a step adds to a sequence's cache; divides BLOCK
     POLICY_INTS,
 ) = range(12)  # fmt: skip

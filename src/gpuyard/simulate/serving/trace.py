@@ -18,18 +18,18 @@ from gpuyard.simulate.serving.load import Requests
 Reals = npt.NDArray[np.float64]
 COLUMNS = ("arrived_at", "num_prefill_tokens", "num_decode_tokens")
 HEADER = ",".join(COLUMNS)
-MOST_PROBLEMS = 20
-MOST_BYTES = 1 << 30  # some forty million requests
-MOST_SPAN_S = 1e9  # thirty years: beyond it, a float of seconds is coarser than an iteration
+MAX_PROBLEMS = 20
+MAX_BYTES = 1 << 30  # about forty million requests
+MAX_SPAN_S = 1e9  # thirty years; beyond, a float of seconds is coarser than an iteration
 
 
 def read_trace(path: Path) -> Requests:
     """Read a CSV file with the columns arrived_at (s), num_prefill_tokens, num_decode_tokens."""
-    return parse_trace(read_text(path, MOST_BYTES), str(path))
+    return parse_trace(read_text(path, MAX_BYTES), str(path))
 
 
 def parse_trace(text: str, name: str) -> Requests:
-    """The requests of CSV text; `name` says where it is from in problems."""
+    """Return the requests of CSV text; `name` is its place in error messages."""
     lines = csv.reader(io.StringIO(text))
     header = [cell.strip() for cell in next(lines, [])]
     missing = [column for column in COLUMNS if column not in header]
@@ -41,18 +41,16 @@ def parse_trace(text: str, name: str) -> Requests:
     if table is None:
         table = np.array(_line_by_line(lines, places, name))
     if not len(table):
-        raise InputError.one(
-            f"{name}:2", "the trace has no requests", "add a line for each request"
-        )
+        raise InputError.one(f"{name}:2", "the trace has no requests", "add one line per request")
     table = table[np.argsort(table[:, 0], kind="stable")]
     span_s = float(table[-1, 0] - table[0, 0])
-    if span_s > MOST_SPAN_S:
+    if span_s > MAX_SPAN_S:
         what = (
-            f"its requests span {span_s:.3g} s, more than the {MOST_SPAN_S:.0e} s that a"
+            f"its requests span {span_s:.3g} s, more than the {MAX_SPAN_S:.0e} s that a"
             " simulation can resolve"
         )
         raise InputError.one(
-            name, what, "give arrived_at in seconds, not in milliseconds or nanoseconds"
+            name, what, "set arrived_at in seconds, not milliseconds or nanoseconds"
         )
     return Requests(
         arrived_s=table[:, 0] - table[0, 0],
@@ -63,7 +61,7 @@ def parse_trace(text: str, name: str) -> Requests:
 
 
 def _numbers(text: str, places: list[int]) -> Reals | None:
-    """The three columns of valid text, ten times as fast as cell by cell; None if invalid."""
+    """Return the three columns, ten times as fast as cell by cell; None for invalid text."""
     if not text.partition("\n")[2].strip():
         return None
     try:
@@ -73,14 +71,14 @@ def _numbers(text: str, places: list[int]) -> Reals | None:
     except ValueError:
         return None
     tokens = table[:, 1:]
-    right = np.isfinite(table).all() and (table[:, 0] >= 0.0).all() and (tokens >= 1.0).all()
-    return table if len(table) and right and (tokens == np.floor(tokens)).all() else None
+    valid = np.isfinite(table).all() and (table[:, 0] >= 0.0).all() and (tokens >= 1.0).all()
+    return table if len(table) and valid and (tokens == np.floor(tokens)).all() else None
 
 
 def _line_by_line(
     lines: Iterable[list[str]], places: list[int], name: str
 ) -> list[tuple[float, int, int]]:
-    """The requests line by line; InputError with the first lines that are wrong."""
+    """Return the requests line by line; raise InputError with the first invalid lines."""
     rows: list[tuple[float, int, int]] = []
     problems: list[Problem] = []
     for number, cells in enumerate(lines, start=2):
@@ -93,12 +91,12 @@ def _line_by_line(
         else:
             rows.append(row)
     if problems:
-        raise InputError(problems[:MOST_PROBLEMS])
+        raise InputError(problems[:MAX_PROBLEMS])
     return rows
 
 
 def _row(cells: list[str], places: list[int]) -> tuple[float, int, int] | str:
-    """One request, or what is wrong with its line."""
+    """Return one request, or the problem of its line."""
     if len(cells) <= max(places):
         return f"{len(cells)} cells where the header needs {max(places) + 1}"
     texts = [cells[place].strip() for place in places]
@@ -107,10 +105,10 @@ def _row(cells: list[str], places: list[int]) -> tuple[float, int, int] | str:
             value = float(text)
         except ValueError:
             return f'{column}: "{text}" is not a number'
-        least = 0.0 if column == "arrived_at" else 1.0
+        minimum = 0.0 if column == "arrived_at" else 1.0
         if (
             not math.isfinite(value)
-            or value < least
+            or value < minimum
             or (column != "arrived_at" and value != int(value))
         ):
             return f"{column}: {text}"
