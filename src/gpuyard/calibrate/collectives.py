@@ -1,7 +1,7 @@
 """Fit the constants of the NCCL time model to published measurements.
 
-Idea: as of the training model (calibrate/gauss_newton.py), on the log of a collective's time.
-Systems of one provider's table are one family: they leave the fit together.
+Idea: the fit of the training model (calibrate/gauss_newton.py), on the log of a collective's time.
+Systems of one provider's table are one family and are held out together.
 Invariant: the same rows give the same constants, whatever the start.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from gpuyard.calibrate.error_bars import TAIL, weighted_quantile
 from gpuyard.calibrate.gauss_newton import (
-    NEARLY_SETTLED,
-    SETTLED,
+    LOOSE_TOLERANCE,
     STEP,
+    TOLERANCE,
     ConstantScale,
     FittedParameter,
     row_weights,
@@ -36,7 +36,7 @@ from gpuyard.simulate.collectives.score import (
 )
 
 SOFT = 0.08  # log error beyond which a row counts linearly
-LEAST_ROWS = 10  # of a level, for its own bar
+MIN_ROWS = 10  # of a level, for its own error bar
 SIZES = ("small", "medium", "large", "unnamed")
 LEVELS = (*SIZES, *(f"{size}-unmeasured" for size in SIZES))
 HEADER = """\
@@ -55,14 +55,14 @@ class CollectiveFit:
 
 
 def family_of(item: MeasuredCollective) -> str:
-    """Return the machine at a provider that a measurement is of."""
+    """Return the family of a measurement: a machine type of one provider."""
     return item.system.split("(")[0].split(" k8s")[0].split(" VM")[0].strip()
 
 
 def fit_collectives(
     items: Sequence[MeasuredCollective],
     start: NcclConstants | None = None,
-    settled: float = SETTLED,
+    tolerance: float = TOLERANCE,
 ) -> CollectiveFit:
     """Fit the constants to measurements, with standard errors."""
     table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ def fit_collectives(
         np.ones(len(free)),
         row_weights(families),
         SOFT,
-        settled,
+        tolerance,
     )
     errors = solution.standard_errors(families) * scale.slopes(solution.point)
     return CollectiveFit(
@@ -111,12 +111,12 @@ def fit_collectives(
 
 
 def hold_out_families(items: Sequence[MeasuredCollective], start: NcclConstants) -> CollectiveScore:
-    """Return every family predicted by constants that were fitted without it."""
+    """Return predictions of every family by constants fitted without it."""
     rows = []
     for name in dict.fromkeys(family_of(item) for item in items):
         own = [item for item in items if family_of(item) == name]
         others = [item for item in items if family_of(item) != name]
-        fitted = fit_collectives(others, start, NEARLY_SETTLED).constants
+        fitted = fit_collectives(others, start, LOOSE_TOLERANCE).constants
         known = frozenset(item.cluster.technology for item in others)
         score = score_measured(own, (), fitted)
         rows += [replace(row, level=collective_level(row.measured, known)) for row in score.rows]
@@ -125,12 +125,12 @@ def hold_out_families(items: Sequence[MeasuredCollective], start: NcclConstants)
 
 
 def collective_error_bars(held: CollectiveScore) -> dict[str, ErrorBar]:
-    """Return the error bars of collectives by level, from families left out of the fit."""
+    """Return the error bars of collectives by level, from families held out of the fit."""
     bars: dict[str, ErrorBar] = {}
     for level in LEVELS:
         rows = [row for row in held.rows if row.level == level and not row.measured.coarse]
         near = bars.get(level.removesuffix("-unmeasured"))
-        if len(rows) < LEAST_ROWS and near is not None:
+        if len(rows) < MIN_ROWS and near is not None:
             bars[level] = near.widened(2.0)
             continue
         errors = np.log([row.measured.time_s / row.predicted_s for row in rows])
@@ -146,12 +146,12 @@ def constants_text(fit: CollectiveFit, rows: int) -> str:
     """Return the data file of the constants."""
     table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
     known = {item.name: item for item in fit.parameters}
-    parts = [f"{HEADER}# Fitted on {rows} published rows; the rows name their sources.\n"]
+    sections = [f"{HEADER}# Fitted on {rows} published rows; the rows name their sources.\n"]
     for name, cell in table.items():
         lines = list(known[name].lines()) if name in known else [f"value = {cell['value']:g}"]
         for key in ("start", "spread", "limit", "unit", "meaning"):
             if key in cell:
                 text = f'"{cell[key]}"' if isinstance(cell[key], str) else f"{cell[key]:.6g}"
                 lines.append(f"{key} = {text}")
-        parts.append("\n".join([f'["{name}"]', *lines]) + "\n")
-    return "\n".join(parts)
+        sections.append("\n".join([f'["{name}"]', *lines]) + "\n")
+    return "\n".join(sections)

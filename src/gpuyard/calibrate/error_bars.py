@@ -1,9 +1,9 @@
 """Error bars of the training model from held-out predictions.
 
-Idea: every run is predicted by fits without runs like it: without its group (source, model and
-chip), without its software release, without its source, without its chip. The quantiles of the
-errors at each distance, by kind of run, are the error bars of new cases at that distance. A group
-of n rows has the weight of √n rows, so one long table does not decide.
+Idea: every run is predicted by fits with its group (source, model and chip), its software release,
+its source or its chip held out. The quantiles of the errors at each distance, by kind of run, are
+the error bars of new cases at that distance. A group of n rows has the weight of √n rows, so that
+one large table does not dominate.
 Invariant: bars contain 0 and do not narrow with distance.
 """
 
@@ -32,7 +32,7 @@ from gpuyard.perf.score import (
 
 TAIL = 0.05  # on either side of a bar
 OWN_ROWS = 20  # a profile with N rows of a kind has its own bar for further runs
-LEAST = 0.02  # log error below which measurements of one system repeat
+MIN_ERROR = 0.02  # log error between repeated measurements of one system
 # Errors of held-out groups are spread by this factor over errors in the fit.
 HELD_OUT_SPREAD = 1.15
 HEADER = """\
@@ -43,7 +43,7 @@ HEADER = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutSteps:
-    """Predicted steps of every run by fits that did not know runs like it; NaN where unscored."""
+    """Predicted step times by fits with similar runs held out; NaN where unscored."""
 
     fitted: Array
     by_level: Mapping[Level, Array]
@@ -55,7 +55,7 @@ def held_out_steps(
     fit: Fit,
     on_progress: OnProgress = ignore_progress,
 ) -> HeldOutSteps:
-    """Return the steps of all runs with groups, releases, sources and chips left out."""
+    """Return step times with groups, releases, sources and chips held out."""
     rows = scored_rows(runs)
     fitted = np.full(len(runs.rows), np.nan)
     fitted[rows] = predict(runs, calibration, rows)
@@ -105,7 +105,7 @@ def training_error_bars(runs: PublishedRuns, steps: HeldOutSteps) -> dict[str, E
 
 def _bar(errors: Array, clusters: Sequence[str] | npt.NDArray[np.str_]) -> ErrorBar:
     low, high = (weighted_quantile(errors, clusters, share) for share in (TAIL, 1.0 - TAIL))
-    return ErrorBar(low=min(low, -LEAST), high=max(high, LEAST))
+    return ErrorBar(low=min(low, -MIN_ERROR), high=max(high, MIN_ERROR))
 
 
 def weighted_quantile(
@@ -120,16 +120,16 @@ def weighted_quantile(
 
 
 def measured_cells(runs: PublishedRuns) -> list[str]:
-    """Return what was measured together, sorted."""
+    """Return the measured combinations of profile, chip and kind of run, sorted."""
     kinds = kinds_of(runs)
     return sorted({cell_of(runs.silicon[i], runs.profiles[i], kinds[i]) for i in scored_rows(runs)})
 
 
 def error_bars_text(bars: Mapping[str, ErrorBar], cells: Sequence[str]) -> str:
     """Return the data file."""
-    parts = [HEADER]
+    sections = [HEADER]
     for name, bar in bars.items():
-        parts.append(f'[bar."{name}"]\nlow = {bar.low:.4f}\nhigh = {bar.high:.4f}\n')
+        sections.append(f'[bar."{name}"]\nlow = {bar.low:.4f}\nhigh = {bar.high:.4f}\n')
     lines = "".join(f'  "{cell}",\n' for cell in cells)
-    parts.append(f"[measured]  # profile, chip and kind of run\ncells = [\n{lines}]\n")
-    return "\n".join(parts)
+    sections.append(f"[measured]  # profile, chip and kind of run\ncells = [\n{lines}]\n")
+    return "\n".join(sections)

@@ -2,8 +2,8 @@
 
 Idea: Gauss-Newton on rows reweighted for the soft-L1 loss, with a normal prior on every parameter.
 A physical constant is fitted on a log scale, or on a logit scale below its limit, so it cannot
-reach a bound; where the data says nothing it stays at its prior, with the prior's deviation as its
-standard error.
+reach a bound. A constant that the data does not determine keeps its prior and the standard
+deviation of the prior.
 Source: soft-L1 as in scipy.optimize.least_squares; cluster-robust standard errors as in K.-Y. Liang
 and S. L. Zeger, Biometrika 73 (1986) 13-22.
 """
@@ -19,8 +19,8 @@ from gpuyard.perf.layout import Array
 
 ROUNDS = 12
 STEP = 1e-4  # of finite differences
-SETTLED = 1e-5  # largest change of a logarithm in the last round
-NEARLY_SETTLED = 1e-3  # the same for held-out fits: a tenth of a per cent
+TOLERANCE = 1e-5  # largest change of a predicted logarithm in the last round
+LOOSE_TOLERANCE = 1e-3  # the same for held-out fits: 0.1 %
 SOURCE_ROWS = 10.0  # rows of one source beyond this number count with their square root
 # Predictions and their derivatives (rows × parameters) at a point.
 Slopes = Callable[[Array], tuple[Array, Array]]
@@ -67,14 +67,14 @@ class ConstantScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """The point with the least loss."""
+    """The point with the lowest loss."""
 
     point: Array
     hessian: Array
-    scores: Array  # each row's pull on each parameter
+    scores: Array  # gradient of each row's loss with respect to each parameter
 
     def standard_errors(self, clusters: Sequence[str]) -> Array:
-        """Return standard errors that allow for equal errors of the rows of a cluster.
+        """Return standard errors that account for correlated errors within a cluster.
 
         The larger of the posterior's deviation and the cluster-robust one.
         """
@@ -93,9 +93,9 @@ def solve(
     penalty: Array,
     weight: Array,
     soft: float,
-    settled: float = SETTLED,
+    tolerance: float = TOLERANCE,
 ) -> Solution:
-    """Return the point whose predictions are nearest to the target.
+    """Return the point with the lowest robust loss.
 
     Args:
         slopes: predicted logarithms and their derivatives.
@@ -104,7 +104,7 @@ def solve(
         penalty: 1 / variance of the prior of each parameter, around 0.
         weight: of each row.
         soft: error beyond which a row counts linearly.
-        settled: largest change of a prediction in the last round.
+        tolerance: largest change of a prediction in the last round.
     """
     point = start
     for _ in range(ROUNDS):
@@ -116,13 +116,13 @@ def solve(
         move = np.linalg.solve(hessian, scaled.T @ error - penalty * point)
         move /= max(1.0, np.abs(move * np.sqrt(penalty)).max())  # one prior deviation at most
         point = point + move
-        if np.abs(by @ move).max() < settled:
+        if np.abs(by @ move).max() < tolerance:
             break
     return Solution(point=point, hessian=hessian, scores=scaled * error[:, None])
 
 
 def row_weights(sources: Sequence[str]) -> Array:
-    """Return the weight of each row: a long table counts little more than a short one."""
+    """Return the weight of each row: large sources are down-weighted."""
     _, place, counts = np.unique(np.array(sources), return_inverse=True, return_counts=True)
     weight = 1.0 / np.sqrt(np.maximum(counts / SOURCE_ROWS, 1.0))
     return np.asarray(weight[place], dtype=np.float64)

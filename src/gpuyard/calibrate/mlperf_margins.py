@@ -1,4 +1,4 @@
-"""Margins of MLPerf servers: rate over the simulated maximum, steps before a prompt."""
+"""Margins of MLPerf Server runs: measured rate over the simulated maximum, queueing steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpuyard.simulate.serving.score import measured, predictions
 
 RATIOS = ("mlperf.server_ratio", "mlperf.interactive_ratio")
 WAITS = ("mlperf.trt_wait_steps", "mlperf.http_wait_steps")
-LEAST_RUNS = 5  # for a median; with fewer, the margin of Server runs applies
-STEPS = np.arange(0.1, 10.0, 0.1)  # candidates
+MIN_RUNS = 5  # for a median; with fewer, the margin of Server runs applies
+CANDIDATE_STEPS = np.arange(0.1, 10.0, 0.1)
 Reals = npt.NDArray[np.float64]
 
 
@@ -32,7 +32,7 @@ def with_margins(
 
 
 class ServerMargins:
-    """Servers with their predictions before any margin: margins without some are quick to fit."""
+    """Server runs and their predictions without margins, from which margins are quick to fit."""
 
     def __init__(self, cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> None:
         self._servers = [case for case in cases if is_server(case)]
@@ -41,17 +41,19 @@ class ServerMargins:
         self._predicted = predictions(self._servers, none)
 
     def without(self, ids: Set[str], calibration: ServingCalibration) -> ServingCalibration:
-        """Return the calibration with the margins of all servers but these rows."""
+        """Return the calibration with margins fitted to all servers except these rows."""
         rest = np.array([case.row["id"] not in ids for case in self._servers], dtype=bool)
-        if rest.sum() < LEAST_RUNS:
+        if rest.sum() < MIN_RUNS:
             return calibration
         ratio = self._truth[:, 0] / self._predicted[:, 0]
-        short = np.array([case.load.ceiling.tpot_s < INTERACTIVE_TPOT_S for case in self._servers])
+        interactive = np.array(
+            [case.load.ceiling.tpot_s < INTERACTIVE_TPOT_S for case in self._servers]
+        )
         trt = np.array([case.engine.family == "tensorrt-llm" for case in self._servers])
-        server = _median(ratio[rest & ~short], 1.0)
+        server = _median(ratio[rest & ~interactive], 1.0)
         margins = {
             "mlperf.server_ratio": server,
-            "mlperf.interactive_ratio": _median(ratio[rest & short], server),
+            "mlperf.interactive_ratio": _median(ratio[rest & interactive], server),
         }
         for name, rows in zip(WAITS, (rest & trt, rest & ~trt), strict=True):
             steps = wait_steps(
@@ -62,20 +64,20 @@ class ServerMargins:
 
 
 def wait_steps(engine_s: Reals, token_s: Reals, measured_s: Reals) -> float | None:
-    """Return the steps that bring times to first token closest; None with few runs.
+    """Return the wait in steps that predicts TTFT best; None with few runs.
 
-    Closest is the least mean of |log(predicted / measured)|, which a few overloaded runs do not
-    move.
+    Best has the lowest mean of |log(predicted / measured)|, which is robust to a few overloaded
+    runs.
     """
     known = np.isfinite(engine_s) & np.isfinite(token_s) & np.isfinite(measured_s)
-    if known.sum() < LEAST_RUNS:
+    if known.sum() < MIN_RUNS:
         return None
-    predicted = engine_s[known, None] + STEPS * token_s[known, None]
-    far = np.abs(np.log(predicted / measured_s[known, None])).mean(axis=0)
-    return float(STEPS[int(np.argmin(far))])
+    predicted = engine_s[known, None] + CANDIDATE_STEPS * token_s[known, None]
+    error = np.abs(np.log(predicted / measured_s[known, None])).mean(axis=0)
+    return float(CANDIDATE_STEPS[int(np.argmin(error))])
 
 
 def _median(ratios: Reals, default: float) -> float:
     """Return the median, or the default with few runs."""
     known = ratios[np.isfinite(ratios)]
-    return float(np.median(known)) if len(known) >= LEAST_RUNS else default
+    return float(np.median(known)) if len(known) >= MIN_RUNS else default

@@ -1,7 +1,7 @@
-"""Output of nccl-tests as measured collectives, and constants that they inform.
+"""Output of nccl-tests as measured collectives, and the constants updated by them.
 
-Idea: the shipped constants and their standard errors are the prior; a measured table moves the
-constants that it informs and leaves the others.
+Idea: the shipped constants and their standard errors are the prior; a measured table updates the
+constants that it determines and leaves the others.
 Source of the format: NVIDIA/nccl-tests src/common.cu: one `Rank` line per GPU with its host and
 device, then one line per size with time and bandwidth, out-of-place and in-place.
 """
@@ -16,7 +16,7 @@ from typing import Annotated
 
 import numpy as np
 
-from gpuyard.calibrate.gauss_newton import NEARLY_SETTLED, ConstantScale, solve
+from gpuyard.calibrate.gauss_newton import LOOSE_TOLERANCE, ConstantScale, solve
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError
 from gpuyard.perf.error_bars import ErrorBar
@@ -33,14 +33,14 @@ LINE = re.compile(
 )
 TEST = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall)(?:_perf)?\b")
 NETWORKS = (("NET/Socket", "TCP"), ("NET/IB", "InfiniBand"), ("Libfabric|NET/OFI", "EFA"))
-REPEAT = 0.03  # log error of a repeated measurement
-LEAST_SPREAD = 0.02  # of a constant's prior
-LEAST_ERROR = 0.05  # log error that stays however well few points agree
+REPEAT_ERROR = 0.03  # log error of a repeated measurement
+MIN_SPREAD = 0.02  # of a constant's prior, on the log scale
+MIN_ERROR = 0.05  # lower bound of the interval's log error, however well the points agree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveUpdate:
-    """Constants moved by measurements, and the interval of further collectives."""
+    """Constants updated by measurements, and the interval of further predictions."""
 
     constants: NcclConstants
     moved: Annotated[dict[str, tuple[float, float]], Doc("before and after, where over 1 %")]
@@ -56,7 +56,7 @@ def is_nccl_tests(text: str) -> bool:
 
 
 def read_nccl_tests(text: str, where: str, network: str = "") -> tuple[MeasuredCollective, ...]:
-    """Return the out-of-place measurements of an output of nccl-tests.
+    """Return the out-of-place measurements in the output of nccl-tests.
 
     network: as in published tables, such as "InfiniBand 8x400 Gb/s"; the output states no speed.
     """
@@ -85,9 +85,9 @@ def read_nccl_tests(text: str, where: str, network: str = "") -> tuple[MeasuredC
         for size, time, rate, bus in LINE.findall(text)
         if float(time) > 0.0 and int(size) > 0
     ]
-    measured, refused = read_measured(rows)
+    measured, rejected = read_measured(rows)
     if not measured:
-        why = refused[0].why if refused else "no line has a size and a time"
+        why = rejected[0].why if rejected else "no line has a size and a time"
         raise InputError.one(
             where, f"no usable measurement: {why}", "name the network with --network"
         )
@@ -95,7 +95,7 @@ def read_nccl_tests(text: str, where: str, network: str = "") -> tuple[MeasuredC
 
 
 def update_constants(items: Sequence[MeasuredCollective]) -> CollectiveUpdate:
-    """Return the constants after some measurements, with the shipped ones as prior."""
+    """Return the constants updated by measurements, with the shipped ones as prior."""
     table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
     shipped = read_constants()
     free = [name for name, cell in table.items() if "spread" in cell]
@@ -112,14 +112,14 @@ def update_constants(items: Sequence[MeasuredCollective]) -> CollectiveUpdate:
         columns = [(np.log(predicted_s(items, constants(point + d))) - here) / 1e-4 for d in step]
         return here, np.column_stack(columns)
 
-    # The points of one table share its error: together they weigh as the root of their number.
+    # The points of one table share its error: n points weigh as much as √n.
     weight = np.full(len(items), 1.0 / np.sqrt(len(items)))
     start, penalty = np.zeros(len(free)), np.ones(len(free))
-    solution = solve(slopes, target, start, penalty, weight, REPEAT, NEARLY_SETTLED)
+    solution = solve(slopes, target, start, penalty, weight, REPEAT_ERROR, LOOSE_TOLERANCE)
     fitted = constants(solution.point)
     old, new = (np.log(predicted_s(items, c)) for c in (shipped, fitted))
     left = target - new
-    spread = float(np.hypot(np.std(left), LEAST_ERROR)) * 1.645
+    spread = float(np.hypot(np.std(left), MIN_ERROR)) * 1.645
     return CollectiveUpdate(
         constants=fitted,
         moved={
@@ -138,5 +138,5 @@ def _prior(cell: dict[str, float]) -> dict[str, float]:
     """Return the shipped value and its standard error as a prior."""
     value, limit = cell["value"], cell.get("limit")
     slope = value * (1.0 - value / limit) if limit else value
-    prior = {"start": value, "spread": max(cell["standard_error"] / slope, LEAST_SPREAD)}
+    prior = {"start": value, "spread": max(cell["standard_error"] / slope, MIN_SPREAD)}
     return prior | ({"limit": limit} if limit else {})

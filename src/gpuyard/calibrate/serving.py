@@ -2,8 +2,8 @@
 
 Idea: maximum a posteriori. The loss is a robust sum of squared log errors plus squared log effects
 over their prior spreads; Levenberg-Marquardt steps on the effects, rows iteratively reweighted.
-Invariant: a round never raises the loss; bounds are soft walls until the end, since a clipped
-constant has no gradient and the result would depend on the start.
+Invariant: a round never raises the loss. Bounds are soft penalties until the end: a clipped
+constant has no gradient, and the result would depend on the start.
 Source: Marquardt, SIAM J. Appl. Math. 11 (1963); robust losses as in SciPy's least_squares.
 """
 
@@ -22,22 +22,22 @@ from gpuyard.perf.inference.constants import Effect, design, effects_of, read_co
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 WEIGHTS = np.array([0.2, 1.0, 0.5])  # of throughput, TPOT, TTFT
-SOFT = np.array([0.015, 0.08, 0.08])  # log error from which the loss is robust
-# Exponent of the robust weight: soft L1 for throughput; Cauchy for latencies, where some runs are
-# not what their rows say (speculative, cached, queued).
-FAR = np.array([0.5, 1.0, 1.0])
-BOLD = 1.0  # largest move of an effect per round
-WALL = 0.03  # width of the soft wall beyond a bound of log(constant)
-RENEW = 4  # rounds between updates of the coefficients' slopes
-ENOUGH = 5e-5  # share of the loss: the fit ends when two consecutive rounds gain less
-REWEIGHTS = 12  # of a fit without a group
-FIRST_DAMPING = 1e-2  # Marquardt's damping of the curvature
-TRIES = 12  # damping increases per round
+ROBUST_SCALE = np.array([0.015, 0.08, 0.08])  # log error beyond which the loss is robust
+# Exponent of the robust weight: soft L1 for throughput; Cauchy for latencies, where some rows omit
+# speculative decoding, prefix caching or queueing.
+ROBUST_POWER = np.array([0.5, 1.0, 1.0])
+MAX_MOVE = 1.0  # of an effect per round
+BOUND_WIDTH = 0.03  # of the soft penalty beyond a bound of log(constant)
+SLOPE_ROUNDS = 4  # rounds between updates of the coefficients' slopes
+MIN_GAIN_RATIO = 5e-5  # of the loss: the fit ends when two consecutive rounds gain less
+REWEIGHTINGS = 12  # of a held-out fit
+INITIAL_DAMPING = 1e-2  # Marquardt's damping of the curvature
+MAX_DAMPING_INCREASES = 12  # per round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """Fitted constants, and the factors on their priors with standard errors."""
+    """Fitted constants, and the effects with standard errors."""
 
     calibration: ServingCalibration
     effects: tuple[FittedEffect, ...]
@@ -45,16 +45,16 @@ class FitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Step:
-    """Move of a round, loss after it, damping used, and the gain that the quadratic promised."""
+    """Move of a round, loss after it, damping used, and the gain predicted by the quadratic."""
 
     move: Reals
     loss: float
     damping: float
-    promised: float
+    predicted_gain: float
 
     def next_damping(self, gain: float) -> float:
-        """Return less damping where the quadratic was right, more where it was not."""
-        achieved = gain / max(self.promised, 1e-9)
+        """Return less damping where the quadratic predicted the gain, more where it did not."""
+        achieved = gain / max(self.predicted_gain, 1e-9)
         return (
             max(self.damping / 5.0, 1e-6)
             if achieved > 0.5
@@ -80,7 +80,7 @@ class _Problem:
         target = np.log(measured[rows, :FIGURES])
         self.known = np.isfinite(target) & (WEIGHTS > 0)
         self.target = target[self.known]
-        spread = (WEIGHTS, SOFT, FAR)
+        spread = (WEIGHTS, ROBUST_SCALE, ROBUST_POWER)
         self.weight, self.soft, self.far = (
             np.broadcast_to(v, target.shape)[self.known] for v in spread
         )
@@ -92,11 +92,13 @@ class _Problem:
         return np.asarray(self.base + self.matrix @ x)
 
     def beyond(self, point: Reals) -> Reals:
-        """Return how far constants are beyond their bounds, in wall widths."""
-        return (np.maximum(point - self.high, 0.0) - np.maximum(self.low - point, 0.0)) / WALL
+        """Return how far constants are beyond their bounds, over BOUND_WIDTH."""
+        return (
+            np.maximum(point - self.high, 0.0) - np.maximum(self.low - point, 0.0)
+        ) / BOUND_WIDTH
 
     def loss(self, x: Reals) -> float:
-        """Return robust log errors + priors of effects + walls at bounds."""
+        """Return robust squared log errors + priors of effects + penalties beyond bounds."""
         point = self.point(x)
         predicted = self.runs.predict(point, self.rows)[self.known]
         square = ((np.log(np.maximum(predicted, 1e-9)) - self.target) / self.soft) ** 2
@@ -118,7 +120,7 @@ class _Problem:
         """Return the known figures and their slopes over log(constants)."""
         point = self.point(x)
         rows = self.runs.rows(point)
-        if self.age % RENEW == 0:
+        if self.age % SLOPE_ROUNDS == 0:
             self.by_row = self.runs.row_slopes(point, rows)
         self.age += 1
         figures, slopes = self.runs.slopes(point, self.rows, self.by_row, rows)
@@ -130,25 +132,27 @@ class _Problem:
         error = np.log(np.maximum(figures, 1e-9)) - self.target
         weight = self.weights(error)
         beyond = self.beyond(self.point(x))
-        slope = jacobian.T @ (weight * error) + beyond / WALL
-        curve = jacobian.T @ (jacobian * weight[:, None]) + np.diag((beyond != 0.0) / WALL**2)
+        slope = jacobian.T @ (weight * error) + beyond / BOUND_WIDTH
+        curve = jacobian.T @ (jacobian * weight[:, None]) + np.diag(
+            (beyond != 0.0) / BOUND_WIDTH**2
+        )
         return (
             self.matrix.T @ slope + self.tight * x,
             self.matrix.T @ curve @ self.matrix + np.diag(self.tight),
         )
 
-    def shorter(self, x: Reals, now: float, damping: float) -> _Step:
-        """Return a step that lowers the loss; the last try if none does."""
+    def lower(self, x: Reals, now: float, damping: float) -> _Step:
+        """Return a step that lowers the loss; the most damped one if none does."""
         slope, curve = self.normal(x)
-        for _ in range(TRIES):
+        for _ in range(MAX_DAMPING_INCREASES):
             full = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -slope)
-            move: Reals = np.clip(full, -BOLD, BOLD)
+            move: Reals = np.clip(full, -MAX_MOVE, MAX_MOVE)
             loss = self.loss(x + move)
             if loss < now:
                 break
             damping *= 8.0
-        promised = -float(2.0 * slope @ move + move @ curve @ move)
-        return _Step(move=move, loss=loss, damping=damping, promised=promised)
+        predicted_gain = -float(2.0 * slope @ move + move @ curve @ move)
+        return _Step(move=move, loss=loss, damping=damping, predicted_gain=predicted_gain)
 
 
 def shipped_effects() -> tuple[Effect, ...]:
@@ -166,7 +170,7 @@ def fit(
 ) -> FitResult:
     """Fit effects to these rows, starting from priors.
 
-    A single round that gains little may have overshot: two in a row end the fit.
+    One round with a small gain may have overshot, so two in a row end the fit.
 
     Args:
         measured: metrics of all runs, NaN where unknown.
@@ -174,18 +178,18 @@ def fit(
     """
     problem = _Problem(runs, rows, measured, shipped_effects() if effects is None else effects)
     x = np.zeros(len(problem.effects))
-    now, damping, little = problem.loss(x), FIRST_DAMPING, 0
+    now, damping, little = problem.loss(x), INITIAL_DAMPING, 0
     for _ in range(rounds):
-        fresh = problem.age % RENEW == 0
-        step = problem.shorter(x, now, damping)
+        fresh = problem.age % SLOPE_ROUNDS == 0
+        step = problem.lower(x, now, damping)
         gain = now - step.loss
         if gain <= 0.0 and fresh:
             break
         if gain <= 0.0:  # with old slopes: try again with new ones
-            problem.age, damping = 0, max(step.damping, FIRST_DAMPING)
+            problem.age, damping = 0, max(step.damping, INITIAL_DAMPING)
             continue
         x, now, damping = x + step.move, step.loss, step.next_damping(gain)
-        little = little + 1 if gain < ENOUGH * now else 0
+        little = little + 1 if gain < MIN_GAIN_RATIO * now else 0
         if little == 2:
             break
         if little:
@@ -217,7 +221,7 @@ def _result(problem: _Problem, x: Reals) -> FitResult:
 def _standard_errors(problem: _Problem, x: Reals) -> Reals:
     """Return cluster-robust standard errors of log(effects).
 
-    Runs of one model by one engine release err together, so each such group counts as one draw.
+    Errors of one model on one engine release are correlated, so each such group is a cluster.
     Source: Liang and Zeger, Biometrika 73 (1986).
     """
     error, jacobian = problem.linear(x)
@@ -233,12 +237,12 @@ def _standard_errors(problem: _Problem, x: Reals) -> Reals:
 
 
 class HeldOutFits:
-    """Fits without some of the runs, linear in the effects about the fit to all runs.
+    """Fits with some runs held out, linearised around the fit to all runs.
 
     Idea: logarithms of step times are nearly linear in logarithms of constants, so the fit without
     a group follows from the slopes at the fit to all runs, by reweighted least squares to
-    convergence. Invariant: the runs of the group have no part in the result except through the
-    point of linearisation, and what the others do not determine returns to its prior.
+    convergence. Invariant: held-out runs affect the result only through the point of linearisation,
+    and an effect that the other runs do not determine returns to its prior.
     """
 
     def __init__(self, runs: FitRuns, measured: Reals) -> None:
@@ -253,7 +257,7 @@ class HeldOutFits:
         problem, rest = self._problem, ~np.isin(self._row, rows)
         slope = self._slope[rest]
         x = self._start
-        for _ in range(REWEIGHTS):
+        for _ in range(REWEIGHTINGS):
             error = self._error + self._slope @ (x - self._start)
             weight = problem.weights(error)[rest]
             target = slope @ self._start - self._error[rest]

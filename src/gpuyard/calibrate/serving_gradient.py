@@ -23,11 +23,11 @@ from gpuyard.simulate.serving.schedules import Schedules
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 FIGURES = 3  # fitted metrics: throughput, TPOT, TTFT
-NUDGE = 1e-4  # of log(constant), for finite differences
+STEP = 1e-4  # of log(constant), for finite differences
 TINY = 1e-12
 
 
-class _Read(Mapping[str, float]):
+class _RecordedReads(Mapping[str, float]):
     """Constants that record which of them were read."""
 
     def __init__(self, values: Mapping[str, float]) -> None:
@@ -52,7 +52,7 @@ class FitRuns:
         place = {name: k for k, name in enumerate(self.names)}
         kinds: dict[tuple[object, ...], int] = {}
         self.kind = np.zeros(len(plans.cases), dtype=np.int64)
-        self.parts = []
+        self.replicas = []
         for i, (case, layout) in enumerate(zip(plans.cases, plans.layouts, strict=True)):
             key = (
                 case.shape,
@@ -65,14 +65,14 @@ class FitRuns:
             )
             if key not in kinds:
                 kinds[key] = len(kinds)
-                self.parts.append((case.shape, case.chip, case.precision, layout, case.engine))
+                self.replicas.append((case.shape, case.chip, case.precision, layout, case.engine))
             self.kind[i] = kinds[key]
-        # The only coefficient that differs within a kind.
+        # The only coefficient that differs between runs of one kind.
         self.graphs = np.array([largest_graph(case.engine) for case in plans.cases])
         self.used: list[Ints] = []
-        for part in self.parts:
-            read = _Read(shipped.values)
-            costs_row(*part, ServingCalibration(values=read))
+        for replica in self.replicas:
+            read = _RecordedReads(shipped.values)
+            costs_row(*replica, ServingCalibration(values=read))
             self.used.append(np.array([place[name] for name in read.seen], dtype=np.int64))
         loads = [case.load for case in plans.cases]
         self.prompts = np.array([load.prompt_tokens for load in loads])
@@ -92,7 +92,7 @@ class FitRuns:
         return ServingCalibration(values=dict(zip(self.names, np.exp(point).tolist(), strict=True)))
 
     def touched(self, which: Ints) -> npt.NDArray[np.bool_]:
-        """Return which constants these runs depend on."""
+        """Return a mask of the constants that these runs depend on."""
         mask = np.zeros(len(self.names), dtype=bool)
         for kind in np.unique(self.kind[which]):
             mask[self.used[kind]] = True
@@ -102,7 +102,7 @@ class FitRuns:
     def rows(self, point: Reals) -> Reals:
         """Return the coefficients of every kind of replica."""
         now = self.calibration(point)
-        return np.array([costs_row(*part, now) for part in self.parts])
+        return np.array([costs_row(*replica, now) for replica in self.replicas])
 
     def row_slopes(self, point: Reals, rows: Reals) -> list[Reals]:
         """Return d log(coefficient) / d log(constant) of each kind, for the constants it uses.
@@ -110,15 +110,15 @@ class FitRuns:
         Most coefficients are products of powers of constants: the slopes vary little.
         """
         values, by_kind = dict(self.calibration(point).values), []
-        for part, used, row in zip(self.parts, self.used, rows, strict=True):
+        for replica, used, row in zip(self.replicas, self.used, rows, strict=True):
             slopes = np.empty((len(used), len(COLUMNS)))
             for k, place in enumerate(used):
                 name = self.names[place]
                 before = values[name]
-                values[name] = before * float(np.exp(NUDGE))
+                values[name] = before * float(np.exp(STEP))
                 slopes[k] = (
-                    (costs_row(*part, ServingCalibration(values=values)) - row)
-                    / NUDGE
+                    (costs_row(*replica, ServingCalibration(values=values)) - row)
+                    / STEP
                     / np.where(row == 0.0, 1.0, row)
                 )
                 values[name] = before
@@ -141,12 +141,12 @@ class FitRuns:
         fixed, token, polls = np.exp(point)[self.entry[which]].T
         entry = (
             (fixed + token * self.prompts[which]) * 1e-6  # network, front end, tokenizer
-            + self._looks(polls, which) * sums[:, 1]  # until the engine polls its queue
+            + self._wait_steps(polls, which) * sums[:, 1]  # until the engine polls its queue
         )
         rate = self.plans.tokens[which] / np.maximum(sums[:, 0], TINY)
         return np.column_stack([rate, sums[:, 1], sums[:, 2] + entry])
 
-    def _looks(self, polls: Reals, which: Ints) -> Reals:
+    def _wait_steps(self, polls: Reals, which: Ints) -> Reals:
         """Return the steps until the engine polls its queue."""
         return np.asarray(self.waits[which] + self.polls[which] * polls)
 
@@ -170,7 +170,7 @@ class FitRuns:
             result[some[:, None], :, self.used[number][None, :]] = slopes
         entry, every = self.entry[which], np.arange(count)
         fixed, token, polls = np.exp(point)[entry].T
-        result[:, 2] += self._looks(polls, which)[:, None] * result[:, 1]
+        result[:, 2] += self._wait_steps(polls, which)[:, None] * result[:, 1]
         result[every, 2, entry[:, 0]] += fixed * 1e-6
         result[every, 2, entry[:, 1]] += token * self.prompts[which] * 1e-6
         result[every, 2, entry[:, 2]] += self.polls[which] * polls * sums[:, 1]

@@ -1,4 +1,4 @@
-"""Predictions of published runs by fits that held out a group: a model, chip, release or source."""
+"""Predictions of published runs by fits with a model, chip, release or source held out."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def hold_out(
     by: Held,
     on_progress: OnProgress = ignore_progress,
 ) -> Reals:
-    """Return four predicted metrics per run, each from a fit that held out the run's group.
+    """Return four predicted metrics per run, each by a fit with the run's group held out.
 
-    Idea: leave-one-group-out. Open-loop and disaggregated runs and MLPerf servers are simulated
-    with that fit; margins of servers are those of the servers of the other groups.
+    Idea: leave-one-group-out. Open-loop, disaggregated and MLPerf Server runs are simulated with
+    that fit; server margins are fitted to the servers of the other groups.
     """
     return HeldOutGroups(cases, calibration).predict(by, on_progress)
 
 
 class HeldOutGroups:
-    """Schedules, fits and margins of some runs, computed once for every way to hold out groups."""
+    """Schedules, fits and margins of some runs, computed once for all groupings."""
 
     def __init__(self, cases: Sequence[ServingBenchmark], calibration: ServingCalibration) -> None:
         self._cases = cases

@@ -1,10 +1,10 @@
 """Fit the prediction intervals of the serving model to errors of held-out runs.
 
-Idea: split conformal by cells. A cell's bounds are the 5 % and 95 % quantiles of its log errors
-with the finite-sample correction. Groups that are left out of the quantiles themselves need wider
-bounds, by one factor per level and figure; a share of it is applied, since the next run is often
-like a group that is there, and seldom like none.
-Invariant: a coarser cell holds every error of a finer one, so each query finds a cell.
+Idea: split conformal prediction per cell. A cell's bounds are the 5 % and 95 % quantiles of its log
+errors with the finite-sample correction. Groups held out of the quantiles need wider bounds, by one
+factor per level and metric. Only a share of that factor is applied: a new run usually resembles a
+known group.
+Invariant: a coarser cell contains every error of a finer one, so every query has a cell.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from gpuyard.perf.inference.error_bars import CellQuery, Level, Metric
 
 Reals = npt.NDArray[np.float64]
 COVERAGE = 0.9
-LEAST_ROWS, LEAST_GROUPS = 40, 2  # of a cell by engine, chip or kind
-LEAST_LOAD_ROWS = 30  # of a cell by load alone
-WIDEST = 3.0  # factor of the width of a level
-WIDEN_SHARE = 0.1  # of that factor's logarithm that is applied
+MIN_ROWS, MIN_GROUPS = 40, 2  # of a cell by engine, chip or kind
+MIN_LOAD_ROWS = 30  # of a cell by load alone
+MAX_WIDENING = 3.0  # of a level
+WIDENING_SHARE = 0.1  # applied share of that factor, on the log scale
 LEVELS: tuple[Level, ...] = get_args(Level)
 METRICS: tuple[Metric, ...] = ("throughput", "tpot", "ttft", "e2e")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutError:
-    """The log error (measured over predicted) of one figure of a run that was held out."""
+    """Log error (measured over predicted) of one metric of a held-out run."""
 
     query: CellQuery
-    group: str  # what was held out with it
+    group: str  # the runs held out together
     error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The bounds of measured over predicted, as logarithms."""
+    """Bounds of log(measured / predicted)."""
 
     low: float
     high: float
-    slow: float  # nine in ten runs are no slower than predicted by this
+    slow: float  # 90 % quantile of the error on the slow side
     rows: int
 
 
 def load_of(case: ServingBenchmark) -> str:
-    """Return the load of a run as cells name it."""
+    """Return the load kind of a run as in cell names."""
     return "disaggregated" if case.prefill is not None else case.load.kind
 
 
@@ -62,7 +62,7 @@ def held_out_errors(
     predicted: Reals,
     truth: Reals,
 ) -> list[HeldOutError]:
-    """Return the errors of some runs, one per figure that is known."""
+    """Return the errors of some runs, one per known metric."""
     errors = np.log(truth / np.maximum(predicted, 1e-12))
     return [
         HeldOutError(
@@ -84,14 +84,14 @@ def held_out_errors(
 
 
 def fit_cells(errors: Sequence[HeldOutError]) -> dict[str, Cell]:
-    """Return the bounds of every cell with enough runs, widened to cover left-out groups."""
+    """Return the bounds of every cell with enough runs, widened for held-out groups."""
     samples = _Samples(errors)
     widths = _widths(errors, samples)
     cells: dict[str, Cell] = {}
     for key in samples.keys:
         if cell := samples.cell(key):
             level, metric = key.split("|")[:2]
-            factor = widths.get((level, metric), 1.0) ** WIDEN_SHARE
+            factor = widths.get((level, metric), 1.0) ** WIDENING_SHARE
             cells[key] = Cell(
                 low=factor * cell.low,
                 high=factor * cell.high,
@@ -101,7 +101,7 @@ def fit_cells(errors: Sequence[HeldOutError]) -> dict[str, Cell]:
     for nearer, farther in itertools.pairwise(LEVELS):
         for key in [key for key in cells if key.startswith(f"{farther}|")]:
             near = cells.get(nearer + key.removeprefix(farther))
-            if near is not None:  # farther is never narrower
+            if near is not None:  # never narrower with distance
                 cell = cells[key]
                 low, high = min(cell.low, near.low), max(cell.high, near.high)
                 slow = max(cell.slow, near.slow)
@@ -117,9 +117,9 @@ def cell_of(cells: Mapping[str, Cell], query: CellQuery) -> Cell | None:
 def coverage(errors: Iterable[HeldOutError], cells: Mapping[str, Cell]) -> float:
     """Return the share of errors inside their cells; NaN without errors."""
     inside = [
-        cell.low <= one.error <= cell.high
-        for one in errors
-        if (cell := cell_of(cells, one.query)) is not None
+        cell.low <= item.error <= cell.high
+        for item in errors
+        if (cell := cell_of(cells, item.query)) is not None
     ]
     return float(np.mean(inside)) if inside else float("nan")
 
@@ -130,10 +130,10 @@ class _Samples:
     def __init__(self, errors: Iterable[HeldOutError]) -> None:
         values: dict[str, list[float]] = defaultdict(list)
         groups: dict[str, list[str]] = defaultdict(list)
-        for one in errors:
-            for key in one.query.cells:
-                values[key].append(one.error)
-                groups[key].append(one.group)
+        for item in errors:
+            for key in item.query.cells:
+                values[key].append(item.error)
+                groups[key].append(item.group)
         self._values = {key: np.array(some) for key, some in values.items()}
         self._groups = {key: np.array(some) for key, some in groups.items()}
 
@@ -142,7 +142,7 @@ class _Samples:
         return self._values
 
     def cell(self, key: str, without: str = "") -> Cell | None:
-        """Return the bounds of a cell without a group; None if too little is left."""
+        """Return the bounds of a cell with a group held out; None with too few errors left."""
         if key not in self._values:
             return None
         rest = self._groups[key] != without
@@ -150,9 +150,9 @@ class _Samples:
         if key.endswith("||||"):  # all runs of a level
             return _cell(key, np.sort(values)) if len(values) else None
         if key.endswith("|||"):  # of a load
-            return _cell(key, np.sort(values)) if len(values) >= LEAST_LOAD_ROWS else None
+            return _cell(key, np.sort(values)) if len(values) >= MIN_LOAD_ROWS else None
         groups = len(np.unique(self._groups[key][rest]))
-        if len(values) < LEAST_ROWS or groups < LEAST_GROUPS:
+        if len(values) < MIN_ROWS or groups < MIN_GROUPS:
             return None
         return _cell(key, np.sort(values))
 
@@ -168,19 +168,19 @@ def _cell(key: str, errors: Reals) -> Cell:
 
 
 def _widths(errors: Sequence[HeldOutError], samples: _Samples) -> dict[tuple[str, str], float]:
-    """Return the factor per level and figure that covers groups left out of the quantiles."""
+    """Return the widening per level and metric that covers groups held out of the quantiles."""
     needed: dict[tuple[str, str], list[float]] = defaultdict(list)
     cells: dict[tuple[CellQuery, str], Cell | None] = {}
-    for one in errors:
-        place = one.query, one.group
+    for item in errors:
+        place = item.query, item.group
         if place not in cells:
-            finest = (samples.cell(key, one.group) for key in one.query.keys)
+            finest = (samples.cell(key, item.group) for key in item.query.keys)
             cells[place] = next((cell for cell in finest if cell), None)
         cell = cells[place]
         if cell is not None:
-            side = cell.high if one.error > 0.0 else cell.low
-            needed[one.query.level, one.query.metric].append(one.error / side)
+            side = cell.high if item.error > 0.0 else cell.low
+            needed[item.query.level, item.query.metric].append(item.error / side)
     return {
-        part: float(np.clip(np.quantile(factors, COVERAGE), 1.0, WIDEST))
+        part: float(np.clip(np.quantile(factors, COVERAGE), 1.0, MAX_WIDENING))
         for part, factors in needed.items()
     }

@@ -1,9 +1,10 @@
-"""Shift the serving model to one machine by a few measured points.
+"""Calibrate the serving model to one machine from a few measured points.
 
-Idea: linear-Gaussian update. Constants move in five groups, each with a prior spread of how much
-one installation differs from published ones; the slopes of TPOT, TTFT and throughput over the
-groups say which of them a point informs. What the groups cannot explain stays an error of the
-setting. The new interval keeps that part and shrinks the part that runs of one machine share.
+Idea: linear-Gaussian update. Constants shift in five groups, each with a prior spread: how much one
+installation differs from published ones. The slopes of TPOT, TTFT and throughput with respect to
+the groups decide which of them a point informs. What the groups cannot explain remains an error of
+the configuration. The new interval keeps that part and shrinks the part shared by all runs of one
+machine.
 Source: Bishop, Pattern Recognition and Machine Learning (2006), 3.3; shrinkage of a group mean,
 Searle, Casella and McCulloch, Variance Components (1992), 3.4.
 """
@@ -26,30 +27,30 @@ from gpuyard.perf.inference.error_bars import Interval, Metric, interval
 from gpuyard.simulate.serving.predict_published import predict
 
 Reals = npt.NDArray[np.float64]
-NUDGE = 0.05  # of log(constants) of a group, for slopes: larger than the rounding of schedules
-SHARED = 0.45  # of the variance of held-out log errors, by runs of one model, chip and engine
+STEP = 0.05  # of log(group), for finite differences: above the rounding of batches
+SHARED = 0.45  # share of the variance of held-out log errors common to one model, chip and engine
 NOISE = 0.05  # standard deviation of a repeated measurement's logarithm
 FIGURES: tuple[Metric, ...] = ("throughput", "tpot", "ttft")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantGroup:
-    """Constants that one installation moves together."""
+    """Constants that shift by one common factor per installation."""
 
     name: str
     spread: float  # prior standard deviation of the logarithm
-    chip: tuple[str, ...] = ()  # beginnings of quantities
+    chip: tuple[str, ...] = ()  # prefixes of quantities
     engine: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
 
     def names(self, case: ServingBenchmark, calibration: ServingCalibration) -> tuple[str, ...]:
         """Return the constants of a case that the group moves."""
-        begins = (
+        prefixes = (
             *(f"{case.chip.kernels}.{what}" for what in self.chip),
             *(f"{case.engine.name}.{what}" for what in self.engine),
             *(f"{case.chip.link}.{what}" for what in self.link),
         )
-        return tuple(name for name in calibration.values if name.startswith(begins))
+        return tuple(name for name in calibration.values if name.startswith(prefixes))
 
 
 GROUPS = (
@@ -63,7 +64,7 @@ GROUPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShift:
-    """How much slower or faster a group of constants is than in published runs."""
+    """Factor of a group of constants relative to published runs."""
 
     name: str
     factor: float
@@ -82,7 +83,7 @@ class PointFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingShift:
-    """Constants of one installation, and how the intervals change with it."""
+    """Calibrated constants of one installation, and the change of the intervals."""
 
     calibration: ServingCalibration
     shifts: tuple[GroupShift, ...]
@@ -146,7 +147,7 @@ def calibrate_serving(
 
 
 def interval_ratio(count: int) -> float:
-    """Return the width of intervals after `count` points of the same machine, over that before."""
+    """Return interval width after `count` points of the same machine, over the width before."""
     left = SHARED * (1.0 - SHARED) / (1.0 - SHARED + count * SHARED)
     return float(np.sqrt(1.0 - SHARED + left))
 
@@ -159,7 +160,7 @@ def _posterior(slopes: Reals, error: Reals, spread: Reals, unshared: Reals) -> t
 
 
 def _unshared(points: Sequence[MeasuredServing]) -> Reals:
-    """Return the standard deviation of each figure that its machine does not share."""
+    """Return the standard deviation of the part of each error that is not shared."""
     sizes = []
     for point in points:
         for metric in FIGURES:
@@ -175,9 +176,9 @@ def _slopes(
     columns = []
     for group in groups:
         more, less = (
-            _figures(case, _moved(group, case, calibration, side * NUDGE)) for side in (1.0, -1.0)
+            _figures(case, _moved(group, case, calibration, side * STEP)) for side in (1.0, -1.0)
         )
-        columns.append(np.log(more / less) / (2.0 * NUDGE))
+        columns.append(np.log(more / less) / (2.0 * STEP))
     return np.nan_to_num(np.array(columns).T)
 
 

@@ -2,7 +2,7 @@
 
 Idea: backward elimination on the quadratic at the fit of all effects. Fixing an effect at 1 raises
 the loss by its square over its variance given the others; the cheapest goes first. Invariant: the
-covariance is that of the effects that are left, so effects that stand for each other leave one.
+covariance is that of the remaining effects, so one of several interchangeable effects remains.
 Source: Hocking, Biometrics 32 (1976), backward elimination.
 """
 
@@ -19,7 +19,7 @@ Reals = npt.NDArray[np.float64]
 
 
 def select_effects(runs: FitRuns, measured: Reals, count: int) -> tuple[Effect, ...]:
-    """Return the `count` effects that the runs show most clearly."""
+    """Return the `count` effects that the runs determine best."""
     effects = effects_of(read_constants())
     rows = np.arange(len(measured))
     result = fit(runs, rows, measured, effects=effects)
@@ -29,7 +29,7 @@ def select_effects(runs: FitRuns, measured: Reals, count: int) -> tuple[Effect, 
 
 
 def eliminated(point: Reals, curve: Reals, count: int) -> tuple[int, ...]:
-    """Return the indices that are left when the cheapest effects are fixed at 0, one by one."""
+    """Return the remaining indices after fixing the cheapest effects at 0, one by one."""
     left = np.arange(len(point))
     covariance = np.linalg.inv(curve)
     while len(left) > count:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from gpuyard.calibrate.gauss_newton import (
-    NEARLY_SETTLED,
-    SETTLED,
+    LOOSE_TOLERANCE,
     STEP,
+    TOLERANCE,
     ConstantScale,
     FittedParameter,
     row_weights,
@@ -80,7 +80,7 @@ class ParameterSpace:
 
 
 class _Subset:
-    """Some rows, with the model evaluated on them for any constants."""
+    """The training model on some rows, as a function of the constants."""
 
     def __init__(self, runs: PublishedRuns, rows: Index, space: ParameterSpace) -> None:
         self.space = space
@@ -133,7 +133,7 @@ def fit_training(
     runs: PublishedRuns,
     rows: Index,
     start: TrainingCalibration | None = None,
-    settled: float = SETTLED,
+    tolerance: float = TOLERANCE,
 ) -> TrainingFit:
     """Fit constants, ratios and effects to these rows, with standard errors."""
     space = ParameterSpace()
@@ -153,7 +153,7 @@ def fit_training(
         penalty,
         row_weights([source_of(runs.rows[i]["id"]) for i in rows]),
         SOFT,
-        settled,
+        tolerance,
     )
     constants, effects = solution.point[:count], solution.point[count:]
     values = np.concatenate([space.scale.values(constants), effects])
@@ -175,15 +175,15 @@ def fit_training(
 
 
 def refit(runs: PublishedRuns, rows: Index, start: TrainingCalibration) -> TrainingCalibration:
-    """Return the calibration of these rows, from a start that saves rounds."""
-    return fit_training(runs, rows, start, settled=NEARLY_SETTLED).calibration
+    """Return the calibration of these rows; a start near the solution saves rounds."""
+    return fit_training(runs, rows, start, tolerance=LOOSE_TOLERANCE).calibration
 
 
 def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
     """Return the calibration file with these values, their standard errors and their priors."""
     space = ParameterSpace()
     known = {item.name: item for item in fit.parameters}
-    parts = [HEADER]
+    sections = [HEADER]
     for index, (name, cell) in enumerate(zip(space.names, space.cells, strict=True)):
         table = "constant" if index < len(space.constants) else "ratio"
         lines = [f'[{table}."{name}"]', *known.pop(name).lines()]
@@ -191,9 +191,9 @@ def calibration_text(fit: TrainingFit, runs: PublishedRuns, rows: Index) -> str:
             if key in cell:
                 text = f'"{cell[key]}"' if isinstance(cell[key], str) else f"{cell[key]:.6g}"
                 lines.append(f"{key} = {text}")
-        parts.append("\n".join(lines) + "\n")
+        sections.append("\n".join(lines) + "\n")
     design, names = _design(runs, rows)
     for name, count in zip(names, design.sum(axis=0).astype(int), strict=True):
-        parts.append("\n".join([f'[effect."{name}"]', *known[name].lines()]))
-        parts.append(f"rows = {count}\n")
-    return "\n".join(parts)
+        sections.append("\n".join([f'[effect."{name}"]', *known[name].lines()]))
+        sections.append(f"rows = {count}\n")
+    return "\n".join(sections)

@@ -1,7 +1,7 @@
 """Training logs as rows of measured steps.
 
-Reads the step times that Megatron-LM, NeMo, Megatron Bridge and torchtitan print, and the settings
-that Megatron prints at its start; what a log leaves open comes from the user.
+Reads the step times that Megatron-LM, NeMo, Megatron Bridge and torchtitan print, and the arguments
+that Megatron prints at startup; the user supplies what a log does not state.
 Sources of the formats: NVIDIA/Megatron-LM megatron/training/training.py (training_log) and
 arguments.py (_print_args); NVIDIA/NeMo train_step_timing; pytorch/torchtitan components/metrics.py.
 """
@@ -22,7 +22,7 @@ STEPS = (  # pattern, seconds per unit
 )
 TOKENS = re.compile(r"\btps:\s*(\d[\d,]*)")  # torchtitan: tokens per second and GPU
 ARGUMENT = re.compile(r"^\s*(?:\d+:\s*)?(\w+) \.{3,} (\S+)\s*$", re.MULTILINE)
-# Megatron's argument: column of a table of runs
+# Megatron argument: column of a table of runs
 ARGUMENTS = {
     "world_size": "n_chips",
     "tensor_model_parallel_size": "tp",
@@ -45,7 +45,7 @@ ARGUMENTS = {
 
 
 def is_training_log(text: str) -> bool:
-    """Return whether a text has the step times of a known trainer."""
+    """Return whether a text contains step times of a known trainer."""
     return bool(TOKENS.search(text)) or any(pattern.search(text) for pattern, _ in STEPS)
 
 

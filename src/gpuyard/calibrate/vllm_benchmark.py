@@ -2,7 +2,7 @@
 
 Source: save_to_json of vllm/benchmarks/serve.py: num_prompts, completed, request_rate ("inf" or a
 number), burstiness, max_concurrency, total_input_tokens, total_output_tokens, output_throughput,
-mean_ttft_ms, mean_tpot_ms, mean_e2el_ms; `--metadata KEY=VALUE` adds keys of the user.
+mean_ttft_ms, mean_tpot_ms, mean_e2el_ms; `--metadata KEY=VALUE` adds user-defined keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIX = "run vllm bench serve --save-result with --metadata chip=h100-sxm tp=8 ver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingSetup:
-    """What the server ran on; blanks are read from the file's metadata."""
+    """Setup of the server; blanks are read from the file's metadata."""
 
     chip: str = ""
     model: Annotated[str, Doc("a model of the catalog; blank: the file's model_id")] = ""
@@ -44,7 +44,7 @@ class ServingSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServing:
-    """A benchmark and what it measured."""
+    """A serving benchmark and its measurements."""
 
     name: str
     case: ServingBenchmark
@@ -93,7 +93,7 @@ def read_vllm_benchmark(
 def _load(
     data: Mapping[str, object], count: int, prompt: float, output: float, name: str
 ) -> BenchmarkLoad:
-    """Return the load: users if concurrency was limited, else arrivals at a rate or at once."""
+    """Return a closed loop if concurrency was limited, else arrivals at a rate or in a burst."""
     users, rate = data.get("max_concurrency"), data.get("request_rate", "inf")
     per_s = float(str(rate))
     if not per_s > 0.0:
