@@ -85,7 +85,7 @@ def test_words_of_precision(text: str, precision: Precision) -> None:
         ({"arch_type": "hybrid/other"}, "architecture: hybrid or other"),
         (
             {"notes": "slow: known regression in this container"},
-            "the source marks the container as defective",
+            "the source reports a performance regression of the container",
         ),
         ({"vocab": ""}, "missing: vocab"),
         ({"layers": "", "global_batch": ""}, "missing: layers, global_batch"),
