@@ -19,7 +19,7 @@ from gpuyard.perf.local.profile import (
     ServingProbe,
     TrainerFit,
 )
-from gpuyard.perf.local.step_work import ProductKind, trees_step_work
+from gpuyard.perf.local.step_work import GemmKind, trees_step_work
 
 from .pipelines import IRIS, FinishedRun, assert_nothing_runs, stop_services
 
@@ -100,7 +100,7 @@ def measured(machine: MachineProfile) -> Callable[[Home], Home]:
     """Return a function that saves the machine's profile in a state directory."""
     fits = tuple(replace(machine.fits[0], trainer=name) for name in ("trees", "jax_mlp"))
     rates = (*machine.rates, replace(machine.rates[0], by="jax"))
-    kinds: tuple[ProductKind, ...] = ("forward", "input", "weight")
+    kinds: tuple[GemmKind, ...] = ("forward", "input", "weight")
     timings = tuple(
         GemmTiming(
             kind=kind, by="jax", rows=32, inputs=32, outputs=32, time_s=1e-5, spread_ratio=0.02

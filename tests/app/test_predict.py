@@ -56,7 +56,7 @@ def test_step_time_grows_with_work(
 ) -> None:
     one = predict_step(trees_step_work(rows, features, leaves), machine, "trees")
     assert one.step_s == pytest.approx(
-        one.overhead_s + one.product_s + one.activation_s + one.optimizer_s
+        one.overhead_s + one.matmul_s + one.activation_s + one.optimizer_s
     )
     for more in ((rows * 2, features, leaves), (rows, features + 1, leaves)):
         assert predict_step(trees_step_work(*more), machine, "trees").step_s > one.step_s

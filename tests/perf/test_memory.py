@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.perf.memory import Memory, layer_activation_bytes, least_recompute, memory
+from gpuyard.perf.memory import Memory, layer_activation_bytes, memory, min_recompute
 from gpuyard.perf.runs import read_runs
 from gpuyard.perf.score import predicted_bytes
 
@@ -156,7 +156,7 @@ def test_first_stage_holds_one_micro_batch_per_stage() -> None:
 @given(cases(models=("gpt-3-175b", "llama-3-70b"), profiles=("nemo-25", "torchtitan-compile")))
 def test_smallest_recomputation_that_fits_is_used(drawn: Case) -> None:
     bare = changed(drawn.layout, recompute_gemm=0.0, recompute_attention=0.0)
-    share = float(least_recompute(drawn.arch, bare, drawn.chip, drawn.soft))
+    share = float(min_recompute(drawn.arch, bare, drawn.chip, drawn.soft))
     need = replace(drawn, layout=bare).memory_bytes()
     assert 0.0 <= share <= 1.0
     assert (share == 0.0) == (need <= 1.15 * drawn.chip.hbm_bytes)

@@ -10,9 +10,9 @@ from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.single_pass import (
     SinglePassRate,
     family_of,
-    pace,
     peak_flop_per_s,
-    tree_pace,
+    single_pass_rate,
+    tree_cost,
     work_of,
 )
 
@@ -32,7 +32,7 @@ PUBLISHED = [
 def test_published_rates_come_back(name: str, chip: str, rate: float) -> None:
     work = work_of(CATALOG.model(name))
     assert work is not None
-    found = pace(work.family, CATALOG.chip(chip), CATALOG)
+    found = single_pass_rate(work.family, CATALOG.chip(chip), CATALOG)
     assert found is not None
     assert found.runs > 0
     assert found.flop_per_s / work.flop == pytest.approx(rate, rel=found.error_ratio)
@@ -42,7 +42,7 @@ def test_published_rates_come_back(name: str, chip: str, rate: float) -> None:
 def test_held_out_chip_is_predicted_within_its_interval(name: str, chip: str, rate: float) -> None:
     work = work_of(CATALOG.model(name))
     assert work is not None
-    guessed = pace(work.family, CATALOG.chip("b200"), CATALOG)
+    guessed = single_pass_rate(work.family, CATALOG.chip("b200"), CATALOG)
     assert guessed is not None
     assert guessed.runs == 0
     share = guessed.flop_per_s / (peak_flop_per_s(CATALOG.chip("b200")) or 1.0)
@@ -54,20 +54,20 @@ def test_single_samples_are_near_the_published_latency() -> None:
     work = work_of(CATALOG.model("resnet-50"))
     assert work is not None
     for chip, latency_s in (("l4", 374.9e-6), ("l40s", 317.6e-6), ("a100-80gb", 492.6e-6)):
-        found = pace("convolution", CATALOG.chip(chip), CATALOG)
+        found = single_pass_rate("convolution", CATALOG.chip(chip), CATALOG)
         assert found is not None
         assert found.batch_s(work.flop, work.parameters, 1.0) == pytest.approx(latency_s, rel=0.1)
 
 
 def test_processors_with_and_without_matrix_units_differ() -> None:
-    with_amx = pace("convolution", CATALOG.chip("xeon-sapphire-rapids"), CATALOG)
-    without = pace("convolution", CATALOG.chip("xeon-ice-lake"), CATALOG)
+    with_amx = single_pass_rate("convolution", CATALOG.chip("xeon-sapphire-rapids"), CATALOG)
+    without = single_pass_rate("convolution", CATALOG.chip("xeon-ice-lake"), CATALOG)
     assert with_amx is not None
     assert without is not None
     assert with_amx.flop_per_s > 4 * without.flop_per_s
     assert with_amx.error_ratio == 1.0  # one processor alone was measured: a factor of two
-    assert pace("convolution", CATALOG.chip("tpu-v5e"), CATALOG) is None
-    assert pace("convolution", CATALOG.chip("epyc-turin"), CATALOG) is None
+    assert single_pass_rate("convolution", CATALOG.chip("tpu-v5e"), CATALOG) is None
+    assert single_pass_rate("convolution", CATALOG.chip("epyc-turin"), CATALOG) is None
 
 
 @given(st.integers(1, 512), st.integers(1, 512), st.floats(1e8, 1e12), st.floats(0.0, 1e10))
@@ -102,6 +102,6 @@ def test_families() -> None:
 
 
 def test_trees_by_visits() -> None:
-    row_s, trees = tree_pace(CATALOG.model("xgboost-500x8"))
+    row_s, trees = tree_cost(CATALOG.model("xgboost-500x8"))
     assert row_s == pytest.approx(500 * 8 * trees.visit_s)
     assert 1024 * row_s == pytest.approx(8.187e-3, rel=0.05)  # measured: see perf/data/samples.toml

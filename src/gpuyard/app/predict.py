@@ -74,7 +74,7 @@ def _prediction(trainer: str, steps: int, samples: int, step: StepPrediction) ->
         error_ratio=step.error_ratio,
         parts=(
             ("overhead", step.overhead_s),
-            ("matmul", step.product_s),
+            ("matmul", step.matmul_s),
             ("activation memory passes", step.activation_s),
             ("optimizer", step.optimizer_s),
         ),

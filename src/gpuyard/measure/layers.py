@@ -15,7 +15,7 @@ from gpuyard.measure.compute import has
 from gpuyard.measure.progress import ProgressCallback, silent
 from gpuyard.measure.timing import TimedResult, timed
 from gpuyard.perf.local.profile import GemmTiming, Rate
-from gpuyard.perf.local.step_work import ProductKind, StepGemm
+from gpuyard.perf.local.step_work import GemmKind, StepGemm
 
 Shape = tuple[int, int, int]
 Calls = tuple[Callable[[], object], int]  # the timed call, and how often it repeats the work
@@ -37,9 +37,9 @@ PASSES = 3  # two arrays are read, one is written
 SEED = 7
 
 
-def kinds_of(by: str, *, transformer: bool = True) -> tuple[ProductKind, ...]:
+def kinds_of(by: str, *, transformer: bool = True) -> tuple[GemmKind, ...]:
     """Return the kinds of GEMM timed for a framework; PyTorch flattens tokens into rows."""
-    tokens: tuple[ProductKind, ...] = (
+    tokens: tuple[GemmKind, ...] = (
         ("attention",) if by == "torch" else ("token-weight", "attention")
     )
     return ("forward", "input", "weight", *(tokens if transformer else ()))

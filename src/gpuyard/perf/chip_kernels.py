@@ -1,4 +1,4 @@
-"""Kernel-level facts of chips (GEMM peaks, efficiencies), and chips as model inputs."""
+"""Kernel-level properties of chips (GEMM peaks, efficiencies), and chips as model inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GemmFormat:
 
     peak: str  # field of the chip's dense peaks
     operand_bytes: float
-    cast_bytes: float  # moved to quantise one operand: read, row copy, column copy, scales
+    cast_bytes: float  # HBM traffic to quantise an operand: read, row and column copies, scales
     ratio: Literal["bf16", "fp8", "nvfp4"]  # which calibrated ratio applies
 
 
@@ -52,17 +52,17 @@ FORMATS: dict[Precision, GemmFormat] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipKernels:
-    """Kernel-level facts of a chip."""
+    """Kernel-level properties of a chip."""
 
     name: str
     chip: Annotated[str, Doc("a name under chips")]
     match: Annotated[str, Doc("pattern over the chip names of published runs")]
     generation: Generation
     sm_count: int
-    ratio: Annotated[str, Doc("rows of its GEMM ratios in the calibration")]
-    factor: Annotated[str, Doc("a row that multiplies them")] = ""
+    ratio: Annotated[str, Doc("key of its GEMM efficiency in the calibration")]
+    factor: Annotated[str, Doc("key of a factor on that efficiency")] = ""
     power_gain_ratio: Annotated[
-        float, Doc("power limit over that of the part that the ratio is fitted on")
+        float, Doc("power limit over that of the chip that the efficiency is fitted on")
     ] = 1.0
     exponential_ratio: Annotated[float, Doc("exponentials per clock over its generation's")] = 1.0
     torus_axes: int = 1
@@ -84,18 +84,18 @@ class _File:
 
 @functools.cache
 def read_silicon() -> tuple[ChipKernels, ...]:
-    """Return the chips that the kernel models know."""
+    """Return the chips of the kernel models."""
     path = Path(__file__).parent / "data" / "silicon.toml"
     return decode(read_file(path).root, _File, Keys.SUFFIXED).silicon
 
 
 def silicon_of(chip: Chip) -> ChipKernels | None:
-    """Return the kernel facts of a catalog chip; None where it is unknown."""
+    """Return the kernel properties of a catalog chip; None where it is unknown."""
     return next((item for item in read_silicon() if item.chip == chip.name), None)
 
 
 def silicon_named(name: str) -> ChipKernels | None:
-    """Return the kernel facts of a chip by catalog name, else by the last matching pattern."""
+    """Return the kernel properties of a chip by catalog name, else by the last matching pattern."""
     exact = [item for item in read_silicon() if item.chip == name]
     matches = exact[:1] or [item for item in read_silicon() if re.search(item.match, name)]
     return matches[-1] if matches else None
@@ -152,7 +152,7 @@ def _number(value: float) -> Array:
 
 
 def measured_ratio(silicon: ChipKernels, chip: Chip) -> float:
-    """Return the best measured bf16 GEMM over the peak; AMD's ratios are over the former."""
+    """Return best measured bf16 GEMM over the peak for AMD, whose ratios refer to it; else 1."""
     measured = chip.best_measured.bf16_flop_per_s if chip.best_measured else None
     if silicon.generation != "cdna" or not measured or not chip.dense.bf16_flop_per_s:
         return 1.0
@@ -173,7 +173,7 @@ def ratio_keys(silicon: ChipKernels, precision: Precision) -> tuple[str, str, st
 def calibrated(
     chip: TrainingChip, silicon: ChipKernels, precision: Precision, calibration: TrainingCalibration
 ) -> TrainingChip:
-    """Return the chip with the rates that its kernels reach."""
+    """Return the chip with sustained instead of peak rates."""
     gemm, half, factor = ratio_keys(silicon, precision)
     scale = calibration.ratios[factor] if factor else 1.0
     speed = power_speed(_number(silicon.power_gain_ratio), calibration.constants)

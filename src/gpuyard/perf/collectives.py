@@ -16,7 +16,7 @@ Collective = Literal["all-gather", "reduce-scatter", "all-reduce", "all-to-all",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankGroup:
-    """Placement of the ranks of a collective, and how it is sent."""
+    """Placement of the ranks of a collective, and its message count."""
 
     stride: Array = field(default_factory=lambda: np.ones(()))  # chips between neighbour ranks
     calls: Array | float = 1.0  # messages of the size, each with its latency

@@ -1,9 +1,8 @@
 """Error bars of training and collective predictions, wider with distance from measured runs.
 
-Idea: the distance of a case from the published runs is a level; an error bar is the range of log
-(measured / predicted) that holds 90 % of the errors that runs at this distance have when they are
-held out of the fit (split conformal prediction). Below the predicted value and above it the bar
-has its own length, since errors are not symmetric.
+Idea: the distance of a case from the published runs is a level. The error bar of a level covers
+90 % of the errors log(measured / predicted) of runs at that distance that are held out of the fit
+(split conformal prediction). Errors are not symmetric, so the two sides have different lengths.
 Invariant: a bar contains 0; `calibrate/error_bars.py` computes the data file.
 Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World (2005), ch. 2.
 """
@@ -22,8 +21,8 @@ from gpuyard.perf.chip_kernels import ChipKernels
 from gpuyard.perf.interval import PredictionInterval
 from gpuyard.perf.profiles import SoftwareProfile
 
-# What differs from measured runs: nothing but the run; the model or layout on a chip; the release
-# of a measured framework; the framework; the chip's architecture.
+# What is new compared with published runs. run: nothing; group: model or layout on a chip; release:
+# release of a published framework; stack: framework; chip: chip architecture.
 Level = Literal["run", "group", "release", "stack", "chip"]
 RunKind = Literal["dense", "moe", "tpu", "adapters"]
 LEVELS: tuple[Level, ...] = ("run", "group", "release", "stack", "chip")
@@ -89,7 +88,7 @@ def run_kind(silicon: ChipKernels, moe: bool, adapters: bool = False) -> RunKind
 
 
 def cell_of(silicon: ChipKernels, profile: SoftwareProfile, kind: RunKind) -> str:
-    """Return the name of what was measured together: profile, chip and kind of run."""
+    """Return the key of a measured combination: profile, chip and kind of run."""
     return f"{profile.name}|{silicon.name}|{kind}"
 
 
@@ -98,7 +97,7 @@ def distance(
 ) -> Level:
     """Return how far a run is from published ones.
 
-    unseen: it is of another source than the runs that the profile is fitted to.
+    unseen: the run is from another source than the runs that the profile is fitted to.
     """
     if not silicon.calibrated:
         return "chip"

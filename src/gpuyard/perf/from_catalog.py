@@ -21,7 +21,7 @@ def architecture(
     every = shape.full_attention_every
     full = 1.0 / every if window and every else shape.full_layers / max(shape.softmax_layers, 1)
     attention, ffn_layers = shape.softmax_layers, shape.mlp_layers
-    if shape.encoder:  # planned as a decoder of its size: cross-attention is one more attention
+    if shape.encoder:  # modelled as a decoder of equal size, with cross-attention as more attention
         attention += shape.layers + shape.encoder.layers
         ffn_layers += shape.encoder.layers
     # A layer is a mixer and an FFN; where blocks are one of both, two blocks are a layer.

@@ -19,9 +19,9 @@ import numpy.typing as npt
 Numbers: TypeAlias = float | npt.NDArray[np.float64]
 
 NEVER_S = 1e18  # longer than any run, small enough to divide by
-# Of the mean time between interruptions: a shorter interval changes nothing.
-LEAST_GAP_RATIO = 1e-9
-MOST_EXPONENT = 100.0  # work that takes e**100 times as long never ends; more would overflow
+# Shortest interval over the mean time between interruptions; shorter changes nothing.
+MIN_INTERVAL_RATIO = 1e-9
+MAX_EXPONENT = 100.0  # work that takes e**100 times as long never ends; more would overflow
 NEWTON_STEPS = 5  # quadratic convergence from Daly's estimate: four reach the last digit
 
 
@@ -57,17 +57,17 @@ def daly_interval_s(mean_time_between_s: Numbers, write_s: Numbers) -> Numbers:
 
 
 def best_interval_s(mean_time_between_s: Numbers, write_s: Numbers) -> Numbers:
-    """Return the interval with the least expected time: Newton steps from Daly's estimate.
+    """Return the interval that minimises the expected time: Newton steps from Daly's estimate.
 
-    With u = interval / M and d = write / M, the expected time is least where
+    With u = interval / M and d = write / M, the expected time is minimal where
     u − 1 + exp(−(u + d)) = 0.
     """
     between = np.minimum(np.asarray(mean_time_between_s, dtype=np.float64), NEVER_S)
     write = np.asarray(write_s) / between
-    gap = np.maximum(np.asarray(daly_interval_s(between, write_s)) / between, LEAST_GAP_RATIO)
+    gap = np.maximum(np.asarray(daly_interval_s(between, write_s)) / between, MIN_INTERVAL_RATIO)
     for _ in range(NEWTON_STEPS):
         slope = -np.expm1(-(gap + write))
-        gap = np.clip(gap - (gap + np.expm1(-(gap + write))) / slope, LEAST_GAP_RATIO, 1.0)
+        gap = np.clip(gap - (gap + np.expm1(-(gap + write))) / slope, MIN_INTERVAL_RATIO, 1.0)
     return _plain(gap * between)
 
 
@@ -88,14 +88,14 @@ def goodput(
     gap = np.asarray(
         best_interval_s(between, write_s) if interval_s is None else interval_s, dtype=np.float64
     )
-    longest = np.where(useful > 0.0, useful, between)  # work shorter than the interval is one piece
-    gap = np.clip(gap, np.minimum(LEAST_GAP_RATIO * between, longest), longest)
+    longest = np.where(useful > 0.0, useful, between)  # shorter work is one interval
+    gap = np.clip(gap, np.minimum(MIN_INTERVAL_RATIO * between, longest), longest)
     pieces = useful / gap
     length = gap + write_s
-    exponent = np.minimum(length / between, MOST_EXPONENT)
+    exponent = np.minimum(length / between, MAX_EXPONENT)
     # M·(exp(L/M) − 1): attempts until one interval completes.
     worked = length * np.expm1(exponent) / exponent
-    restarts = np.expm1(np.minimum(np.asarray(restart_s) / between, MOST_EXPONENT))
+    restarts = np.expm1(np.minimum(np.asarray(restart_s) / between, MAX_EXPONENT))
     checkpoint = pieces * write_s
     lost = pieces * np.maximum(worked - length, 0.0)
     restart = pieces * worked * restarts

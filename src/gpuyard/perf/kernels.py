@@ -1,7 +1,7 @@
 """Roofline times of a layer's kernels: matmul (GEMM), attention, elementwise memory passes.
 
 A kernel takes the longer of its FLOPs over the sustained FLOP/s and its bytes over the sustained
-HBM bandwidth; the constants of `TrainingConstants` say which share of each peak kernels sustain.
+HBM bandwidth; the constants of `TrainingConstants` are the share of each peak that kernels sustain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuyard.perf.layout import GENERATIONS, Architecture, Array, Layout, Softwa
 from gpuyard.perf.operators import Gemm, attention_pairs, micro_tokens
 
 TILE_M, TILE_N = 128.0, 256.0  # cuBLAS' usual tensor-core tile
-UNFUSED = 0.5  # more elementwise traffic where norms, residuals, activations are separate
+UNFUSED_RATIO = 0.5  # extra elementwise traffic of separate norm, residual, activation kernels
 # Over the residual stream, forward: two norms (2 × 2), two residuals (2 × 3), casts (2).
 ELEMENTWISE_PASSES = 12.0
 GEMM_K_FILL = 107.0  # elements; fitted on the 183 A100 shapes of SimuMax (mean error 4.0 %)
@@ -41,8 +41,8 @@ def gemm_s(
 ) -> Array:
     """Return the seconds of `count` equal GEMMs (m × k) @ (k × n) by their roofline.
 
-    grouped: one GEMM per expert; the operands of its first wave come cold from HBM while no tensor
-    core works (fitted on SimuMax's 108 grouped shapes on B200).
+    grouped: one GEMM per expert; the operands of its first wave are loaded from HBM while the
+    tensor cores are idle (fitted on SimuMax's 108 grouped shapes on B200).
     """
     bytes_per_gemm = chip.gemm_bytes * (m * k + k * n) + out_bytes * m * n
     gpu = chip.sm_count > 0
@@ -80,7 +80,7 @@ def training_gemms_s(
 ) -> tuple[Array, Array, Array]:
     """Return the seconds of the forward, input-gradient (dgrad) and weight-gradient (wgrad) GEMMs.
 
-    sum_bytes: read and written per weight to accumulate its gradient, 8 in fp32 and 4 in bf16.
+    sum_bytes: read and written per weight to accumulate gradients, 8 in fp32 and 4 in bf16.
     """
     forward = dgrad = wgrad = np.zeros(())
     for gemm in gemms:
@@ -158,7 +158,7 @@ def elementwise_s(
         )
         / layout.tp
     )
-    bytes_ = (ELEMENTWISE_PASSES * whole + inner) * (1.0 + UNFUSED * unfused)
+    bytes_ = (ELEMENTWISE_PASSES * whole + inner) * (1.0 + UNFUSED_RATIO * unfused)
     tpu = chip.generation == GENERATIONS.index("tpu")
     bytes_ = bytes_ * np.where(tpu, 0.5, 1.0)  # XLA fuses half of them into GEMMs
     forward = bytes_ / (chip.hbm_bytes_per_s * c.hbm_ratio * chip.elementwise_speed_ratio)

@@ -87,19 +87,21 @@ def activation_bytes(
     chip: TrainingChip,
     soft: Software,
     layers: Array,
-    alive: Array,
+    in_flight: Array,
 ) -> Array:
-    """Return the activations of a stage with `alive` micro-batches in flight."""
+    """Return the activation memory of a stage with `in_flight` micro-batches."""
     layer = layer_activation_bytes(arch, layout, chip, soft)
     t = micro_tokens(arch, layout)
     sequence_ranks = np.where(layout.seq_parallel > 0, layout.tp, 1.0)
     checkpoint = 2.0 * t * arch.hidden / sequence_ranks  # input of a recomputed layer
-    alive = np.minimum(alive, np.maximum(layout.grad_accum, 1.0))
+    in_flight = np.minimum(in_flight, np.maximum(layout.grad_accum, 1.0))
     pipes = 2.0 * (layout.pp > 1) * soft.pipe_buffers  # received input, sent output
     full = layout.recompute_gemm >= 0.99
     partly = layer * (1.0 - layout.recompute_gemm) + checkpoint * layout.recompute_gemm
     gathered = 4.0 * 2.0 * t * arch.hidden * (layout.tp > 1)  # all-gathered sequences in use
-    stored = np.where(full, alive * (layers + pipes) * checkpoint + layer, alive * layers * partly)
+    stored = np.where(
+        full, in_flight * (layers + pipes) * checkpoint + layer, in_flight * layers * partly
+    )
     # Two layers stay on the chip while the rest is offloaded.
     local = np.maximum(stored * (1.0 - layout.offload_activation), np.minimum(stored, 2.0 * layer))
     return local + gathered
@@ -134,19 +136,19 @@ def state_bytes(
 
 def memory(arch: Architecture, layout: Layout, chip: TrainingChip, soft: Software) -> Memory:
     """Return peak memory per chip: first stage (most micro-batches in flight) or last (logits)."""
-    most, last = stage_layers(arch, layout)
+    largest, last = stage_layers(arch, layout)
     padded = (arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp == 0)
-    first = np.where(padded, most - 1.0, most)  # the embedding counts as a layer
+    first = np.where(padded, largest - 1.0, largest)  # the embedding counts as a layer
     deep = np.where(layout.virtual_pipeline > 1, (layout.pp - 1.0) / layout.virtual_pipeline, 0.0)
     logits = soft.logit_bytes * micro_tokens(arch, layout) * arch.vocab / layout.tp
     ends = []
-    for layers, alive, head in (
+    for layers, in_flight, head in (
         (first, layout.pp + deep, np.where(layout.pp > 1, 0.0, 1.0)),
         (last, layout.pp - (layout.pp - 1.0) / layout.virtual_pipeline, np.ones(())),
     ):
         states = state_bytes(arch, layout, soft, layers, chip.gemm_bytes)
         ends.append(
-            (*states, activation_bytes(arch, layout, chip, soft, layers, alive), head * logits)
+            (*states, activation_bytes(arch, layout, chip, soft, layers, in_flight), head * logits)
         )
     fuller = sum(ends[0]) >= sum(ends[1])
     p, g, o, a, h = (np.where(fuller, x, y) for x, y in zip(*ends, strict=True))
@@ -164,14 +166,12 @@ def memory(arch: Architecture, layout: Layout, chip: TrainingChip, soft: Softwar
     )
 
 
-def least_recompute(
-    arch: Architecture, layout: Layout, chip: TrainingChip, soft: Software
-) -> Array:
-    """Return the share of layers to recompute so that the layout fits, with 15 % tolerance."""
+def min_recompute(arch: Architecture, layout: Layout, chip: TrainingChip, soft: Software) -> Array:
+    """Return the smallest share of layers to recompute so that the layout fits, within 15 %."""
     zero = np.zeros(np.shape(layout.recompute_gemm))
     bare = replace(layout, recompute_gemm=zero, recompute_attention=zero)
     full = replace(layout, recompute_gemm=zero + 1.0, recompute_attention=zero + 1.0)
     need = memory(arch, bare, chip, soft).total_bytes
-    least = memory(arch, full, chip, soft).total_bytes
-    share = (need - chip.hbm_bytes) / np.maximum(need - least, 1.0)
+    minimum = memory(arch, full, chip, soft).total_bytes
+    share = (need - chip.hbm_bytes) / np.maximum(need - minimum, 1.0)
     return np.where(need > 1.15 * chip.hbm_bytes, np.clip(share, 0.0, 1.0), 0.0)

@@ -14,7 +14,7 @@ from gpuyard.perf.operators import moe_gemms, routed_tokens
 
 # Over routed tokens: permute, sort by local expert, and both reversed, read and write.
 PERMUTE_PASSES = 8.0
-FLEX_PASSES = 4.0  # a fused dispatcher permutes on arrival and before it sends back, no more
+FLEX_PASSES = 4.0  # a fused dispatcher permutes only on arrival and before combine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def expert_layer(
     net: NetworkModel,
     c: TrainingConstants,
 ) -> ExpertLayer:
-    """Return the times of the expert part of one MoE layer."""
+    """Return the terms of the expert part of one MoE layer."""
     gemms = moe_gemms(arch, layout)
     routed, shared = gemms[:2], gemms[2:]
     gpu = chip.generation != GENERATIONS.index("tpu")  # TPUs: one batched GEMM
@@ -50,7 +50,7 @@ def expert_layer(
     sums = np.where(gpu, 2.0 * soft.grad_state_bytes, 8.0)
     rf, rd, rw = training_gemms_s(routed, own, c, sums, gpu)
     sf, sd, sw = training_gemms_s(shared, chip, c)
-    separate = np.where(soft.fused_experts > 0, 0.0, 1.0)  # a fused kernel quantises as it goes
+    separate = np.where(soft.fused_experts > 0, 0.0, 1.0)  # fused kernels quantise in the GEMM
     (qf, qb), (uf, ub) = cast_s(shared, chip, c), cast_s(routed, chip, c)
     launch_s = c.launch_moe_s + c.launch_expert_s * routed[0].count
     return ExpertLayer(
@@ -86,7 +86,7 @@ def expert_comm_s(
 ) -> Array:
     """Return exposed seconds of dispatch and combine per MoE layer, forward and backward.
 
-    With expert tensor parallelism, tokens are also gathered over the chips that share an expert.
+    With expert tensor parallelism, tokens are also all-gathered over the ranks of an expert.
     """
     size = 2.0 * routed_tokens(arch, layout) * arch.hidden
     sharing = layout.expert_tensor_parallel

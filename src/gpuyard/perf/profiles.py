@@ -1,4 +1,4 @@
-"""Software profiles: training frameworks by release date, and what they do."""
+"""Software profiles: training frameworks by release date, and their optimisations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SoftwareProfile:
     framework: Annotated[str, Doc("pattern over the framework's name")]
     flags: tuple[Flag, ...]
     fitted_on: Annotated[tuple[str, ...], Doc("published runs that its scalar is fitted to")]
-    after: Annotated[str, Doc("the release before it, whose scalar it starts from")] = ""
+    after: Annotated[str, Doc("previous release, whose scalar is the prior")] = ""
     chip: str = ""
     precision: str = ""
     first: Annotated[str, Doc("from this date on")] = ""

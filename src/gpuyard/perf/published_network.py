@@ -1,10 +1,10 @@
-"""Networks that a published run states and the performance models do not have."""
+"""Networks of published runs that the performance models do not support."""
 
 from __future__ import annotations
 
 import re
 
-# The models have RDMA (InfiniBand, RoCE, EFA), GPUDirect-TCPX and TCPXO, and NVLink.
+# Supported: RDMA (InfiniBand, RoCE, EFA), GPUDirect-TCPX and TCPXO, NVLink.
 PLAIN_TCP = re.compile(
     r"\bTCP(/IP)?\b|\bsockets?\b|NCCL_IB_DISABLE=1"
     r"|\b(no|not|without|non-) ?(RDMA|RoCE|IB\b|InfiniBand)",
@@ -14,7 +14,7 @@ NO_NVLINK = re.compile(r"\b(no|without|non-) ?NV(Link|Switch)|PCIe only", re.IGN
 
 
 def network_contradiction(text: str) -> str:
-    """Return what a text says about the network that contradicts the models; empty if nothing."""
+    """Return the unsupported network that a text names; empty for none."""
     if match := PLAIN_TCP.search(text):
         return f'"{match[0]}": the network models are RDMA and GPUDirect-TCPX'
     if match := NO_NVLINK.search(text):

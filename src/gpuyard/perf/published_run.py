@@ -1,4 +1,4 @@
-"""One published training run as model inputs, completed where the source is silent."""
+"""One published training run as model inputs, with defaults for what the source omits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unsupported_reason(row: Row) -> str:
     if row["arch_type"] not in ("dense", "moe", ""):
         return "architecture: hybrid or other"
     if "known regression" in row["notes"]:
-        return "the source marks the container as defective"
+        return "the source reports a performance regression of the container"
     missing = [key for key in NEEDED if not row[key]]
     if missing:
         return "missing: " + ", ".join(missing)
@@ -48,7 +48,7 @@ def unsupported_reason(row: Row) -> str:
 
 
 def precision_of(text: str) -> Precision:
-    """Return the GEMM precision from the words of a source."""
+    """Return the GEMM precision from the text of a source."""
     words: tuple[tuple[str, Precision], ...] = (
         ("nvfp4", "nvfp4"),
         ("mxfp8", "mxfp8"),
@@ -61,7 +61,7 @@ def precision_of(text: str) -> Precision:
 
 
 def architecture_cells(row: Row) -> dict[str, float]:
-    """Return the architecture, with facts about model families that have no column."""
+    """Return the architecture, with properties of model families that have no column."""
     model, sequence = row["model"], number(row, "seq_len")
     layers, hidden, heads = number(row, "layers"), number(row, "hidden"), number(row, "heads")
     experts, latent = number(row, "moe_experts", 0.0), model.startswith(("DeepSeek", "Kimi"))
@@ -193,7 +193,7 @@ def selective_cells(arch: dict[str, float], modules: tuple[str, ...]) -> dict[st
 
 
 def layout_cells(row: Row, arch: dict[str, float], profile: SoftwareProfile) -> dict[str, float]:
-    """Return parallel sizes and batch, completed from each other where the source is silent."""
+    """Return parallel sizes and batch, with defaults for what the source omits."""
     tpu, framework = row["chip"].startswith("TPU"), row["framework"]
     chips, batch = number(row, "n_chips"), number(row, "global_batch")
     tp, pp, cp = number(row, "tp", 1.0), number(row, "pp", 1.0), number(row, "cp", 1.0)

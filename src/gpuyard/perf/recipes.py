@@ -15,13 +15,13 @@ from gpuyard.document.read import read_file
 Graphs = Literal["none", "router", "partial", "full"]
 Dispatcher = Literal["alltoall", "flex"]
 Module = Literal["mla_up_proj", "moe_act", "layernorm", "core_attn"]
-# Share of a layer's kernel launches that sit in a CUDA graph, by what is captured.
+# Share of a layer's kernel launches inside CUDA graphs, by what is captured.
 GRAPHS: dict[Graphs, float] = {"none": 0.0, "router": 0.3, "partial": 0.6, "full": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeSettings:
-    """How the experts of an MoE model are trained."""
+    """Training settings of the experts of an MoE model."""
 
     dispatcher: Annotated[
         Dispatcher, Doc("all-to-all, or flex: DeepEP or HybridEP, one copy of a token per rank")

@@ -21,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-# Columns of a minimal table, and those that they stand for.
+# Short column names of a minimal table.
 SHORT = {"count": "n_chips", "chips": "n_chips", "gpus": "n_chips"}
 DEFAULT_TOKENS, DEFAULT_MICRO_BATCHES = 4096, 8  # per sequence; per pipeline stage and replica
 
@@ -30,7 +30,7 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     """Return the row with every column; blanks are the catalog's shape, trust A, task pretrain.
 
     A minimal row has model, chip, count, layout ("tp8 pp2 ep1") and tokens_per_s; `assumed` lists
-    what it leaves open.
+    the defaults used.
     """
     cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
     for short, name in SHORT.items():
@@ -55,22 +55,22 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
 
 
 def _from_rate(cells: dict[str, str], tokens_per_s: float) -> dict[str, str]:
-    """Return the step time of a rate, and usual values of what the row leaves open."""
+    """Return the step time from a throughput, with defaults for missing columns."""
     if not cells["n_chips"] or tokens_per_s <= 0.0:
         return {}
     ranks = math.prod(int(cells[name] or 1) for name in ("tp", "pp", "cp"))
     replicas = max(1, int(cells["n_chips"]) // ranks)
-    usual = {
+    defaults = {
         "seq_len": DEFAULT_TOKENS,
         "global_batch": replicas * DEFAULT_MICRO_BATCHES * int(cells["pp"] or 1),
         "micro_batch": 1,
     }
-    added = {name: str(value) for name, value in usual.items() if not cells[name]}
-    whole = cells | added
+    added = {name: str(value) for name, value in defaults.items() if not cells[name]}
+    complete = cells | added
     if not cells["step_time_s"]:
-        step_s = float(whole["global_batch"]) * float(whole["seq_len"]) / tokens_per_s
+        step_s = float(complete["global_batch"]) * float(complete["seq_len"]) / tokens_per_s
         added["step_time_s"] = f"{step_s:.6g}"
-    assumed = ", ".join(f"{name} {value}" for name, value in added.items() if name in usual)
+    assumed = ", ".join(f"{name} {value}" for name, value in added.items() if name in defaults)
     return added | {"assumed": assumed}
 
 

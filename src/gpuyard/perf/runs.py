@@ -18,7 +18,7 @@ from gpuyard.perf.chip_kernels import (
     training_chip,
 )
 from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingChip
-from gpuyard.perf.memory import least_recompute
+from gpuyard.perf.memory import min_recompute
 from gpuyard.perf.profiles import SoftwareProfile, choose_profile, find_profile
 from gpuyard.perf.published_run import (
     Row,
@@ -105,7 +105,7 @@ def read_runs(
         precisions=tuple(run.precision for run in runs),
         silicon=tuple(run.silicon for run in runs),
         reference_s=np.array([number(run.row, "ref_step_time_s") for run in runs]),
-        # Sources say GB and mean GiB.
+        # Sources write GB for GiB.
         memory_bytes=np.array([number(run.row, "mem_gb_per_chip") for run in runs]) * 2.0**30,
         unsupported=tuple(unsupported),
     )
@@ -116,7 +116,7 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     if reason := unsupported_reason(row):
         return reason
     for measured in ("ref_step_time_s", "mem_gb_per_chip"):
-        number(row, measured)  # raises here, so that an invalid cell affects this row only
+        number(row, measured)  # raises here, so that an invalid cell rejects only this row
     silicon = silicon_named(row["chip"])
     if silicon is None:
         return f"unknown chip {row['chip']}"
@@ -129,7 +129,7 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
         return f"no software profile for {row['framework']}"
     chip, precision = catalog.chip(silicon.chip), precision_of(row["precision"])
     if precision == "bf16" and chip.dense.bf16_flop_per_s is None:
-        precision = "fp16"  # sources write either for 16 bits
+        precision = "fp16"  # sources use either name for 16 bits
     if peak_flop_per_s(chip, precision) is None:
         return f"no {precision} peak known for {row['chip']}"
     arch = architecture_cells(row)
@@ -141,7 +141,7 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     )
     unfused = re.search(r"(\S+) rows without flash", row["notes"])
     if unfused and unfused.group(1) in row["model"]:
-        soft["flash"] = 0.0  # the source says so of some of its models
+        soft["flash"] = 0.0  # stated per model in the notes
     if arch["experts"]:
         moe = choose_settings(
             row["framework"], row["measured_on"], row["model"], row["chip"], precision
@@ -176,8 +176,8 @@ def _columns(kind: type[V], rows: list[dict[str, float]]) -> V:
 def _completed(
     arch: Architecture, layout: Layout, chip: TrainingChip, soft: Software, rows: list[Row]
 ) -> Layout:
-    """Assume the least recomputation that fits where a source is silent; Grace hosts offload."""
-    silent = np.array(
+    """Assume minimum recomputation where a source omits it; Grace hosts offload instead."""
+    unstated = np.array(
         [
             not row["recompute"]
             and row["arch_type"] == "dense"
@@ -186,7 +186,7 @@ def _completed(
         ],
         dtype=bool,
     )
-    share = np.where(silent, least_recompute(arch, layout, chip, soft), 0.0)
+    share = np.where(unstated, min_recompute(arch, layout, chip, soft), 0.0)
     again = share > 0.0
     return replace(
         layout,

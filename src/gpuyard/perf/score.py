@@ -20,7 +20,7 @@ from gpuyard.perf.training import StepTime, step_time
 Index = npt.NDArray[np.int64]
 # Arguments: runs, rows to fit on, starting values.
 Fit = Callable[[PublishedRuns, Index, TrainingCalibration], TrainingCalibration]
-OnProgress = Callable[[int, int], None]  # fits done, fits in all
+OnProgress = Callable[[int, int], None]  # fits done, fits in total
 GROUP_FOLDS = 8
 POINTS = 3  # measured steps that a stack's scalar is fitted to
 
@@ -103,7 +103,7 @@ def inputs_of(
 def predict(
     runs: PublishedRuns, calibration: TrainingCalibration, rows: Index, multiply: float = 1.0
 ) -> Array:
-    """Return predicted step times of some rows; `multiply` adjusts their scalars."""
+    """Return predicted step times of some rows; `multiply` scales their device time."""
     return predicted_step(runs, calibration, rows, multiply).total_s
 
 
@@ -142,7 +142,7 @@ def hold_out(
     fit: Fit,
     on_progress: OnProgress = ignore_progress,
 ) -> Array:
-    """Return predictions of every row by a fit without the rows of the same name."""
+    """Return predictions of every row by a fit with the rows of the same name held out."""
     rows, name_of = scored_rows(runs), np.array(names)
     result = np.full(len(runs.rows), np.nan)
     distinct = np.unique(name_of[rows])
@@ -163,10 +163,10 @@ def group_folds(runs: PublishedRuns, seed: int = 0) -> list[str]:
 
 
 def three_points(runs: PublishedRuns, bare: Array) -> Array:
-    """Return predictions with held-out sources after a scalar per stack is set from three rows.
+    """Return held-out predictions scaled per software stack by three measured rows.
 
-    The three are spread evenly over the source's rows of a stack. They are not scored, nor are
-    stacks with no more rows than that.
+    The three rows are spread evenly over the source's rows of a stack. They are not scored, nor are
+    stacks with three rows or fewer.
     """
     rows = scored_rows(runs)
     cells = zip(runs.rows, runs.profiles, runs.arch.experts > 0, strict=True)

@@ -27,12 +27,12 @@ from gpuyard.units import DURATION, RATE
 
 Family = Literal["convolution", "encoder", "recommender"]
 Scenario = Literal["offline", "server", "single"]
-LEAST_ERROR = 0.1  # repeated submissions of one system differ by up to this
+MIN_ERROR = 0.1  # repeated submissions of one system differ by up to this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A published benchmark: the family of its model, and the catalog's samples per sample."""
+    """A published benchmark: the family of its model, and catalog samples per benchmark sample."""
 
     name: str
     family: Family
@@ -95,7 +95,7 @@ class RequestWork:
     family: Family
     flop: float
     parameters: float
-    words: str  # description of a request
+    description: str  # of a request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +155,16 @@ def work_of(model: Model, tokens: float | None = None) -> RequestWork | None:
             family=family,
             flop=_encoder_flop(model, length),
             parameters=model.parameters_count,
-            words=f"a text of {length:,.0f} tokens",
+            description=f"a text of {length:,.0f} tokens",
         )
     if model.forward_flop_per_sample is None:
         return None
-    words = "one sample" if units == 1.0 else f"{units:,.0f} samples, as in MLPerf"
+    description = "one sample" if units == 1.0 else f"{units:,.0f} samples, as in MLPerf"
     return RequestWork(
         family=family,
         flop=units * model.forward_flop_per_sample,
         parameters=model.parameters_count,
-        words=words,
+        description=description,
     )
 
 
@@ -188,51 +188,51 @@ def peak_flop_per_s(chip: Chip, precision: str | None = None) -> float | None:
     return eight or dense.bf16_flop_per_s or dense.fp16_flop_per_s or dense.fp32_flop_per_s
 
 
-def pace(
+def single_pass_rate(
     family: Family, chip: Chip, catalog: Catalog, precision: str | None = None
 ) -> SinglePassRate | None:
-    """Return the chip's throughput; None without a peak or without runs of its kind."""
+    """Return the chip's throughput; None without a peak or without published runs of its kind."""
     peak = peak_flop_per_s(chip, precision)
-    alike = [run for run in _runs(family) if _is_alike(catalog.chip(run.chip), chip)]
-    if peak is None or not alike:
+    comparable = [run for run in _runs(family) if _is_comparable(catalog.chip(run.chip), chip)]
+    if peak is None or not comparable:
         return None
-    shares = _by_chip(alike, "offline", lambda run: _efficiency(run, catalog))
+    shares = _by_chip(comparable, "offline", lambda run: _efficiency(run, catalog))
     if not shares:
         return None
     own = chip.name in shares
     share = shares[chip.name] if own else statistics.median(shares.values())
     call_s = (
-        _least_call_s(family, catalog)
+        _min_cpu_call_s(family, catalog)
         if chip.kind == "cpu"
-        else _own_call_s(chip, alike, shares, catalog)
+        else _chip_call_s(chip, comparable, shares, catalog)
     )
     return SinglePassRate(
         flop_per_s=peak * share,
         memory_bytes_per_s=chip.memory_bytes_per_s,
         call_s=call_s,
-        server_ratio=statistics.median(_server_ratios(alike)),
-        error_ratio=LEAST_ERROR if own else _unmeasured_error(chip, catalog),
-        runs=sum(run.chip == chip.name for run in alike),
+        server_ratio=statistics.median(_server_ratios(comparable)),
+        error_ratio=MIN_ERROR if own else _unmeasured_error(chip, catalog),
+        runs=sum(run.chip == chip.name for run in comparable),
     )
 
 
-def _own_call_s(
-    chip: Chip, alike: Sequence[SinglePassResult], shares: dict[str, float], catalog: Catalog
+def _chip_call_s(
+    chip: Chip, comparable: Sequence[SinglePassResult], shares: dict[str, float], catalog: Catalog
 ) -> float:
     """Return the fixed time per call on the chip, or the median over the others."""
-    calls = _by_chip(alike, "single", lambda run: _call_s(run, catalog, shares))
+    calls = _by_chip(comparable, "single", lambda run: _call_s(run, catalog, shares))
     return calls[chip.name] if chip.name in calls else statistics.median(calls.values())
 
 
-def _least_call_s(family: Family, catalog: Catalog) -> float:
-    """Return the least fixed time on any CPU: without SingleStream it is an upper bound."""
+def _min_cpu_call_s(family: Family, catalog: Catalog) -> float:
+    """Return the lowest fixed time of any CPU, an upper bound: CPUs have no SingleStream runs."""
     runs = [run for run in _runs(family) if catalog.chip(run.chip).kind == "cpu"]
     shares = _by_chip(runs, "offline", lambda run: _efficiency(run, catalog))
     return min(_by_chip(runs, "single", lambda run: _call_s(run, catalog, shares)).values())
 
 
-def tree_pace(model: Model) -> tuple[float, TreeInferenceCost]:
-    """Return core seconds per row without the call, and their source; a visit is two FLOPs."""
+def tree_cost(model: Model) -> tuple[float, TreeInferenceCost]:
+    """Return core seconds per row without the call overhead; a node visit counts as two FLOPs."""
     trees = _data().trees
     return (model.forward_flop_per_sample or 0.0) / 2.0 * trees.visit_s, trees
 
@@ -269,7 +269,7 @@ def _chips(run: SinglePassResult, chip: Chip) -> float:
 
 
 def _efficiency(run: SinglePassResult, catalog: Catalog) -> float | None:
-    """Return the share of the peak that an offline run reached."""
+    """Return the efficiency of an offline run: model FLOP/s over the peak."""
     chip = catalog.chip(run.chip)
     peak = peak_flop_per_s(chip)
     return (
@@ -304,7 +304,7 @@ def _server_ratios(runs: Iterable[SinglePassResult]) -> list[float]:
     ] or [1.0]
 
 
-def _is_alike(measured: Chip, chip: Chip) -> bool:
+def _is_comparable(measured: Chip, chip: Chip) -> bool:
     """Return whether shares of the peak are comparable: one kind, CPUs by matrix cores."""
     matrix = bool(measured.dense.int8_flop_per_s) == bool(chip.dense.int8_flop_per_s)
     return measured.kind == chip.kind and (chip.kind != "cpu" or matrix)
@@ -314,9 +314,9 @@ def _unmeasured_error(chip: Chip, catalog: Catalog) -> float:
     """Return the largest hold-out error of a chip's share in any family; else 100 %."""
     errors = []
     for family in sorted({item.family for item in _data().benchmarks}):
-        alike = [run for run in _runs(family) if _is_alike(catalog.chip(run.chip), chip)]
-        shares = _by_chip(alike, "offline", lambda run: _efficiency(run, catalog))
+        comparable = [run for run in _runs(family) if _is_comparable(catalog.chip(run.chip), chip)]
+        shares = _by_chip(comparable, "offline", lambda run: _efficiency(run, catalog))
         for name, share in shares.items() if len(shares) > 1 else ():
-            guess = statistics.median(value for other, value in shares.items() if other != name)
-            errors.append(max(guess / share, share / guess) - 1.0)
+            predicted = statistics.median(value for other, value in shares.items() if other != name)
+            errors.append(max(predicted / share, share / predicted) - 1.0)
     return max(errors, default=1.0)

@@ -35,7 +35,7 @@ def software(
 
 
 def expert_numbers(settings: MoeSettings, flash: float) -> dict[str, float]:
-    """Return what MoE settings override; `flash`: whether the profile's attention is fused."""
+    """Return the flags that MoE settings override; `flash`: 1 if the profile fuses attention."""
     return {
         "deepep": float(settings.dispatcher == "flex"),
         "moe_overlap": float(settings.overlap),

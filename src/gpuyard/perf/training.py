@@ -3,7 +3,7 @@
 Idea: the time of one layer and micro-batch is a sum of rooflines, exposed communication and kernel
 launch overhead; a pipeline repeats its slowest stage, plus the bubble; data parallelism and the
 optimizer follow once per step.
-Invariant: the terms of `StepTime` add up to the step exactly.
+Invariant: the terms of `StepTime` add up to the step time exactly.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StepTime:
     tensor_parallel_s: Array
     context_parallel_s: Array
     expert_parallel_s: Array
-    lm_head_s: Array  # logits and loss, beyond the other stages' work at that time
+    lm_head_s: Array  # logits and loss, as far as the last stage becomes the slowest
     pipeline_bubble_s: Array
     pipeline_send_s: Array
     data_parallel_s: Array
@@ -143,10 +143,10 @@ def layer_time(
     net: NetworkModel,
     c: TrainingConstants,
 ) -> LayerTime:
-    """Return the mean layer: dense and MoE layers in proportion.
+    """Return the terms of the mean layer: dense and MoE layers in proportion.
 
-    Names are two letters: p projections, f FFN, c casts, e elementwise, a attention; f forward,
-    b backward, d dgrad, w wgrad.
+    Names are two letters. First: p projections, f FFN, c casts, e elementwise, a attention, x
+    experts. Second: f forward, b backward, d dgrad, w wgrad.
     """
     moe = arch.moe_layers / arch.layers
     proj = attention_gemms(arch, layout)
@@ -185,7 +185,7 @@ def layer_time(
     context = context_comm_s(arch, layout, af + ab, net, c)
     busy = gemm + af + ab + ef + eb + cf + cb + recomputed + tensor + context + expert
     host = launch * (1.0 + layout.recompute_gemm / 3.0) * (1.0 - soft.graphs)
-    host = host / soft.scalar  # the scalar is of the device time alone
+    host = host / soft.scalar  # the scalar applies to device time only
     return LayerTime(
         matmul_s=gemm,
         attention_s=af + ab,
@@ -220,19 +220,19 @@ def stage_layers(arch: Architecture, layout: Layout) -> tuple[Array, Array]:
     """
     even = arch.layers % layout.pp == 0
     padded = ((arch.layers + 2.0) % layout.pp == 0) & ~even
-    most = np.where(padded, (arch.layers + 2.0) / layout.pp, np.ceil(arch.layers / layout.pp))
-    last = np.where(even, most, most - 1.0)
-    return most, np.where(layout.pp > 1, last, most)
+    largest = np.where(padded, (arch.layers + 2.0) / layout.pp, np.ceil(arch.layers / layout.pp))
+    last = np.where(even, largest, largest - 1.0)
+    return largest, np.where(layout.pp > 1, last, largest)
 
 
 def offload_s(arch: Architecture, layout: Layout, chip: TrainingChip, micro_s: Array) -> Array:
     """Return exposed seconds of optimizer state and activations in host memory.
 
-    The state is streamed in and out, full duplex, after the gradients are known: nothing overlaps.
-    Activations leave in the forward pass and return in the backward pass: exposed is what exceeds
-    a micro-batch's time.
+    The state is streamed in and out, full duplex, after the backward pass: nothing overlaps.
+    Activations are sent in the forward pass and fetched in the backward pass; the part beyond the
+    time of a micro-batch is exposed.
     """
-    rate = np.maximum(chip.host_bytes_per_s, 1e-30)  # an unknown link makes the step endless
+    rate = np.maximum(chip.host_bytes_per_s, 1e-30)  # unknown link: the step never ends
     dense, experts = local_parameters(arch, layout)
     state = (
         12.0  # bytes per parameter
@@ -270,10 +270,10 @@ def step_time(
     layer = layer_time(arch, layout, chip, soft, net, c)
     layer_s = layer.total_s
     head = head_s(arch, layout, chip, c)
-    most, last = stage_layers(arch, layout)
-    stage = np.maximum(most * layer_s, last * layer_s + head)
-    # An uneven split weighs the LM head when layers are assigned.
-    balanced = np.maximum(most * layer_s, (arch.layers * layer_s + head) / layout.pp)
+    largest, last = stage_layers(arch, layout)
+    stage = np.maximum(largest * layer_s, last * layer_s + head)
+    # An uneven pipeline split accounts for the LM head.
+    balanced = np.maximum(largest * layer_s, (arch.layers * layer_s + head) / layout.pp)
     uneven = (arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp != 0)
     stage = np.where(uneven | (arch.mtp > 0), balanced, stage)
     all_stages = arch.layers * layer_s + head
@@ -284,7 +284,7 @@ def step_time(
     sends = send * (
         2.0 * layout.virtual_pipeline * layout.grad_accum * exposed + 2.0 * (layout.pp - 1.0)
     )
-    n = layout.grad_accum * most
+    n = layout.grad_accum * largest
     bubble = np.maximum(all_stages - stage, 0.0) / layout.virtual_pipeline * (layout.pp > 1)
     data = data_parallel_s(arch, layout, soft, stage, net, c)
     update = optimizer_s(arch, layout, chip, c) + layout.grad_accum * accumulate_s(
@@ -305,7 +305,7 @@ def step_time(
         tensor_parallel_s=s * n * layer.tensor_parallel_s,
         context_parallel_s=s * n * layer.context_parallel_s,
         expert_parallel_s=s * n * layer.expert_parallel_s,
-        lm_head_s=s * layout.grad_accum * (stage - most * layer_s),
+        lm_head_s=s * layout.grad_accum * (stage - largest * layer_s),
         pipeline_bubble_s=s * bubble,
         pipeline_send_s=s * sends,
         data_parallel_s=s * data,

@@ -12,9 +12,9 @@ from gpuyard.errors import Infeasible, InputError
 from gpuyard.perf.single_pass import (
     RequestWork,
     SinglePassRate,
-    pace,
     peak_flop_per_s,
-    tree_pace,
+    single_pass_rate,
+    tree_cost,
     work_of,
 )
 from gpuyard.plan.eligible import exclusion_of
@@ -96,7 +96,7 @@ def plan_single_pass(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
 
 def _notes(workload: Workload, work: RequestWork | None) -> Iterator[str]:
     if work is not None:
-        yield f"a request is {work.words}; rates are from MLPerf Inference, closed division"
+        yield f"a request is {work.description}; rates are from MLPerf Inference, closed division"
     else:
         yield "trees run on CPUs: there is no public rate on accelerators"
     requirements = workload.requirements
@@ -120,7 +120,7 @@ def _case(
         (item for item in catalog.chips if item.name == machine.cpu), None
     )
     precision = workload.requirements.precision
-    rate = pace(work.family, chip, catalog, precision) if chip else None
+    rate = single_pass_rate(work.family, chip, catalog, precision) if chip else None
     if chip is None or rate is None:
         what = f"no published run of such models on {chip.label if chip else 'its CPU'}"
         return _unsuitable(machine, "catalog", what, "choose a GPU or an Intel CPU")
@@ -156,13 +156,16 @@ def _trees(workload: Workload, model: Model, machine: Machine) -> SinglePassCase
     if machine.chip is not None or not machine.core_count:
         what = "there is no public rate of trees on accelerators"
         return _unsuitable(machine, "catalog", what, "use a CPU machine")
-    row_s, trees = tree_pace(model)
+    row_s, trees = tree_cost(model)
     flop = model.forward_flop_per_sample or 1.0
     return SinglePassCase(
         workload=workload,
         machine=machine,
         work=RequestWork(
-            family="recommender", flop=flop, parameters=model.parameters_count, words="one row"
+            family="recommender",
+            flop=flop,
+            parameters=model.parameters_count,
+            description="one row",
         ),
         pace=SinglePassRate(
             flop_per_s=machine.core_count * flop / row_s,

@@ -101,7 +101,7 @@ def test_parts_add_up_and_no_constant_is_below_zero() -> None:
     )
     step = predict_step(noisy[0].work, replace(PROFILE, fits=(fit,)), "jax_mlp")
     assert step.step_s == pytest.approx(
-        step.overhead_s + step.product_s + step.activation_s + step.optimizer_s
+        step.overhead_s + step.matmul_s + step.activation_s + step.optimizer_s
     )
 
 

@@ -18,14 +18,14 @@ def least_squares(terms: Reals, target: Reals) -> Reals:
     """
     count = terms.shape[1]
     weighted, ones = terms / target[:, None], np.ones(len(target))
-    best, least = np.zeros(count), np.inf
+    best, lowest = np.zeros(count), np.inf
     for size in range(1, count + 1):
         for free in itertools.combinations(range(count), size):
             solution, *_ = np.linalg.lstsq(weighted[:, free], ones, rcond=None)
             if (solution < 0).any():
                 continue
             error = float(((weighted[:, free] @ solution - ones) ** 2).sum())
-            if error < least * (1 - 1e-9):
-                best, least = np.zeros(count), error
+            if error < lowest * (1 - 1e-9):
+                best, lowest = np.zeros(count), error
                 best[list(free)] = solution
     return best

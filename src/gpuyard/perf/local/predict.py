@@ -6,8 +6,8 @@
          + activation ratio × activation bytes / bandwidth         of a working set of that size
          + optimizer ratio × optimizer bytes / bandwidth           of a working set of that size
 
-Trees update and search histograms value by value at the speed of a core: their bytes are always
-counted at the bandwidth of main memory.
+Trees update and search histograms one value at a time: their bytes always use the bandwidth of
+main memory.
 
 The five constants of a trainer are fitted to short training runs of a few sizes (relative least
 squares, non-negative).
@@ -27,11 +27,11 @@ from gpuyard.errors import InputError
 from gpuyard.perf.local.grid import GemmRateGrid, rate_at
 from gpuyard.perf.local.least_squares import least_squares
 from gpuyard.perf.local.profile import GemmTiming, MachineProfile, Probe, TrainerFit
-from gpuyard.perf.local.step_work import ADAM_PASSES, LocalStepWork, ProductKind
+from gpuyard.perf.local.step_work import ADAM_PASSES, GemmKind, LocalStepWork
 
 Reals = npt.NDArray[np.float64]
 TERMS = 5
-FLOOR_RATIO = 0.05  # repeated training runs differ by this
+MIN_ERROR_RATIO = 0.05  # between repeated training runs
 FRAMEWORKS = ("jax", "torch")  # trainers with their own rates; the others have NumPy's
 
 
@@ -41,7 +41,7 @@ class StepPrediction:
 
     step_s: float
     overhead_s: float
-    product_s: float
+    matmul_s: float
     activation_s: float
     optimizer_s: float
     memory_bytes: float
@@ -50,7 +50,7 @@ class StepPrediction:
 
 def gemms_s(work: LocalStepWork, profile: MachineProfile, by: str) -> float:
     """Return the seconds of the GEMMs alone, by kind and shape."""
-    timings: dict[ProductKind, list[GemmTiming]] = defaultdict(list)
+    timings: dict[GemmKind, list[GemmTiming]] = defaultdict(list)
     for timing in profile.timings:
         if timing.by == by:
             timings[timing.kind].append(timing)
@@ -66,7 +66,7 @@ def gemms_s(work: LocalStepWork, profile: MachineProfile, by: str) -> float:
 
 
 def _terms(work: LocalStepWork, profile: MachineProfile, trainer: str) -> Reals:
-    """Return what the constants multiply: steps, layers, then seconds."""
+    """Return the terms that the constants multiply: steps, layers, then seconds."""
     first = trainer.partition("_")[0]
     by = first if first in FRAMEWORKS else "numpy"
     memory = [rate for rate in profile.rates if rate.kind == "memory" and rate.by == by]
@@ -94,8 +94,8 @@ def fit_probes(profile: MachineProfile, trainer: str, probes: Sequence[Probe]) -
     errors = []
     for left_out in range(len(probes)) if len(probes) > TERMS else ():
         rest = np.arange(len(probes)) != left_out
-        guess = terms[left_out] @ least_squares(terms[rest], times_s[rest])
-        errors.append(abs(guess / times_s[left_out] - 1.0))
+        predicted_s = terms[left_out] @ least_squares(terms[rest], times_s[rest])
+        errors.append(abs(predicted_s / times_s[left_out] - 1.0))
     base_bytes, memory_ratio = _memory(probes)
     return TrainerFit(
         trainer=trainer,
@@ -104,7 +104,7 @@ def fit_probes(profile: MachineProfile, trainer: str, probes: Sequence[Probe]) -
         gemm_ratio=float(constants[2]),
         activation_ratio=float(constants[3]),
         optimizer_ratio=float(constants[4]),
-        error_ratio=max(FLOOR_RATIO, float(np.mean(errors)) if errors else 0.5),
+        error_ratio=max(MIN_ERROR_RATIO, float(np.mean(errors)) if errors else 0.5),
         base_memory_bytes=base_bytes,
         memory_ratio=memory_ratio,
     )
@@ -131,18 +131,18 @@ def predict_step(work: LocalStepWork, profile: MachineProfile, trainer: str) -> 
             "machine profile", f"{trainer} was not measured on this machine", "gpuyard measure"
         )
     one, layers, matmul_s, activations_s, optimizer_s = _terms(work, profile, trainer)
-    parts = (
+    terms_s = (
         fit.step_overhead_s * one + fit.layer_overhead_s * layers,
         fit.gemm_ratio * matmul_s,
         fit.activation_ratio * activations_s,
         fit.optimizer_ratio * optimizer_s,
     )
     return StepPrediction(
-        step_s=float(sum(parts)),
-        overhead_s=float(parts[0]),
-        product_s=float(parts[1]),
-        activation_s=float(parts[2]),
-        optimizer_s=float(parts[3]),
+        step_s=float(sum(terms_s)),
+        overhead_s=float(terms_s[0]),
+        matmul_s=float(terms_s[1]),
+        activation_s=float(terms_s[2]),
+        optimizer_s=float(terms_s[3]),
         memory_bytes=fit.base_memory_bytes + fit.memory_ratio * plain_bytes(work),
         error_ratio=fit.error_ratio,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuyard.document.field_types import Doc, FormerName
-from gpuyard.perf.local.step_work import LocalStepWork, ProductKind, StepGemm
+from gpuyard.perf.local.step_work import GemmKind, LocalStepWork, StepGemm
 from gpuyard.units import BYTES
 
 Kind = Literal["product", "memory", "latency", "allreduce", "storage-write", "storage-read"]
@@ -34,7 +34,7 @@ class Rate:
 class GemmTiming:
     """One GEMM of a training step, timed alone in the training framework."""
 
-    kind: ProductKind
+    kind: GemmKind
     by: Annotated[str, Doc("torch or jax")]
     rows: Annotated[int, Doc("of a linear layer; tokens of an attention")]
     inputs: Annotated[int, Doc("of a linear layer; width of a head")]

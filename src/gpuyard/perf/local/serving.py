@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpuyard.perf.local.least_squares import least_squares
 from gpuyard.perf.local.profile import ServingProbe
 
-FLOOR_RATIO = 0.05
+MIN_ERROR_RATIO = 0.05
 TERMS = 4
 
 
@@ -36,12 +36,12 @@ def fit_serving(models: Sequence[Served]) -> ServingProbe:
     errors = []
     for left_out in range(len(models)) if len(models) > TERMS else ():
         rest = np.arange(len(models)) != left_out
-        guess = float(terms[left_out] @ least_squares(terms[rest], costs[rest]))
-        errors.append(abs(guess / costs[left_out] - 1.0))
+        predicted_s = float(terms[left_out] @ least_squares(terms[rest], costs[rest]))
+        errors.append(abs(predicted_s / costs[left_out] - 1.0))
     return ServingProbe(
         request_s=float(constants[0]),
         value_s=float(constants[1]),
         flop_s=float(constants[2]),
         visit_s=float(constants[3]),
-        error_ratio=max(FLOOR_RATIO, float(np.mean(errors)) if errors else 0.5),
+        error_ratio=max(MIN_ERROR_RATIO, float(np.mean(errors)) if errors else 0.5),
     )

@@ -13,8 +13,8 @@ from gpuyard.catalog.models import Transformer
 FLOAT_BYTES = 4
 BINS = 255  # bins per feature histogram (LightGBM's max_bin)
 BIN_BYTES = 16  # sums of gradients and Hessians, doubles (LightGBM)
-BIN_ROWS = 3  # least rows per bin (LightGBM's min_data_in_bin)
-PACKED_RATIO = 0.7476  # of the most leaves, with random cuts (Rényi's parking constant, 1958)
+BIN_ROWS = 3  # minimum rows per bin (LightGBM's min_data_in_bin)
+PACKED_RATIO = 0.7476  # of the maximum leaves, with random splits (Rényi's parking constant, 1958)
 GATHER_BYTES = 12  # per row in a leaf: index, gradient and Hessian
 ROUND_BYTES = 36  # per row in a round: read score, label; write score, gradient, Hessian
 # Reads weights, gradient and two moments; writes weights and two moments (arXiv 1711.05101).
@@ -22,7 +22,7 @@ ADAM_PASSES = 7
 
 # GEMMs of a linear layer: forward, dgrad ("input"), wgrad ("weight"; "token-weight" where rows are
 # tokens of sequences, which some frameworks compute differently); causal attention, both passes.
-ProductKind = Literal["forward", "input", "weight", "token-weight", "attention"]
+GemmKind = Literal["forward", "input", "weight", "token-weight", "attention"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class StepGemm:
     all sequences.
     """
 
-    kind: ProductKind
+    kind: GemmKind
     rows: int
     inputs: int
     outputs: int
@@ -70,7 +70,7 @@ def _linear(
     tokens: bool = False,
 ) -> Iterator[StepGemm]:
     """Yield forward, wgrad and (except for the first layer) dgrad of a linear layer."""
-    kinds: tuple[ProductKind, ...] = ("forward", "token-weight" if tokens else "weight", "input")
+    kinds: tuple[GemmKind, ...] = ("forward", "token-weight" if tokens else "weight", "input")
     for kind in kinds[:2] if first else kinds:
         yield StepGemm(kind=kind, rows=rows, inputs=inputs, outputs=outputs, count=count)
 
@@ -128,7 +128,7 @@ def trees_step_work(
 
     Every level reads binned features, one byte each, into histograms of leaves: of the smaller leaf
     of a pair, the other is the difference, so half of the rows. A leaf is split while both sides
-    have `min_rows`, which leaves as many leaves as cars on a randomly parked kerb (Rényi).
+    have `min_rows`; the expected number of leaves is that of random parking (Rényi).
     """
     grown = max(1, min(leaves, round(PACKED_RATIO * rows / max(1, min_rows))))
     levels = math.log2(grown)
