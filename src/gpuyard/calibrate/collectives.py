@@ -124,11 +124,11 @@ def hold_out_families(items: Sequence[MeasuredCollective], start: NcclConstants)
     return score_rows(tuple(sorted(rows, key=lambda row: order[id(row.measured)])), ())
 
 
-def collective_error_bars(held: CollectiveScore) -> dict[str, ErrorBar]:
+def collective_error_bars(held_out: CollectiveScore) -> dict[str, ErrorBar]:
     """Return the error bars of collectives by level, from families held out of the fit."""
     bars: dict[str, ErrorBar] = {}
     for level in LEVELS:
-        rows = [row for row in held.rows if row.level == level and not row.measured.coarse]
+        rows = [row for row in held_out.rows if row.level == level and not row.measured.coarse]
         near = bars.get(level.removesuffix("-unmeasured"))
         if len(rows) < MIN_ROWS and near is not None:
             bars[level] = near.widened(2.0)

@@ -23,7 +23,7 @@ COVERAGE = 0.9  # of every PredictionInterval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionInterval:
-    """A predicted value and the interval that holds the measured one in 90 % of cases."""
+    """A predicted value and the interval that contains the measured one in 90 % of cases."""
 
     value: Annotated[float, Doc("predicted value, the median")]
     low: Annotated[float, Doc("5 % of measured values are below")]
@@ -80,5 +80,5 @@ def ratio_at_90(ratio: float, coverage: float) -> float:
 
 
 def _z(coverage: float) -> float:
-    """Return the standard deviations on either side of the median that hold `coverage`."""
+    """Return the standard deviations on either side of the median that give `coverage`."""
     return NormalDist().inv_cdf(0.5 + coverage / 2.0)

@@ -57,7 +57,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellQuery:
-    """What an interval depends on; a blank load or kind stands for all."""
+    """Inputs of an interval; a blank load or kind matches all."""
 
     level: Level
     metric: Metric

@@ -48,7 +48,7 @@ def simulate(
     router: Router = "round-robin",
     timeline: bool = True,
 ) -> ServingOutcome | Infeasible:
-    """Simulate requests, open loop, or closed loop with a number of `users`.
+    """Simulate requests in an open loop, or in a closed loop of `users` concurrent users.
 
     With `prefill`, prompts run in that pool and `pool` decodes.
     """

@@ -1,7 +1,6 @@
 """State of the serving simulation: tables, queues and a heap of completions.
 
-Tables are plain arrays so that compiled code can hold them; a column has a name here and nowhere
-else.
+Tables are plain arrays for compiled code; the names of their columns are defined here only.
 """
 
 from __future__ import annotations
