@@ -102,9 +102,9 @@ def test_full_table() -> None:
     runs = read_runs(table(whole()), load_catalog())
     assert supported_ratio(runs) >= 0.95
     found = means(runs)
-    assert found["dense"] <= 0.045
+    assert found["dense"] <= 0.05
     assert found["memory"] <= 0.05
-    assert found["moe"] <= 0.08
+    assert found["moe"] <= 0.085
     assert found["tpu"] <= 0.065
 
 

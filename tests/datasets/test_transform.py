@@ -111,7 +111,7 @@ def test_former_part_names_map_to_existing_parts() -> None:
 def test_part_names_of_saved_transforms_are_stable() -> None:
     names = {name for name, part in PARTS.items() if hasattr(part, "numpy_operation")}
     assert names == {
-        "Affine", "DateParts", "Drop", "FillGroup", "FillGroupTexts", "FillNumbers", "FillTexts",
+        "Affine", "ConversationState", "DateParts", "Drop", "FillGroup", "FillGroupTexts", "FillNumbers", "FillTexts",
         "FittedBuckets", "FittedCast", "FittedClip", "FittedHash", "FittedOneHot", "FittedOrdinal",
         "FittedPower", "FittedQuantileMap", "HashWords", "Pixels", "Polynomial", "Strings",
         "TargetMeans", "TermWeights", "TokenizerState", "UnitLength",

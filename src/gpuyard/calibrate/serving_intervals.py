@@ -70,7 +70,7 @@ def held_out_errors(
                 level=levels[i],
                 metric=metric,
                 load=load_of(case),
-                kind="moe" if case.shape.experts else "dense",
+                kind=case.shape.kind,
                 family=case.engine.family,
                 kernels=case.chip.kernels,
             ),

@@ -25,6 +25,8 @@ from gpuyard.perf.interval import PredictionInterval
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 Level = Literal["near", "sibling", "far"]
 FEW_ROWS = 30  # published runs of an engine on a chip; with fewer, the level is `sibling`
+# Arrivals of a planned service are somewhere between those of an open and of a closed loop.
+SERVICE_LOADS = ("open", "closed")
 UNMEASURED = 1.5  # widening on the log scale where no run resembles the model
 PATH = Path(__file__).parent / "data" / "intervals.toml"
 
@@ -146,6 +148,28 @@ def interval(
         high=UNMEASURED * known.high,
         slow=UNMEASURED * known.slow,
         note=unmeasured,
+    )
+
+
+def service_interval(
+    metric: Metric,
+    chip: ServingChip,
+    engine: ServingEngine,
+    disaggregated: bool = False,
+    unmeasured: str = "",
+    *,
+    kind: str,
+) -> Interval:
+    """Return the interval of a planned service: the widest over the loads that it may have."""
+    first, *others = (
+        interval(metric, chip, engine, disaggregated, unmeasured, load=load, kind=kind)
+        for load in SERVICE_LOADS
+    )
+    return replace(
+        first,
+        low=min(first.low, *(other.low for other in others)),
+        high=max(first.high, *(other.high for other in others)),
+        slow=max(first.slow, *(other.slow for other in others)),
     )
 
 

@@ -46,6 +46,11 @@ class DecoderShape:
     joint_norms: bool = False  # over all heads: an all-reduce per norm
 
     @property
+    def kind(self) -> str:
+        """`moe` or `dense`: the architecture kind that prediction intervals know."""
+        return "moe" if self.experts else "dense"
+
+    @property
     def full_layers(self) -> float:
         return self.softmax_layers - self.window_layers
 

@@ -159,6 +159,7 @@ def replicas_of(
                 room=kv_cache,
                 limits=caps,
                 row=row,
+                kind=shape.kind,
                 unmeasured=shape.unmeasured,
             )
         )

@@ -8,7 +8,7 @@ from typing import Protocol
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.columns import Row
-from gpuyard.perf.inference.error_bars import Interval, Metric, interval
+from gpuyard.perf.inference.error_bars import Interval, Metric, service_interval
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits
 from gpuyard.perf.inference.precision import Precision
@@ -28,6 +28,7 @@ class Replica:
     room: KvCacheCapacity
     limits: StepLimits
     row: Row
+    kind: str = "dense"  # or moe
     unmeasured: str = ""  # why no published run resembles the model; empty: some do
 
     @property
@@ -37,7 +38,9 @@ class Replica:
 
     def interval(self, metric: Metric, disaggregated: bool = False) -> Interval:
         """Return the error bar of a metric."""
-        return interval(metric, self.chip, self.engine, disaggregated, self.unmeasured)
+        return service_interval(
+            metric, self.chip, self.engine, disaggregated, self.unmeasured, kind=self.kind
+        )
 
     def max_sequences(self, tokens: float) -> float:
         """Concurrent sequences of that length per rank."""

@@ -150,6 +150,7 @@ def configure_replica(
         room=kv_cache,
         limits=caps,
         row=row,
+        kind=shape.kind,
         unmeasured=shape.unmeasured,
     )
 

@@ -134,7 +134,7 @@ def scored(cases: ServingBenchmarks, predicted: Reals) -> ServingScore:
         by_engine=grouped(lambda case: case.engine.name),
         by_chip=grouped(lambda case: case.chip.name),
         by_scenario=grouped(lambda case: case.row["scenario"]),
-        by_kind=grouped(lambda case: "moe" if case.shape.experts else "dense"),
+        by_kind=grouped(lambda case: case.shape.kind),
         per_row=tuple(
             _row(case, predicted[i], truth[i], bars[i]) for i, case in enumerate(cases.cases)
         ),
@@ -154,7 +154,7 @@ def _interval(case: ServingBenchmark, metric: Metric) -> Interval:
         case.engine,
         case.prefill is not None,
         load=case.load.kind,
-        kind="moe" if case.shape.experts else "dense",
+        kind=case.shape.kind,
     )
 
 
@@ -198,7 +198,7 @@ def _row(case: ServingBenchmark, predicted: Reals, truth: Reals, bars: Reals) ->
         engine=case.engine.name,
         chip=case.chip.name,
         scenario=case.row["scenario"],
-        kind="moe" if case.shape.experts else "dense",
+        kind=case.shape.kind,
         predicted=_known(predicted),
         measured=_known(truth),
         error=_known(predicted / truth - 1.0),
