@@ -190,11 +190,11 @@ def _round(
     file.write_text(scenario.workload, encoding="utf-8")
     landed, words = 0, scenario.first(file, home)
     for _ in range(kills):
-        if _killed(words, rng.uniform(0.1, scenario.span_s), folder):
-            landed += 1
-            words = scenario.again(file, home)
-        else:
+        was_killed = _killed(words, rng.uniform(0.1, scenario.span_s), folder)
+        words = scenario.again(file, home)
+        if not was_killed:  # it ended before
             break
+        landed += 1
     done = subprocess.run(
         [sys.executable, "-m", "gpuyard", *words],
         capture_output=True,
