@@ -280,7 +280,9 @@ def test_simulated_part_keeps_ratio_of_pools(prefill_replicas: int, decode_repli
     prompts = PrefillReplicas(
         replica=REPLICAS[2], replicas=prefill_replicas, transfer_setup_s=0.15, token_s=1e-6
     )
-    part, share = _Service(replica=REPLICAS[4], replicas=decode_replicas, prompts=prompts).scaled_down()
+    part, share = _Service(
+        replica=REPLICAS[4], replicas=decode_replicas, prompts=prompts
+    ).scaled_down()
     assert part.prompts is not None
     assert part.replicas + part.prompts.replicas >= min(4, prefill_replicas + decode_replicas)
     assert (
