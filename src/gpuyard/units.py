@@ -86,77 +86,122 @@ def _count_scales(*nouns: str) -> dict[str, float]:
 
 
 BYTES = Dimension(
-    name="data size", suffix="_bytes", examples="80GB or 186GiB",
+    name="data size",
+    suffix="_bytes",
+    examples="80GB or 186GiB",
     scales={prefix + "B": scale for prefix, scale in (_SI | _BINARY).items()} | {"bytes": 1.0},
-    ladder=("PB", "TB", "GB", "MB", "kB"), base="B",
-)  # fmt: skip
+    ladder=("PB", "TB", "GB", "MB", "kB"),
+    base="B",
+)
 # GPU memory as drivers and engines count it: nvidia-smi's 40960 MiB are 40 GiB, not 42.9 GB.
 MEMORY = replace(BYTES, ladder=("PiB", "TiB", "GiB", "MiB", "KiB"))
 BITS_PER_S = Dimension(
-    name="link speed", suffix="_bits_per_s", examples="400Gbps or 3.2Tbps",
+    name="link speed",
+    suffix="_bits_per_s",
+    examples="400Gbps or 3.2Tbps",
     scales=_BITS | {unit: bits_from_bytes(scale) for unit, scale in _OCTETS.items()},
-    ladder=("Pbps", "Tbps", "Gbps", "Mbps", "kbps"), base="bps",
-)  # fmt: skip
+    ladder=("Pbps", "Tbps", "Gbps", "Mbps", "kbps"),
+    base="bps",
+)
 BYTES_PER_S = Dimension(
-    name="data rate", suffix="_bytes_per_s", examples="3350GB/s or 8TB/s",
+    name="data rate",
+    suffix="_bytes_per_s",
+    examples="3350GB/s or 8TB/s",
     scales=_OCTETS | {unit: bytes_from_bits(scale) for unit, scale in _BITS.items()},
-    ladder=("PB/s", "TB/s", "GB/s", "MB/s", "kB/s"), base="B/s",
-)  # fmt: skip
+    ladder=("PB/s", "TB/s", "GB/s", "MB/s", "kB/s"),
+    base="B/s",
+)
 FLOP_PER_S = Dimension(
-    name="compute rate", suffix="_flop_per_s", examples="989TFLOPS or 1.979PFLOPS",
+    name="compute rate",
+    suffix="_flop_per_s",
+    examples="989TFLOPS or 1.979PFLOPS",
     scales={
-        prefix + unit: scale
-        for prefix, scale in _SI.items()
-        for unit in ("FLOPS", "FLOP/s", "OPS")
+        prefix + unit: scale for prefix, scale in _SI.items() for unit in ("FLOPS", "FLOP/s", "OPS")
     },
-    ladder=("EFLOPS", "PFLOPS", "TFLOPS", "GFLOPS", "MFLOPS"), base="FLOPS",
-)  # fmt: skip
+    ladder=("EFLOPS", "PFLOPS", "TFLOPS", "GFLOPS", "MFLOPS"),
+    base="FLOPS",
+)
 COUNT = Dimension(
-    name="count", suffix="_count", examples="1024, 70B or 15T",
+    name="count",
+    suffix="_count",
+    examples="1024, 70B or 15T",
     scales=_count_scales(
         "requests", "samples", "params", "parameters", "steps", "examples", "users"
     ),
-    ladder=("T", "B", "M", "k"), bare=True,
-)  # fmt: skip
+    ladder=("T", "B", "M", "k"),
+    bare=True,
+)
 TOKENS = Dimension(
-    name="number of tokens", suffix="_tokens", examples="15T or 2.5M tokens",
-    scales=_count_scales("tokens", "token"), ladder=("T", "B", "M", "k"), bare=True,
-)  # fmt: skip
+    name="number of tokens",
+    suffix="_tokens",
+    examples="15T or 2.5M tokens",
+    scales=_count_scales("tokens", "token"),
+    ladder=("T", "B", "M", "k"),
+    bare=True,
+)
 DURATION = Dimension(
-    name="duration", suffix="_s", examples="45ms, 12h or 3d",
-    scales=_SECONDS, ladder=("d", "h", "min", "s", "ms", "µs"), base="ns", compound=True,
-)  # fmt: skip
+    name="duration",
+    suffix="_s",
+    examples="45ms, 12h or 3d",
+    scales=_SECONDS,
+    ladder=("d", "h", "min", "s", "ms", "µs"),
+    base="ns",
+    compound=True,
+)
 MONEY = Dimension(
-    name="amount of money", suffix="_usd", examples="$4000 or $2.5M",
-    scales={"": 1.0, **_COUNTS}, ladder=("B", "M", "k"), prefix="$",
-)  # fmt: skip
+    name="amount of money",
+    suffix="_usd",
+    examples="$4000 or $2.5M",
+    scales={"": 1.0, **_COUNTS},
+    ladder=("B", "M", "k"),
+    prefix="$",
+)
 PRICE_PER_HOUR = Dimension(
-    name="hourly price", suffix="_usd_per_hour", examples="$88.49/h",
+    name="hourly price",
+    suffix="_usd_per_hour",
+    examples="$88.49/h",
     scales={"/h": 1.0, "/hour": 1.0, "/d": 1 / 24.0, "/day": 1 / 24.0},
-    ladder=("/h",), base="/h", prefix="$",
-)  # fmt: skip
+    ladder=("/h",),
+    base="/h",
+    prefix="$",
+)
 RATE = Dimension(
-    name="rate of events", suffix="_per_s", examples="120/s or 500 requests/min",
+    name="rate of events",
+    suffix="_per_s",
+    examples="120/s or 500 requests/min",
     scales={
         noun + per: scale
         for noun in ("", "requests", "req", "queries", "images", "frames", "samples")
         for per, scale in (("/s", 1.0), ("/sec", 1.0), ("/min", 1 / MINUTE_S), ("/h", 1 / HOUR_S))
-    } | {"rps": 1.0, "qps": 1.0, "fps": 1.0},
-    ladder=("/s",), base="/s",
-)  # fmt: skip
+    }
+    | {"rps": 1.0, "qps": 1.0, "fps": 1.0},
+    ladder=("/s",),
+    base="/s",
+)
 POWER = Dimension(
-    name="power", suffix="_w", examples="700W or 1.2MW",
+    name="power",
+    suffix="_w",
+    examples="700W or 1.2MW",
     scales={prefix + "W": scale for prefix, scale in _SI.items()} | {"mW": 1e-3},
-    ladder=("GW", "MW", "kW"), base="W",
-)  # fmt: skip
+    ladder=("GW", "MW", "kW"),
+    base="W",
+)
 LENGTH = Dimension(
-    name="length", suffix="_m", examples="40m",
-    scales={"m": 1.0, "km": 1e3, "cm": 1e-2, "mm": 1e-3}, ladder=("km", "m"), base="cm",
-)  # fmt: skip
+    name="length",
+    suffix="_m",
+    examples="40m",
+    scales={"m": 1.0, "km": 1e3, "cm": 1e-2, "mm": 1e-3},
+    ladder=("km", "m"),
+    base="cm",
+)
 RATIO = Dimension(
-    name="ratio", suffix="_ratio", examples="0.9 or 90%",
-    scales={"": 1.0, "%": 0.01}, ladder=(), bare=True,
-)  # fmt: skip
+    name="ratio",
+    suffix="_ratio",
+    examples="0.9 or 90%",
+    scales={"": 1.0, "%": 0.01},
+    ladder=(),
+    bare=True,
+)
 DIMENSIONS = (
     BYTES, BITS_PER_S, BYTES_PER_S, FLOP_PER_S, COUNT, TOKENS, DURATION, MONEY, PRICE_PER_HOUR,
     RATE, POWER, LENGTH, RATIO,

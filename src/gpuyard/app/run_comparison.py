@@ -19,9 +19,13 @@ from gpuyard.learn.evaluate.scorecard import Scorecard
 
 Value = str | float
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge, "<=": operator.le, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
     "=": operator.eq,
-}  # fmt: skip
+}
 _CONDITION = re.compile(r"\s*([^<>=!]+?)\s*(>=|<=|!=|>|<|=)\s*(.+?)\s*")
 # Last values of a training that describe its progress, not its outcome.
 _PROGRESS = frozenset({"epoch", "steps", "learning_rate", "gradient_norm"})

@@ -26,9 +26,15 @@ from gpuyard.simulate.step.step_work import step_work
 from gpuyard.simulate.step.timeline import Slow, simulate_step
 
 COMPUTE = (
-    "matmul_s", "attention_s", "elementwise_s", "cast_s",
-    "recompute_s", "launch_s", "lm_head_s", "optimizer_s",
-)  # fmt: skip
+    "matmul_s",
+    "attention_s",
+    "elementwise_s",
+    "cast_s",
+    "recompute_s",
+    "launch_s",
+    "lm_head_s",
+    "optimizer_s",
+)
 LEAST_S = 1e-9  # less is rounding
 EXPOSED = (
     "tensor_parallel_s",

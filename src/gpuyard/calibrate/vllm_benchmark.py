@@ -24,9 +24,14 @@ from gpuyard.perf.inference.serving_engine import ServingEngine, choose_engine
 from gpuyard.perf.inference.shape import decoder_of
 
 NEEDED = (
-    "model_id", "completed", "total_input_tokens", "total_output_tokens", "output_throughput",
-    "mean_ttft_ms", "mean_tpot_ms",
-)  # fmt: skip
+    "model_id",
+    "completed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "output_throughput",
+    "mean_ttft_ms",
+    "mean_tpot_ms",
+)
 FIX = "run vllm bench serve --save-result with --metadata chip=h100-sxm tp=8 version=0.19"
 
 

@@ -42,8 +42,11 @@ class _Limit:
 
 LIMITS = (
     _Limit(
-        key="hourly_budget", field="hourly_budget_usd_per_hour", dimension=PRICE_PER_HOUR,
-        figure="", verb="costs",
+        key="hourly_budget",
+        field="hourly_budget_usd_per_hour",
+        dimension=PRICE_PER_HOUR,
+        figure="",
+        verb="costs",
     ),
     _Limit(key="budget", field="budget_usd", dimension=MONEY, figure="cost_usd", verb="costs"),
     _Limit(key="deadline", field="deadline_s", dimension=DURATION, figure="time_s", verb="takes"),
@@ -52,12 +55,15 @@ LIMITS = (
     _Limit(key="p99", field="p99_s", dimension=DURATION, figure="e2e_p99_s", verb="has a p99 of"),
     *(
         _Limit(
-            key=f"{metric}_p{percent}", field=f"{metric}_p{percent}_s", dimension=DURATION,
-            figure=f"{metric}_p{percent}_s", verb=f"has a {metric} p{percent} of",
+            key=f"{metric}_p{percent}",
+            field=f"{metric}_p{percent}_s",
+            dimension=DURATION,
+            figure=f"{metric}_p{percent}_s",
+            verb=f"has a {metric} p{percent} of",
         )
         for metric, percent in TAILS
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,14 @@ from gpuyard.units import DURATION, show
 WIDTH = 80
 Column = tuple[str, int, bool]  # heading, width, right-aligned
 RUN: tuple[Column, ...] = (
-    ("#", 2, True), ("machines", 25, False), ("time (90 %)", 16, False), ("cost", 7, True),
-    ("by", 11, False), ("stops", 5, True), ("chance", 6, True),
-)  # fmt: skip
+    ("#", 2, True),
+    ("machines", 25, False),
+    ("time (90 %)", 16, False),
+    ("cost", 7, True),
+    ("by", 11, False),
+    ("stops", 5, True),
+    ("chance", 6, True),
+)
 SERVICE: tuple[Column, ...] = (
     ("#", 2, True), ("machines", 22, False), ("layout", 11, False), ("TTFT", 6, True),
     ("TPOT", 6, True), ("cost", 8, True), ("by", 11, False), ("chance", 6, True),

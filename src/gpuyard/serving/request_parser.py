@@ -87,10 +87,12 @@ _NUMBERS = msgspec.json.Decoder(_NumbersRequest)
 _VALUES = msgspec.json.Decoder(_ValuesRequest)
 _NUMBER = frozenset({float, int})
 _TYPES: dict[str, frozenset[type]] = {
-    "FP64": frozenset({float, int, NoneType}), "FP32": frozenset({float, int, NoneType}),
-    "INT64": frozenset({int, NoneType}), "BOOL": frozenset({bool, NoneType}),
+    "FP64": frozenset({float, int, NoneType}),
+    "FP32": frozenset({float, int, NoneType}),
+    "INT64": frozenset({int, NoneType}),
+    "BOOL": frozenset({bool, NoneType}),
     BYTES: frozenset({str, NoneType}),
-}  # fmt: skip
+}
 _ANY = msgspec.json.Decoder(_AnyRequest)
 
 

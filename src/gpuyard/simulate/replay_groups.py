@@ -18,9 +18,14 @@ from gpuyard.simulate.collectives.schedule import Schedule, to_traffic
 from gpuyard.simulate.traffic import FlowSet
 
 COLLECTIVES: dict[int, Name] = {  # of CollectiveCommType
-    0: "all-reduce", 2: "all-gather", 5: "broadcast", 6: "all-to-all", 7: "reduce-scatter",
-    8: "reduce-scatter", 9: "all-reduce",
-}  # fmt: skip
+    0: "all-reduce",
+    2: "all-gather",
+    5: "broadcast",
+    6: "all-to-all",
+    7: "reduce-scatter",
+    8: "reduce-scatter",
+    9: "all-reduce",
+}
 BARRIER, BARRIER_BYTES = 9, 4  # NCCL's is an all-reduce of one number
 MOST_MESSAGES = 20_000_000
 Place = tuple[int, int]  # rank, node

@@ -117,9 +117,12 @@ ROLES: dict[Role, tuple[str, ...]] = {
 
 # Numbers that only layers.py and states.py read.
 LAYER_KEYS = (
-    "attn_layer_period", "attn_layer_offset", "expert_layer_offset", "linear_num_heads",
+    "attn_layer_period",
+    "attn_layer_offset",
+    "expert_layer_offset",
+    "linear_num_heads",
     "linear_head_dim",
-)  # fmt: skip
+)
 
 # Roles without which a shape is only a guess.
 CORE: tuple[Role, ...] = ("layers", "hidden", "heads", "ffn", "vocab")

@@ -52,13 +52,18 @@ MODELLED: dict[str, tuple[str, ...]] = {
     "f-word-activate": ("router bgp {asn} address-family {family} neighbor {peer} activate",),
     "asn": ("router bgp {asn}",),
     "vrf-asn": ("router bgp {asn} vrf {vrf}",),
-    "family": tuple(f"{scope} {family}" for scope in _SCOPES
-                    for family in (_FAMILY, "address-family {family}")),
-    "router-id": ("router bgp {asn} bgp router-id {address}",
-                  "router bgp {asn} router-id {address}"),
+    "family": tuple(
+        f"{scope} {family}" for scope in _SCOPES for family in (_FAMILY, "address-family {family}")
+    ),
+    "router-id": (
+        "router bgp {asn} bgp router-id {address}",
+        "router bgp {asn} router-id {address}",
+    ),
     "relax": ("router bgp {asn} bgp bestpath as-path multipath-relax",),
-    "paths": ("router bgp {asn} maximum-paths {count}",
-              "router bgp {asn} maximum-paths {count} ecmp {width}"),
+    "paths": (
+        "router bgp {asn} maximum-paths {count}",
+        "router bgp {asn} maximum-paths {count} ecmp {width}",
+    ),
     "bgp-setting": ("router bgp {asn} {setting*}",),
     "vrf-bgp-setting": ("router bgp {asn} vrf {vrf} {setting*}",),
     "map": ("route-map {name} {action} {sequence}",),
@@ -70,7 +75,7 @@ MODELLED: dict[str, tuple[str, ...]] = {
         "ip community-list {name} {action} {values*}",
         "ip community-list standard {name} {action} {values*}",
     ),
-}  # fmt: skip
+}
 
 
 def neighbours(

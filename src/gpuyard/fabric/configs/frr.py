@@ -35,8 +35,10 @@ FRR = Patterns(
         "port": "interface {port}",
         "port-vrf": "interface {port} vrf {vrf}",
         "description": "interface {port} description {text*}",
-        "address": ("interface {port} ip address {address}",
-                    "interface {port} ipv6 address {address}"),
+        "address": (
+            "interface {port} ip address {address}",
+            "interface {port} ipv6 address {address}",
+        ),
         "shutdown": "interface {port} shutdown",
         "port-setting": "interface {port} {setting*}",
         "vrf-setting": "vrf {vrf} {setting*}",
@@ -48,7 +50,7 @@ FRR = Patterns(
         "bfd-setting": "bfd {setting*}",
     },
     _KNOWN,
-)  # fmt: skip
+)
 _LINUX = Patterns(
     {
         "sysctl": "set {name} {value}",

@@ -113,11 +113,13 @@ MODELLED: dict[str, str | tuple[str, ...]] = {
     ),
     "scheduler-setting": f"{_COS} schedulers {{name}} {{setting*}}",
     # the rest of a fabric switch
-    "balancing": ("forwarding-options hash-key {setting*}",
-                  "forwarding-options enhanced-hash-key {setting*}"),
+    "balancing": (
+        "forwarding-options hash-key {setting*}",
+        "forwarding-options enhanced-hash-key {setting*}",
+    ),
     "vrf-port": "routing-instances {vrf} interface {port}",
     "vrf-setting": "routing-instances {vrf} {setting*}",
-}  # fmt: skip
+}
 
 # Known, and not part of what is verified; compared as text where there is an intent.
 KNOWN = (

@@ -10,10 +10,13 @@ from gpuyard.fabric.configs.statement import Readings
 
 # Names that Junos has for DSCPs: be, cs1 to cs7, af11 to af43, ef, nc1 and nc2.
 _NAMES = {
-    "be": 0, "ef": 46, "nc1": 48, "nc2": 56,
+    "be": 0,
+    "ef": 46,
+    "nc1": 48,
+    "nc2": 56,
     **{f"cs{level}": 8 * level for level in range(8)},
     **{f"af{level}{drop}": 8 * level + 2 * drop for level in range(1, 5) for drop in range(1, 4)},
-}  # fmt: skip
+}
 
 
 def code_point(bits: str) -> int:

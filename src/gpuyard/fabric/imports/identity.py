@@ -15,7 +15,7 @@ _ROLES: tuple[tuple[str, Role], ...] = (
     (r"spine|\bagg|\bctsw", "spine"),
     (r"leaf|\btor|\brtsw|\brail", "leaf"),
     (r"server|\bsrv|host|dgx|hgx|gpu|node|compute|worker", "server"),
-)  # fmt: skip
+)
 # The port description in gpuyard's configurations.
 _DESCRIPTION = re.compile(r"to (?P<node>\S+) (?P<port>\S+)")
 

@@ -12,9 +12,14 @@ SHARED_RATIO = 0.9  # prefix-cache hits with shared prompts: 45 of 500 requests 
 # Requests of TensorRT-LLM's offline tables by input and output length (perf-overview.md of 0.15 and
 # later; 1024 and 2048 as 1000 and 2000).
 OFFLINE_REQUESTS = {
-    (128, 128): 30000, (20000, 2000): 1000, (5000, 500): 1500, (2048, 2048): 1500,
-    (128, 4096): 1500, (1000, 2000): 1500, (1024, 2048): 1500,
-}  # fmt: skip
+    (128, 128): 30000,
+    (20000, 2000): 1000,
+    (5000, 500): 1500,
+    (2048, 2048): 1500,
+    (128, 4096): 1500,
+    (1000, 2000): 1500,
+    (1024, 2048): 1500,
+}
 MLPERF_S = 600.0  # min_duration of mlperf.conf; samples repeat until then
 # Log-normal spreads of prompts and outputs of the MLPerf datasets (OpenOrca, its mix with GSM8K and
 # MBXP, LongBench, CNN-DailyMail, reasoning problems), of outputs from the latency percentiles of

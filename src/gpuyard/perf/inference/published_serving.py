@@ -34,8 +34,13 @@ from gpuyard.perf.inference.submissions import Submission, submission_of
 
 NEEDED = ("layers", "hidden", "heads", "vocab")
 MEASURED = (
-    "out_tok_s_total", "req_s", "ttft_ms_mean", "tpot_ms_mean", "itl_ms_mean", "e2e_ms_mean",
-)  # fmt: skip
+    "out_tok_s_total",
+    "req_s",
+    "ttft_ms_mean",
+    "tpot_ms_mean",
+    "itl_ms_mean",
+    "e2e_ms_mean",
+)
 # Engine entry by date, newest first.
 MLPERF_ROUNDS = (("2026", "trt-mlperf-6"), ("2025", "trt-mlperf-5"), ("", "trt-mlperf"))
 

@@ -20,9 +20,13 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 ENDED = ("Succeeded", "Failed")
 # Labels by which a pod names the object that a Workload stands for.
 OWNER_LABELS = (
-    "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name", "job-name",
-    "leaderworkerset.sigs.k8s.io/name", "ray.io/cluster", "kueue.x-k8s.io/pod-group-name",
-)  # fmt: skip
+    "jobset.sigs.k8s.io/jobset-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "ray.io/cluster",
+    "kueue.x-k8s.io/pod-group-name",
+)
 Tree = dict[str, Plain]
 
 

@@ -44,9 +44,12 @@ PARTIAL_STATES = {"container": ("ERROR",), "tpu": ("FAILED",)}
 FINAL_STATES = {
     "compute.instanceGroupManagerResizeRequests": ("SUCCEEDED", "FAILED", "CANCELLED"),
     "aiplatform.projects.locations.customJobs": (
-        "JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED",
+        "JOB_STATE_SUCCEEDED",
+        "JOB_STATE_FAILED",
+        "JOB_STATE_CANCELLED",
+        "JOB_STATE_EXPIRED",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

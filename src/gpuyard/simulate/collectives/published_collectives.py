@@ -22,10 +22,14 @@ CHIPS: tuple[tuple[str, Generation, float, int], ...] = (
 RACK_CHIPS = 72  # GB200 and GB300 NVL72
 USUAL_NIC_BITS_PER_S = {"blackwell": 400e9, "hopper": 400e9, "ampere": 200e9}
 COLLECTIVES = {
-    "all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
-    "all_to_all": "all-to-all", "alltoall": "all-to-all", "broadcast": "broadcast",
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "all_to_all": "all-to-all",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
     "sendrecv": "send",
-}  # fmt: skip
+}
 FAULTS = ("misbehaving", "unstable", "much lower", "a bit low")
 
 

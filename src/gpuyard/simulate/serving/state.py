@@ -15,18 +15,23 @@ Reals = npt.NDArray[np.float64]
 
 # Of a request (first index of `req`)
 (
-    PROMPT, OUTPUT, CACHED,  # tokens of prompt and output; prompt tokens of a prefix-cache hit
+    PROMPT,
+    OUTPUT,
+    CACHED,  # tokens of prompt and output; prompt tokens of a prefix-cache hit
     NEXT,  # the next request in its queue
-    TARGET, DONE,  # tokens to prefill now, and prefilled so far
+    TARGET,
+    DONE,  # tokens to prefill now, and prefilled so far
     GENERATED,  # output tokens so far
     BLOCKS,  # allocated KV-cache blocks
     ORDER,  # of admission
     PREEMPTIONS,
     REPLICA,
-    ARRIVE_ENTRY, FIRST_ENTRY, FINISH_ENTRY,  # timeline entries
+    ARRIVE_ENTRY,
+    FIRST_ENTRY,
+    FINISH_ENTRY,  # timeline entries
     DUE,  # step of its replica at which it arrives
     REQUEST_INTS,
-) = range(16)  # fmt: skip
+) = range(16)
 ARRIVED, STARTED, FIRST, FINISHED, READY, REQUEST_REALS = range(
     6
 )  # of a request (first index of `times`)

@@ -37,9 +37,13 @@ PORT_DELAY_S = 5e-7  # a switch hop; the cable comes on top
 SCALE_UP_DELAY_S = 2.5e-7
 NVLINK_MACHINE = "dgx-h100"  # whose NVLink is assumed if no machine is named
 BALANCES: dict[str, Balance] = {
-    "ecmp": "ecmp", "flowlet": "flowlet", "per-packet": "spray", "spray": "spray",
-    "adaptive": "adaptive", "global": "adaptive",
-}  # fmt: skip
+    "ecmp": "ecmp",
+    "flowlet": "flowlet",
+    "per-packet": "spray",
+    "spray": "spray",
+    "adaptive": "adaptive",
+    "global": "adaptive",
+}
 
 
 def site_of_fabric(

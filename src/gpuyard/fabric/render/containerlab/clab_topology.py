@@ -17,9 +17,11 @@ TWIN_NODES = 256  # containers that one host can be expected to run
 SWITCH_IMAGE = "quay.io/frrouting/frr:10.2.1"
 SERVER_IMAGE = "docker.io/library/alpine:3.20"
 FILES = {
-    "frr.conf": "/etc/frr/frr.conf", "daemons": "/etc/frr/daemons", "sysctl.conf": "/sysctl.conf",
+    "frr.conf": "/etc/frr/frr.conf",
+    "daemons": "/etc/frr/daemons",
+    "sysctl.conf": "/sysctl.conf",
     "links.sh": "/links.sh",
-}  # fmt: skip
+}
 Names = Mapping[tuple[str, str], str]
 
 

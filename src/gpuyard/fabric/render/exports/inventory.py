@@ -14,19 +14,26 @@ from gpuyard.topology.links import End
 
 # Ansible's connection variables and Nornir's platform (NAPALM's or Netmiko's name) per switch OS.
 ANSIBLE = {
-    "junos": {"ansible_connection": "ansible.netcommon.netconf",
-              "ansible_network_os": "junipernetworks.junos.junos"},
-    "eos": {"ansible_connection": "ansible.netcommon.network_cli",
-            "ansible_network_os": "arista.eos.eos"},
+    "junos": {
+        "ansible_connection": "ansible.netcommon.netconf",
+        "ansible_network_os": "junipernetworks.junos.junos",
+    },
+    "eos": {
+        "ansible_connection": "ansible.netcommon.network_cli",
+        "ansible_network_os": "arista.eos.eos",
+    },
     "cumulus": {"ansible_connection": "ssh"},
     "sonic": {"ansible_connection": "ssh"},
     "frr": {"ansible_connection": "ssh"},
-}  # fmt: skip
+}
 PLATFORMS = {"junos": "junos", "eos": "eos", "cumulus": "linux", "sonic": "linux", "frr": "linux"}
 NETLAB = {
-    "junos": "vjunos-switch", "eos": "eos", "cumulus": "cumulus_nvue", "sonic": "sonic",
+    "junos": "vjunos-switch",
+    "eos": "eos",
+    "cumulus": "cumulus_nvue",
+    "sonic": "sonic",
     "frr": "frr",
-}  # fmt: skip
+}
 NETLAB_NAME_CHARS = 16
 
 

@@ -17,10 +17,15 @@ from gpuyard.fabric.render.switch_os import File
 SITE = "fabric"
 # NetBox's slugs of interface types, by speed in Gb/s.
 TYPES = {
-    10: "10gbase-x-sfpp", 25: "25gbase-x-sfp28", 40: "40gbase-x-qsfpp", 50: "50gbase-x-sfp56",
-    100: "100gbase-x-qsfp28", 200: "200gbase-x-qsfp56", 400: "400gbase-x-osfp",
+    10: "10gbase-x-sfpp",
+    25: "25gbase-x-sfp28",
+    40: "40gbase-x-qsfpp",
+    50: "50gbase-x-sfp56",
+    100: "100gbase-x-qsfp28",
+    200: "200gbase-x-qsfp56",
+    400: "400gbase-x-osfp",
     800: "800gbase-x-osfp",
-}  # fmt: skip
+}
 _NOT_SLUG = re.compile(r"[^a-z0-9_-]+")
 
 

@@ -22,9 +22,12 @@ from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Handle, State, Task, TaskStatus, check_task, handle_of
 
 STATES: dict[str, State] = {
-    "PENDING": "pending", "RUNNING": "running", "SUCCEEDED": "done", "FAILED": "failed",
+    "PENDING": "pending",
+    "RUNNING": "running",
+    "SUCCEEDED": "done",
+    "FAILED": "failed",
     "STOPPED": "cancelled",
-}  # fmt: skip
+}
 ENTRYPOINT = 'exec "$(command -v python || command -v python3)" -c "$GPUYARD_DRIVER"'
 STOP_SLACK_S = 5.0
 LOCAL_ATTEMPTS = 3

@@ -20,10 +20,14 @@ BOOT_GB = 200
 # Cores per socket and threads per core, with two sockets
 # (Cluster Toolkit at 1047080, examples/machine-learning).
 CPU_LAYOUT = {
-    "a3-highgpu-8g": (52, 2), "a3-edgegpu-8g": (52, 2), "a3-megagpu-8g": (52, 2),
-    "a3-ultragpu-8g": (56, 2), "a4-highgpu-8g": (56, 2), "a4x-highgpu-4g": (70, 1),
+    "a3-highgpu-8g": (52, 2),
+    "a3-edgegpu-8g": (52, 2),
+    "a3-megagpu-8g": (52, 2),
+    "a3-ultragpu-8g": (56, 2),
+    "a4-highgpu-8g": (56, 2),
+    "a4x-highgpu-4g": (70, 1),
     "a4x-maxgpu-4g-metal": (72, 1),
-}  # fmt: skip
+}
 BLOCK = 2  # placement_max_distance: 1 is a sub-block, 2 a block, 3 a cluster
 COMPACT_SERIES = ("A2 Standard", "A2 Ultra", "A3 High", "A3 Edge", "A3 Mega", "A3 Ultra", "A4")
 
