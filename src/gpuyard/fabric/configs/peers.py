@@ -194,5 +194,5 @@ def _valleys(met: Sequence[Expectation]) -> Iterator[Finding]:
 
 
 def _marks_down(up: Expectation) -> bool:
-    # A device that marks on this session is itself above the peer.
+    # A device that marks routes on this session is above the peer.
     return bool(up.device.marks(up.neighbour))
