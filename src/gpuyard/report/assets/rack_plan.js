@@ -54,8 +54,8 @@ function showHall() {
     }
     line.append(cells); view.append(line);
   }
-  view.append(el("p", "Colour: power of a rack, warmest " + kw(hottest)
-    + ". Blue edge: leaves; violet edge: spines and cores.", {class: "note"}));
+  const power = hottest > 0 ? "Colour: power of a rack, warmest " + kw(hottest) + ". " : "";
+  view.append(el("p", power + "Blue edge: leaves; violet edge: spines and cores.", {class: "note"}));
   return view;
 }
 function front(rack, wide) {
