@@ -6,30 +6,18 @@ import json
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from gpuyard.catalog.load import load_catalog
 
 from . import mutations
-from .mutations import Mutation
+from .device_targets import DEVICE_TARGETS
+from .fuzz_target import FuzzTarget, target
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 CATALOG = load_catalog()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FuzzTarget:
-    """A reader: its seeds, how they are mutated, and the call that reads one file."""
-
-    name: str
-    suffix: str
-    seeds: Callable[[], tuple[bytes, ...]]
-    mutate: Mutation
-    read: Callable[[Path], object]
-    weight: int = 1  # share of all inputs
 
 
 def _files(*patterns: str) -> Callable[[], tuple[bytes, ...]]:
@@ -300,21 +288,8 @@ def _evidence(path: Path) -> object:
     return read_evidence(path)
 
 
-def target(
-    name: str,
-    suffix: str,
-    seeds: Callable[[], tuple[bytes, ...]],
-    mutate: Mutation,
-    read: Callable[[Path], object],
-    weight: int = 1,
-) -> FuzzTarget:
-    """Return a target."""
-    return FuzzTarget(
-        name=name, suffix=suffix, seeds=seeds, mutate=mutate, read=read, weight=weight
-    )
-
-
 TARGETS = (
+    *DEVICE_TARGETS,
     target("workload", ".yaml", WORKLOADS, mutations.yaml_mutation, _read_workload, 6),
     target("pipeline", ".yaml", PIPELINES, mutations.yaml_mutation, _read_pipeline, 2),
     target(

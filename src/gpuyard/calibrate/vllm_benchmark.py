@@ -32,6 +32,8 @@ NEEDED = (
     "mean_ttft_ms",
     "mean_tpot_ms",
 )
+MAX_COUNT = 10_000_000
+MAX_VALUE = 1e15
 FIX = "run vllm bench serve --save-result with --metadata chip=h100-sxm tp=8 version=0.19"
 
 
@@ -70,21 +72,21 @@ def read_vllm_benchmark(
     missing = [key for key in NEEDED if key not in data]
     if missing:
         raise InputError.one(name, f"missing: {', '.join(missing)}", FIX)
-    completed = _number(data, "completed", name)
+    completed = _count(data, "completed", 0, name)
     prompt = _number(data, "total_input_tokens", name) / completed
     output = _number(data, "total_output_tokens", name) / completed
     chip = _chip(setup.chip or _text(data, "chip"), name, catalog)
     model = _model(setup.model or _text(data, "model") or _text(data, "model_id"), name, catalog)
-    layout = ReplicaLayout(tp=setup.tp or int(_text(data, "tp") or 1))
+    layout = ReplicaLayout(tp=setup.tp or _count(data, "tp", 1, name))
     case = ServingBenchmark(
         row={"id": name, "model": model.name, "engine": "vLLM"},
         shape=decoder_of(model),
         chip=chip,
         precision=Precision(weights=_weights(setup.weights or _text(data, "weights"), name)),
         engine=_engine(setup.version or _text(data, "version"), name),
-        layouts=((layout, setup.replicas or int(_text(data, "replicas") or 1)),),
+        layouts=((layout, setup.replicas or _count(data, "replicas", 1, name)),),
         prefill=None,
-        load=_load(data, int(completed), prompt, output, name),
+        load=_load(data, completed, prompt, output, name),
     )
     return MeasuredServing(
         name=name,
@@ -100,25 +102,34 @@ def _load(
 ) -> BenchmarkLoad:
     """Return a closed loop if concurrency was limited, else arrivals at a rate or in a burst."""
     users, rate = data.get("max_concurrency"), data.get("request_rate", "inf")
-    per_s = float(str(rate))
-    if not per_s > 0.0:
-        raise InputError.one(f"{name}: request_rate", f"{rate} is not a rate", FIX)
+    per_s = math.inf if rate == "inf" else _number({"request_rate": rate}, "request_rate", name)
     closed = users is not None and math.isinf(per_s)
     return BenchmarkLoad(
         kind="closed" if closed else "open",
         requests=count,
         prompt_tokens=prompt,
         output_tokens=output,
-        users=int(str(users)) if closed else 0,
+        users=_count(data, "max_concurrency", 0, name) if closed else 0,
         rate_per_s=0.0 if math.isinf(per_s) else per_s,
     )
 
 
 def _number(data: Mapping[str, object], key: str, name: str) -> float:
     value = data[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MAX_VALUE:
         raise InputError.one(f"{name}: {key}", f"{value!r} is not a positive number", FIX)
     return float(value)
+
+
+def _count(data: Mapping[str, object], key: str, default: int, name: str) -> int:
+    """Return a positive integer, which metadata holds as text; the default if it is blank."""
+    value = data.get(key)
+    if default and value in (None, ""):
+        return default
+    text = str(value)
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) <= MAX_COUNT):
+        raise InputError.one(f"{name}: {key}", f"{value!r} is not a positive integer", FIX)
+    return int(text)
 
 
 def _text(data: Mapping[str, object], key: str) -> str:
