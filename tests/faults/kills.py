@@ -53,6 +53,9 @@ where: {provider: onprem, platform: slurm, inventory: {dgx-h100: 4}, switch: qfx
 """
 
 
+KILLS = 15  # per command; `python bench/reliability.py --only kills --tries 1000` for more
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillScenario:
     """A command, how it goes on after a kill, and what must hold at the end."""

@@ -1,0 +1,18 @@
+"""Searches and `gpuyard up` that are killed at random times resume, lose nothing and record nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .kills import KILLS, SCENARIOS, KillScenario, kill_scenario
+
+OWN = [scenario for scenario in SCENARIOS if "run" not in scenario.name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", OWN, ids=lambda scenario: scenario.name)
+def test_killed_command_resumes(scenario: KillScenario, tmp_path: Path) -> None:
+    report = kill_scenario(scenario, KILLS, tmp_path)
+    assert not report.failures, "\n".join(report.failures)
