@@ -177,3 +177,21 @@ def test_a_number_that_is_none_is_wrong_input() -> None:
     text = pair(EOS)[0].text.replace("mtu 9214", "mtu large")
     with pytest.raises(InputError, match=r"wrong form: .*large"):
         read_configs([ConfigText(file="a", text=text)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"PORT": {}, "QUEUE": {"Ethernet0|3-99999999999": {"scheduler": "s"}}}',
+        (
+            "- set:\n    interface: {swp1: {type: swp, ip: {address: {10.0.0.1/31: {}}}}}\n    qos:\n"
+            "      egress-scheduler:\n"
+            "        default-global: {traffic-class: {0-99999999999: {mode: dwrr}}}\n"
+        ),
+        pair(EOS)[0].text + "qos map dscp 0-99999999999 to traffic-class 3\n",
+    ],
+    ids=["sonic", "nvue", "eos"],
+)
+def test_a_range_of_too_many_queues_is_wrong_input(text: str) -> None:
+    with pytest.raises(InputError, match="has more than 64 numbers"):
+        read_configs([ConfigText(file="a", text=text)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuyard.fabric.configs.device_config import PortQos, QueueEcn, QueueSchedule
-from gpuyard.fabric.configs.statement import Readings
+from gpuyard.fabric.configs.statement import Readings, range_of
 
 _UNITS = {"bytes": 1, "kbytes": 1000, "mbytes": 1_000_000, "segments": 208}  # 208-byte cells
 
@@ -25,9 +25,8 @@ class EosQos:
             marks, _, target = line.partition(" to traffic-class ")
             number = target.split()[0] if target else ""
             for word in marks.split():
-                low, _, high = word.partition("-")
-                if low.isdigit() and number.isdigit():
-                    for dscp in range(int(low), int(high or low) + 1):
+                if word[0].isdigit() and number.isdigit():
+                    for dscp in range_of(word):
                         yield dscp, self._queue_of.get(int(number), int(number))
 
     def of_port(self, port: str) -> PortQos:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuyard.fabric.configs.device_config import BufferProfile, PortQos, QueueEcn, QueueSchedule
-from gpuyard.fabric.configs.statement import Readings
+from gpuyard.fabric.configs.statement import Readings, range_of
 from gpuyard.fabric.lossless.qos import DSCP_COUNT
 from gpuyard.fabric.render.cumulus.cumulus_profile import CUMULUS_ROCE
 
@@ -152,5 +152,4 @@ def _bytes(text: str) -> float:
 
 def _range(text: str) -> Iterator[int]:
     for part in text.split(","):
-        low, _, high = part.partition("-")
-        yield from range(int(low), int(high or low) + 1)
+        yield from range_of(part)

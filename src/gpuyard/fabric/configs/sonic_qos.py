@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuyard.fabric.configs.device_config import BufferProfile, PortQos, QueueEcn, QueueSchedule
-from gpuyard.fabric.configs.statement import Readings
+from gpuyard.fabric.configs.statement import Readings, range_of
 
 Fields = dict[str, str]
 _COLOURS = ("green", "yellow", "red")
@@ -181,8 +181,7 @@ def _by_port_and_index(rows: Iterable[tuple[str, ...]]) -> dict[str, dict[int, F
     ports: dict[str, dict[int, Fields]] = {}
     for key, field, value in rows:
         names, _, indices = key.rpartition("|")
-        low, _, high = indices.partition("-")
         for port in names.split(","):
-            for index in range(int(low), int(high or low) + 1):
+            for index in range_of(indices):
                 ports.setdefault(port, {}).setdefault(index, {})[field] = value
     return ports

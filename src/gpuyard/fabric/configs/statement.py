@@ -79,6 +79,7 @@ class _Node:
         self.rest_key: str | None = None  # of a pattern that takes all further words
 
 
+MAX_RANGE = 64  # of queues, priorities or DSCPs
 OTHER = ""  # key of statements that are known and do not belong to the model
 
 
@@ -155,3 +156,12 @@ def statements_of(lines: Iterable[tuple[int, Sequence[str]]], file: str) -> Iter
     """Yield statements from numbered lines of words."""
     for number, words in lines:
         yield Statement(words=tuple(words), file=file, line=number)
+
+
+def range_of(text: str) -> range:
+    """Return the numbers of a range such as `3-4`, or of one number; ValueError if too many."""
+    low, _, high = text.partition("-")
+    numbers = range(int(low), int(high or low) + 1)
+    if numbers.stop - numbers.start > MAX_RANGE:
+        raise ValueError(f'"{text[:60]}" has more than {MAX_RANGE} numbers')
+    return numbers
