@@ -122,6 +122,7 @@ def test_row_text_selects_system() -> None:
     assert "single" in str(
         read(system="H100 x8", fabric="", nodes="2", gpus="16", busbw_GBps="46-48")
     )
+    assert read(system="H100", fabric="", nodes="1", gpus="1") == "one chip alone sends nothing"
 
 
 def test_what_a_note_says_of_algorithm_and_program_counts() -> None:

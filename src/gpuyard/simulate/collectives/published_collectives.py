@@ -125,6 +125,8 @@ def _cluster(row: Mapping[str, str]) -> RankTopology | str:
         return "chip or number of chips not stated"
     _, generation, link, board = chip
     ranks = int(count.group())
+    if ranks < 2:
+        return "one chip alone sends nothing"
     nodes_count = int(nodes.group()) if nodes else 1
     if nodes_count > 1 and (reason := network_contradiction(f"{text} {row['note']}")):
         return reason
