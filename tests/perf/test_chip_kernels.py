@@ -35,10 +35,10 @@ def test_rows_refer_to_what_exists(row: ChipKernels) -> None:
     assert row.chip in NAMES
     re.compile(row.match)
     assert row.torus_axes >= 1
-    assert row.power_gain_ratio >= 1.0
+    assert row.power_gain_ratio >= 1.0 or not row.calibrated
     assert row.sm_count >= 0
     chip = CATALOG.chip(row.chip)
-    assert (chip.kind == "tpu") == (row.generation == "tpu")
+    assert (chip.kind in ("tpu", "npu")) == (row.generation == "tpu")
     for precision in get_args(Precision):
         if peak_flop_per_s(chip, precision) is None:
             continue
@@ -62,7 +62,7 @@ def test_calibrated_rates_stay_below_the_peak(row: ChipKernels) -> None:
 
 def test_names_are_unique_and_each_row_has_its_chip_or_a_variant() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
-    for name in {row.chip for row in ROWS}:
+    for name in {row.chip for row in ROWS if row.planned}:
         found = silicon_of(CATALOG.chip(name))
         assert found
         assert found.chip == name
@@ -81,6 +81,14 @@ def test_names_are_unique_and_each_row_has_its_chip_or_a_variant() -> None:
         ("B200", "b200"),
         ("TPU7x Ironwood", "tpu-7x"),
         ("TPU v5e", "tpu-v5e"),
+        ("NVIDIA B200-SXM-180GB", "b200"),
+        ("AMD Instinct MI355X 288GB HBM3e", "mi355x"),
+        ("A100-SXM4-40GB", "a100-40gb"),
+        ("H100 PCIe", "h100-pcie"),
+        ("Trillium", "tpu-v6e"),
+        ("TPU v7", "tpu-7x"),
+        ("trn2.48xlarge", "trainium2"),
+        ("VR200", "rubin"),
     ],
 )
 def test_names_of_published_runs(published: str, name: str) -> None:
@@ -91,6 +99,7 @@ def test_names_of_published_runs(published: str, name: str) -> None:
 
 def test_unknown_chip_has_no_facts() -> None:
     assert silicon_named("MI450X") is None
+    assert silicon_named("RTX 5090") is None
     assert silicon_named("") is None
     assert silicon_of(CATALOG.chip("epyc-turin")) is None
     assert silicon_of(replace(CATALOG.chip("h100-sxm"), name="h100-of-tomorrow")) is None

@@ -88,6 +88,10 @@ def test_profile_runs_are_those_of_its_effect() -> None:
         ("NeMo", "2025-04", "H100-80GB", "fp8", "nemo-25"),
         ("NeMo", "2025-05", "GB200", "fp8", "nemo-25.05"),
         ("Megatron-Bridge 26.04.01", "2026-05", "GB300", "mxfp8", "megatron-bridge-26.02"),
+        ("Megatron-Bridge 27.02", "2027-02", "GB300", "mxfp8", "megatron-bridge-26.06"),
+        ("NVIDIA NeMo 26.04", "2026-04", "B200", "fp8", "nemo-25.05"),
+        ("Primus (Megatron-LM)", "2026-05", "MI355X", "mxfp4", "nemo-rocm"),
+        ("DeepSpeed ZeRO-3", "2026", "H100-80GB", "bf16", "unknown-fsdp"),
         ("MaxText (JAX)", "2024-01", "TPU v5e", "bf16", "maxtext-tpu-2023"),
         ("MaxText (JAX)", "2025-07", "TPU7x Ironwood", "fp8", "maxtext-tpu-2025"),
         ("MaxText (JAX)", "2024-06", "H100-80GB", "bf16", "maxtext-gpu"),
@@ -100,6 +104,13 @@ def test_run_matches_its_profile(
     found = choose_profile(framework, date, chip, precision)
     assert found
     assert found.name == name
+
+
+def test_run_later_than_the_fit_is_of_a_later_release() -> None:
+    newest = find_profile("mlperf-v5.1")
+    assert newest.precedes("2026-05..2026-06")
+    assert not newest.precedes("2025-10..2025-11")
+    assert not find_profile("mlperf-v4").precedes("2026")  # its period has ended
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def test_later_recipes_win_setting_by_setting() -> None:
 
 
 def test_periods() -> None:
+    later = choose_settings("NeMo/Megatron-Core", "2026-05", "GPT-OSS-20B", "GB300", "mxfp8")
+    assert (later.graphs, later.dispatcher, later.fused) == ("full", "flex", True)
     assert choose_settings("NeMo", "2025-03", "Grok1-314B", "H100-80GB", "bf16").etp == "tp"
     assert choose_settings("NeMo", "2025-05", "Grok1-314B", "H100-80GB", "bf16").etp == "1"
 

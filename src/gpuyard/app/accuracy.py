@@ -29,6 +29,7 @@ from gpuyard.perf.interval import PredictionInterval
 from gpuyard.perf.layout import Array
 from gpuyard.perf.profiles import SoftwareProfile
 from gpuyard.perf.published_network import network_contradiction
+from gpuyard.perf.published_run import precision_contradiction
 from gpuyard.perf.runs import PublishedRuns, read_runs
 from gpuyard.perf.score import (
     ErrorStats,
@@ -264,9 +265,11 @@ def _largest_terms(step: StepTime, count: int = 3) -> list[dict[str, float]]:
 
 def _note(runs: PublishedRuns, index: int) -> str:
     row = runs.rows[index]
-    if not row["precision"]:
-        return "precision not stated: bf16 is predicted"
-    return network_contradiction(f"{row['network']}; {row['notes']}")
+    return (
+        runs.silicon[index].unmeasured
+        or precision_contradiction(row)
+        or network_contradiction(f"{row['network']}; {row['notes']}")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +317,8 @@ def _match(runs: PublishedRuns, index: int, named: str) -> ProfileMatch:
     sources = {text.split()[0] for text in runs.profiles[index].fitted_on}
     if not sources:
         return "family"
+    if runs.profiles[index].precedes(runs.rows[index]["measured_on"]):
+        return "release"
     source = source_of(runs.rows[index]["id"])
     return "runs" if any(source.startswith(name) for name in sources) else "release"
 

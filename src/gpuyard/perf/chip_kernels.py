@@ -17,6 +17,7 @@ from gpuyard.document.read import read_file
 from gpuyard.perf.calibration import TrainingCalibration
 from gpuyard.perf.constants import TrainingConstants
 from gpuyard.perf.layout import GENERATIONS, Array, TrainingChip
+from gpuyard.perf.published_chip import published_chip
 from gpuyard.units import BITS_PER_S, BYTES, BYTES_PER_S, bytes_from_bits
 
 Generation = Literal["ampere", "hopper", "blackwell", "cdna", "tpu"]
@@ -67,6 +68,8 @@ class ChipKernels:
     exponential_ratio: Annotated[float, Doc("exponentials per clock over its generation's")] = 1.0
     torus_axes: int = 1
     calibrated: bool = True
+    planned: Annotated[bool, Doc("false: runs are scored, plans do not use it")] = True
+    unmeasured: Annotated[str, Doc("why no published run resembles it; empty: some do")] = ""
     memory_bytes: Annotated[float | None, BYTES, Doc("where it differs from the catalog's")] = None
     memory_bytes_per_s: Annotated[float | None, BYTES_PER_S] = None
     scale_up_bytes_per_s: Annotated[float | None, BYTES_PER_S] = None
@@ -90,14 +93,18 @@ def read_silicon() -> tuple[ChipKernels, ...]:
 
 
 def silicon_of(chip: Chip) -> ChipKernels | None:
-    """Return the kernel properties of a catalog chip; None where it is unknown."""
-    return next((item for item in read_silicon() if item.chip == chip.name), None)
+    """Return the kernel properties of a catalog chip for plans; None where it has none."""
+    planned = (item for item in read_silicon() if item.planned)
+    return next((item for item in planned if item.chip == chip.name), None)
 
 
 def silicon_named(name: str) -> ChipKernels | None:
     """Return the kernel properties of a chip by catalog name, else by the last matching pattern."""
     exact = [item for item in read_silicon() if item.chip == name]
-    matches = exact[:1] or [item for item in read_silicon() if re.search(item.match, name)]
+    spelled = published_chip(name)
+    matches = exact[:1] or [
+        item for item in read_silicon() if re.search(item.match, spelled, re.IGNORECASE)
+    ]
     return matches[-1] if matches else None
 
 

@@ -48,6 +48,9 @@ class SoftwareProfile:
     precision: str = ""
     first: Annotated[str, Doc("from this date on")] = ""
     until: Annotated[str, Doc("before this date")] = "9"
+    last: Annotated[
+        str, Doc("date of its latest published run; a later run is a later release")
+    ] = ""
     words: Annotated[str, Doc("the framework as published runs spell it, for MoE recipes")] = ""
     scalar: Annotated[
         float | None, Doc("set by `gpuyard calibrate`; otherwise from the calibration's effects")
@@ -56,11 +59,15 @@ class SoftwareProfile:
     def matches(self, framework: str, date: str, chip: str, precision: str) -> bool:
         """Return whether this profile describes such a run."""
         return bool(
-            re.search(self.framework, framework)
+            re.search(self.framework, framework, re.IGNORECASE)
             and re.search(self.chip, chip)
             and re.search(self.precision, precision)
             and self.first <= date < self.until
         )
+
+    def precedes(self, date: str) -> bool:
+        """Return whether a run of that date is later than all runs of the profile."""
+        return bool(self.last and date[:7] > self.last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

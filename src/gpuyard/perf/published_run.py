@@ -21,6 +21,10 @@ MAY_BE_ZERO = (
     "moe_ffn",
     "seq_parallel",
 )
+PRECISION_NOTE = re.compile(
+    r"\b(?:trained|training|run|ran|measured|GEMMs?|matmuls?|compute) in ((?:bf|fp|mxfp|nvfp)\d+)\b",
+    re.IGNORECASE,
+)  # in the notes of a run
 PACKED_TOKENS = 512.0  # mean sample length of fine-tuning sets that are packed to seq_len
 
 
@@ -47,17 +51,35 @@ def unsupported_reason(row: Row) -> str:
     return "tp x pp x cp does not divide n_chips" if number(row, "n_chips") % ranks else ""
 
 
+PRECISION_WORDS: tuple[tuple[str, Precision], ...] = (  # patterns, the first that matches counts
+    ("nvfp4", "nvfp4"),
+    ("(?<!without _)fp4", "fp4"),
+    ("mxfp8", "mxfp8"),
+    ("fp8-mx", "mxfp8"),
+    ("rowwise", "fp8-row"),
+    ("int8", "int8"),
+    ("fp8", "fp8"),
+)
+HALF = re.compile(r"\b(amp_)?(bf|fp|float|bfloat)-?16|half|mixed|\b16[- ]bit", re.IGNORECASE)
+
+
 def precision_of(text: str) -> Precision:
     """Return the GEMM precision from the text of a source."""
-    words: tuple[tuple[str, Precision], ...] = (
-        ("nvfp4", "nvfp4"),
-        ("mxfp8", "mxfp8"),
-        ("fp8-mx", "mxfp8"),
-        ("rowwise", "fp8-row"),
-        ("int8", "int8"),
-        ("fp8", "fp8"),
-    )
-    return next((precision for word, precision in words if word in text.lower()), "bf16")
+    known = (name for pattern, name in PRECISION_WORDS if re.search(pattern, text.lower()))
+    return next(known, "bf16")
+
+
+def precision_contradiction(row: Row) -> str:
+    """Return what a row says of its precision that the prediction does not follow; else empty."""
+    text = row["precision"]
+    if not text:
+        return "precision not stated: bf16 is predicted"
+    if precision_of(text) == "bf16" and not HALF.search(text):
+        return f'precision "{text}" is not known: bf16 is predicted'
+    stated = {precision_of(word) for word in PRECISION_NOTE.findall(row["notes"])}
+    if stated and precision_of(text) not in stated:
+        return f'precision "{text}", and the notes say {PRECISION_NOTE.findall(row["notes"])[0]}'
+    return ""
 
 
 def architecture_cells(row: Row) -> dict[str, float]:

@@ -8,6 +8,7 @@ import re
 from gpuyard.catalog.load import Catalog, find
 from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
+from gpuyard.perf.published_chip import published_chip
 
 COLUMNS = (
     "id", "source", "source_ref", "measured_on", "model", "arch_type", "layers", "hidden",
@@ -40,7 +41,7 @@ def filled(row: dict[str, str], catalog: Catalog) -> dict[str, str]:
     cells["assumed"] = ""
     if rate := (row.get("tokens_per_s") or "").strip():
         cells |= _from_rate(cells, float(rate))
-    cells["chip"] = _published(cells["chip"])
+    cells = _in_chips(cells | {"chip": published_chip(cells["chip"])})
     cells["trust"] = cells["trust"] or "A"
     cells["ref_step_time_s"] = cells["ref_step_time_s"] or cells["step_time_s"]
     cells["task"] = cells["task"] or "pretrain"
@@ -74,11 +75,12 @@ def _from_rate(cells: dict[str, str], tokens_per_s: float) -> dict[str, str]:
     return added | {"assumed": assumed}
 
 
-def _published(chip: str) -> str:
-    """Return a catalog chip name as published runs spell it, for profiles and layouts."""
-    if chip.startswith("tpu-"):
-        return chip.replace("tpu-v", "TPU v").replace("tpu-", "TPU")
-    return chip.upper() if chip.islower() else chip
+def _in_chips(cells: dict[str, str]) -> dict[str, str]:
+    """Return a row whose source counts the two cores of a Trainium1 with sizes in chips."""
+    if "NeuronCore-v2" not in cells["chip"]:
+        return cells
+    sizes = {name: cells[name] for name in ("n_chips", "tp", "chips_per_node") if cells[name]}
+    return cells | {name: str(max(1, int(size) // 2)) for name, size in sizes.items()}
 
 
 def shape_cells(model: Model) -> dict[str, str]:

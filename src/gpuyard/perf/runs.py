@@ -143,9 +143,9 @@ def _run(row: Row, catalog: Catalog, profile_name: str) -> _Run | str:
     if unfused and unfused.group(1) in row["model"]:
         soft["flash"] = 0.0  # stated per model in the notes
     if arch["experts"]:
-        moe = choose_settings(
-            row["framework"], row["measured_on"], row["model"], row["chip"], precision
-        )
+        later = profile.words and profile.precedes(row["measured_on"])
+        framework = profile.words if later else row["framework"]
+        moe = choose_settings(framework, row["measured_on"], row["model"], row["chip"], precision)
         soft |= expert_numbers(moe, soft["flash"])
         layout["expert_tensor_parallel"] = layout["tp"] if moe.etp == "tp" else float(moe.etp)
         if moe.recompute is not None and not row["recompute"]:  # the row wins
