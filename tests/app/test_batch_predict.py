@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "expected.npy", expected)
     from gpuyard.datasets.source_rows import source_rows
 
-    source_rows(data, "test").drop("kind").write_parquet(folder / "new.parquet")
+    source_rows(data, "test").split.drop("kind").write_parquet(folder / "new.parquet")
     return folder
 
 

@@ -133,14 +133,14 @@ def test_raw_rows_give_the_predictions_of_prepared_rows(source: Path, tmp_path: 
     home = Home(path=tmp_path / "home")
     data = data_of(source)
     version, _ = registered(source, home, data)
-    rows = source_rows(data, "test")
+    rows = source_rows(data, "test").split
     assert rows.columns == ["a", "b", "kind"]
     assert rows["kind"].to_list() == data.table("test")["kind"].to_list()
     other = data_of(source, seed=1)
     answers = rejudged_predictions(version.path, other, "test")
     # Rows that are in both test splits get the same probabilities from raw columns.
     own = rejudged_predictions(version.path, data, "test")
-    place = {row: number for number, row in enumerate(source_rows(other, "test").iter_rows())}
+    place = {row: number for number, row in enumerate(source_rows(other, "test").split.iter_rows())}
     shared = [(number, place[row]) for number, row in enumerate(rows.iter_rows()) if row in place]
     assert len(shared) > 20
     for mine, theirs in shared:

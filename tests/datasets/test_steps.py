@@ -54,6 +54,8 @@ PIPELINES = {
     "polynomial": "- polynomial: {columns: [a, b, n], degree: 3}",
     "interactions": "- polynomial: {columns: [a, b, n], interactions: true}",
     "date parts": "- date_parts: {columns: [when], parts: [year, month, day, weekday, hour, minute, second, day_of_year, epoch]}",
+    "calendar": "- date_parts: {columns: [when], parts: [quarter, week, weekend, days_in_month, month_start, month_end]}",
+    "cyclic date parts": "- date_parts: {columns: [when], parts: [month, weekday, hour, year, week], cyclic: true}",
     "strings": "- strings: {columns: [city], case: lower}\n- onehot: {columns: [city]}",
     "cast": "- cast: {columns: [n], to: text}\n- cast: {columns: [n], to: float}\n- cast: {columns: [flag], to: int}\n- cast: {columns: [code], to: bool}",
     "all": "- impute: {value: mean}\n- zscore: {}\n- impute: {columns: [city], value: mode}\n- onehot: {columns: [city]}\n- minmax: {columns: ['*']}",

@@ -55,7 +55,8 @@ def predict_file(
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     parts: list[pl.DataFrame] = []
     try:
-        for frame in _batches(path):
+        # Lags and windows need all rows of a series at once.
+        for frame in _batches(path, None if opened.history_rows else BATCH_ROWS):
             answers = opened.answers(frame)
             if keep:
                 answers = frame.hstack(answers)
@@ -78,7 +79,7 @@ def predict_file(
     return BatchPrediction(model=model, out=str(out), rows=rows, columns=tuple(table.columns))
 
 
-def _batches(path: Path) -> Iterator[pl.DataFrame]:
+def _batches(path: Path, batch_rows: int | None) -> Iterator[pl.DataFrame]:
     if not path.is_file():
         raise InputError.one(str(path), "no such file", "check the path")
     if path.suffix not in FORMATS:
@@ -96,8 +97,9 @@ def _batches(path: Path) -> Iterator[pl.DataFrame]:
         else:
             lazy = pl.read_ndjson(path, infer_schema_length=None).lazy()
         count = int(lazy.select(pl.len()).collect().item())
-        for start in range(0, count, BATCH_ROWS):
-            yield lazy.slice(start, BATCH_ROWS).collect()
+        batch_rows = batch_rows or max(1, count)
+        for start in range(0, count, batch_rows):
+            yield lazy.slice(start, batch_rows).collect()
     except UNREADABLE as error:
         what = f"cannot be read: {str(error).splitlines()[0][:200]}"
         raise InputError.one(str(path), what, "check the file") from None

@@ -11,11 +11,17 @@ class RowBatch:
     A time is a number: microseconds since 1970 (UTC).
     """
 
-    __slots__ = ("numbers", "texts")
+    __slots__ = ("numbers", "requests", "texts")
 
-    def __init__(self, numbers: np.ndarray, texts: dict[str, list[str | None]]) -> None:
+    def __init__(
+        self,
+        numbers: np.ndarray,
+        texts: dict[str, list[str | None]],
+        requests: np.ndarray | None = None,
+    ) -> None:
         self.numbers = numbers  # float64 [rows, slots]
         self.texts = texts
+        self.requests = requests  # number of the request of every row; None: one request
 
     @property
     def rows(self) -> int:

@@ -16,6 +16,7 @@ from gpuyard.datasets.step import (
     FittedStep,
     Marker,
     RowFilter,
+    SeriesPart,
     ShardWriter,
     StatRequest,
     written_columns,
@@ -28,7 +29,7 @@ class Apply:
 
     step: int
     part: Fitted
-    key: str = ""  # of a marker: its key in PartitionTask.rows_to_drop
+    key: str = ""  # of a part that has arrays in PartitionTask.row_arrays
     drops: tuple[str, ...] = ()
 
 
@@ -52,7 +53,7 @@ class Gather:
 class Mark:
     """Store the marks of the rows at this point."""
 
-    part: Marker
+    part: Marker | SeriesPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +92,10 @@ class DataPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartitionTask:
-    """One partition of a pass, with the rows that markers drop in it."""
+    """One partition of a pass, with the rows to drop and the columns to add in it."""
 
     partition: Partition
-    rows_to_drop: tuple[tuple[str, np.ndarray], ...] = ()
+    row_arrays: tuple[tuple[str, np.ndarray], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,7 +124,8 @@ def pruned_pass(
             writes = written_columns(action.part)
             if not writes & needed:
                 continue  # nothing after it reads its columns
-            needed = (needed - writes) | set(action.part.reads)
+            computed = isinstance(action.part, SeriesPart)  # before this pass
+            needed = (needed - writes) | (set() if computed else set(action.part.reads))
         else:
             needed |= _reads(action)
         remaining.append(action)

@@ -37,6 +37,7 @@ from gpuyard.datasets.step import (
     FrameRequest,
     Marker,
     RowFilter,
+    SeriesPart,
 )
 from gpuyard.errors import ExternalError
 
@@ -70,7 +71,7 @@ def frame_after(data_pass: DataPass, task: PartitionTask, frame: pl.DataFrame) -
 class _PartitionRun:
     def __init__(self, data_pass: DataPass, task: PartitionTask, frame: pl.DataFrame) -> None:
         self.data_pass = data_pass
-        self.rows_to_drop = dict(task.rows_to_drop)
+        self.row_arrays = dict(task.row_arrays)
         self.number = task.partition.number
         start, rows = task.partition.start, task.partition.rows
         if ROW not in frame.columns:
@@ -124,18 +125,24 @@ class _PartitionRun:
         part = action.part
         if isinstance(part, Marker):
             alive = self.alive_rows()
-            positions = self.rows_to_drop.get(action.key, np.empty(0, np.int64))
+            positions = self.row_arrays.get(action.key, np.empty(0, np.int64))
             dropped = np.flatnonzero(alive)[positions]
             alive[dropped] = False
             self.counts.append((action.step, len(dropped), 0))
         elif isinstance(part, RowFilter):
             self.filter_rows(action.step, part)
+        elif isinstance(part, SeriesPart):
+            self.materialise()
+            new = self.row_arrays[action.key]
+            self.frame = self.frame.with_columns(
+                pl.Series(name, new[:, at], nan_to_null=True) for at, name in enumerate(part.writes)
+            ).drop(action.drops, strict=False)
         else:
             self.drop_dead_rows()
             assert isinstance(part, FittedStep)
             lazy = self.frame.lazy() if self.lazy is None else self.lazy
-            if new := part.expressions():
-                lazy = lazy.with_columns(new)
+            if expressions := part.expressions():
+                lazy = lazy.with_columns(expressions)
             self.lazy = lazy.drop(action.drops, strict=False) if action.drops else lazy
 
     def collect(self) -> None:

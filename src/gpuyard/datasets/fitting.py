@@ -16,7 +16,7 @@ from gpuyard.datasets.aggregates import (
 from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Columns, is_pattern
 from gpuyard.datasets.data_pass import Action, Apply, Assign, Gather, Mark, Result, pruned_pass
-from gpuyard.datasets.passes import Passes, RowsToDrop, merge_results
+from gpuyard.datasets.passes import Passes, RowArrays, merge_results
 from gpuyard.datasets.spec import DataSpec
 from gpuyard.datasets.split import SplitRule, split_requests, split_rule
 from gpuyard.datasets.step import (
@@ -25,6 +25,7 @@ from gpuyard.datasets.step import (
     FittedStep,
     Marker,
     RowFilter,
+    SeriesPart,
     StatRequest,
     StepSettings,
     written_columns,
@@ -66,7 +67,7 @@ class FittedPipeline:
     actions: tuple[Action, ...]
     columns: Columns
     widths: tuple[int, ...]  # number of columns after every step
-    rows_to_drop: RowsToDrop
+    row_arrays: RowArrays
     assign_at: int  # index of the split among the actions
 
     @property
@@ -118,7 +119,7 @@ class _Fitting:
         self.columns = source.columns
         self.actions: list[Action] = []
         self.widths: list[int] = []
-        self.rows_to_drop: RowsToDrop = {}
+        self.row_arrays: RowArrays = {}
         self.gathered: dict[tuple[int, StatRequest], tuple[Aggregate, _Fill | None]] = {}
         self.fills: dict[tuple[int, str], float] = {}
         self.assign_at: int | None = None
@@ -141,22 +142,20 @@ class _Fitting:
             actions=tuple(self.actions),
             columns=self.columns,
             widths=tuple(self.widths),
-            rows_to_drop=self.rows_to_drop,
+            row_arrays=self.row_arrays,
             assign_at=assign_at,
         )
 
     def run(self, name: str, actions: Sequence[Action]) -> Sequence[Result]:
         source = self.source
         data_pass = pruned_pass(name, source.file_format, tuple(actions), source.floats)
-        return self.passes.run(data_pass, self.rows_to_drop)
+        return self.passes.run(data_pass, self.row_arrays)
 
     def append(self, at: int, parts: Sequence[Fitted]) -> None:
         for place, part in enumerate(parts):
             key = f"{at}.{place}"
-            if isinstance(part, Marker):
-                results = self.run("keys", [*self.actions, Mark(part=part)])
-                marks = [result.marks for result in results]
-                self.rows_to_drop[key] = part.rows_to_drop(marks, self.memory_bytes)
+            if isinstance(part, Marker | SeriesPart):
+                self.row_arrays[key] = self.arrays(part, key)
             if isinstance(part, FillNumbers):
                 for name, value in zip(part.columns, part.values, strict=True):
                     self.fills[at, name] = value
@@ -166,6 +165,17 @@ class _Fitting:
             dropped = tuple(name for name in before.names if self.columns.get(name) is None)
             self.actions.append(Apply(step=at, part=part, key=key, drops=dropped))
         self.widths.append(len(self.columns.items))
+
+    def arrays(self, part: Marker | SeriesPart, key: str) -> tuple[np.ndarray, ...]:
+        """Return the rows that a part drops, or its new columns, in every partition."""
+        name = "keys" if isinstance(part, Marker) else "series"
+        marks = [result.marks for result in self.run(name, [*self.actions, Mark(part=part)])]
+        if isinstance(part, Marker):
+            return part.rows_to_drop(marks, self.memory_bytes)
+        shapes = [(len(mark[0]), len(part.writes)) for mark in marks]
+        arrays = self.passes.allocate(key, shapes)
+        part.fill_arrays(marks, arrays, self.memory_bytes)
+        return arrays
 
     def assign(self) -> int:
         """Split the rows, once, before the first step that is fitted on them."""
@@ -282,7 +292,7 @@ class _Lookahead:
 
     def part(self, number: int, part: Fitted) -> bool:
         """Add a part without statistics to the pass; return False where the look ahead ends."""
-        if isinstance(part, Marker):
+        if isinstance(part, Marker | SeriesPart):
             return False
         reads = set(part.reads)
         waiting = self.pending | set(self.filled)

@@ -143,7 +143,7 @@ def _base_rows(prepared: PreparedDataset, first: PipelineInput, columns: Columns
         save = SaveRows(folder=str(work / "base"), columns=columns.names)
         actions = (*fitted.actions, save)
         data_pass = pruned_pass("base", inputs.file_format, actions, inputs.floats)
-        passes.run(data_pass, fitted.rows_to_drop)
+        passes.run(data_pass, fitted.row_arrays)
         return pl.read_parquet(sorted((work / "base").iterdir()), glob=False)
 
 
@@ -203,7 +203,7 @@ def _fold(
     every_column = SaveRows(folder="", columns=fitted.columns.names)
     data_pass = pruned_pass("fold", "", (*fitted.actions, every_column), frozenset())
     data_pass = replace(data_pass, actions=data_pass.actions[:-1])
-    table = passes.after(data_pass, fitted.rows_to_drop)
+    table = passes.after(data_pass, fitted.row_arrays)
     manifest = replace(prepared.manifest, features=features_of(fitted.columns))
     return Fold(
         number=number,

@@ -19,7 +19,8 @@ from gpuyard.datasets.source.partitions import Partition
 from gpuyard.datasets.step import Aggregate
 from gpuyard.datasets.store import load_pass_result, save_result
 
-RowsToDrop = dict[str, tuple[np.ndarray, ...]]  # by marker: rows to drop in every partition
+# By part, one array per partition: the rows that it drops, or the values of its new columns.
+RowArrays = dict[str, tuple[np.ndarray, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,12 @@ class Passes(Protocol):
     @property
     def rows(self) -> int: ...
 
-    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
+    def run(self, data_pass: DataPass, row_arrays: RowArrays) -> Sequence[Result]:
         """Return the results of all partitions, in order."""
+        ...
+
+    def allocate(self, key: str, shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, ...]:
+        """Return a writable float64 array per partition, for new columns."""
         ...
 
 
@@ -66,7 +71,7 @@ class StoredPasses:
     def rows(self) -> int:
         return sum(partition.rows for partition in self.partitions)
 
-    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
+    def run(self, data_pass: DataPass, row_arrays: RowArrays) -> Sequence[Result]:
         """Return the results of all partitions; those stored by an earlier run are reused."""
         self.names.append(data_pass.name)
         key = hashlib.sha256(repr(data_pass).encode()).hexdigest()[:12]
@@ -101,7 +106,7 @@ class StoredPasses:
             )
 
         tasks = [
-            _task(partition, rows_to_drop)
+            _task(partition, row_arrays)
             for partition in self.partitions
             if partition.number not in results
         ]
@@ -109,10 +114,21 @@ class StoredPasses:
             self.engine.run(data_pass, tasks, on_result)
         return [results[partition.number] for partition in self.partitions]
 
+    def allocate(self, key: str, shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, ...]:
+        """Return arrays that are memory mapped, so that they may exceed the memory."""
+        folder = self.folder / f"columns-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return tuple(
+            np.lib.format.open_memmap(folder / f"{number:06d}.npy", "w+", np.float64, shape)
+            if all(shape)
+            else np.empty(shape)
+            for number, shape in enumerate(shapes)
+        )
 
-def _task(partition: Partition, rows_to_drop: RowsToDrop) -> PartitionTask:
-    rows = tuple((key, parts[partition.number]) for key, parts in rows_to_drop.items())
-    return PartitionTask(partition=partition, rows_to_drop=rows)
+
+def _task(partition: Partition, row_arrays: RowArrays) -> PartitionTask:
+    rows = tuple((key, parts[partition.number]) for key, parts in row_arrays.items())
+    return PartitionTask(partition=partition, row_arrays=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,14 +141,17 @@ class FramePasses:
     def rows(self) -> int:
         return self.frame.height
 
-    def run(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> Sequence[Result]:
-        return [execute_frame(data_pass, self._task(rows_to_drop), self.frame)]
+    def run(self, data_pass: DataPass, row_arrays: RowArrays) -> Sequence[Result]:
+        return [execute_frame(data_pass, self._task(row_arrays), self.frame)]
 
-    def after(self, data_pass: DataPass, rows_to_drop: RowsToDrop) -> pl.DataFrame:
-        return frame_after(data_pass, self._task(rows_to_drop), self.frame)
+    def allocate(self, key: str, shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, ...]:  # noqa: ARG002
+        return tuple(np.empty(shape) for shape in shapes)
 
-    def _task(self, rows_to_drop: RowsToDrop) -> PartitionTask:
-        return _task(Partition(number=0, start=0, rows=self.frame.height, slices=()), rows_to_drop)
+    def after(self, data_pass: DataPass, row_arrays: RowArrays) -> pl.DataFrame:
+        return frame_after(data_pass, self._task(row_arrays), self.frame)
+
+    def _task(self, row_arrays: RowArrays) -> PartitionTask:
+        return _task(Partition(number=0, start=0, rows=self.frame.height, slices=()), row_arrays)
 
 
 def merge_results(results: Sequence[Result]) -> tuple[Aggregate, ...]:

@@ -129,7 +129,7 @@ def _prepare_locked(
         floats=null_floats(spec, source.schema),
     )
     pipeline = fit_steps(inputs, passes, memory_bytes=memory_bytes / 4)
-    results = passes.run(write_pass(pipeline, source.rows, out), pipeline.rows_to_drop)
+    results = passes.run(write_pass(pipeline, source.rows, out), pipeline.row_arrays)
     written = WriteResult(
         pipeline=pipeline,
         base=base,

@@ -1,8 +1,8 @@
-"""Rows of the source that became a split: raw columns, in the order of the prepared rows."""
+"""Raw columns of the source, and which of its rows became a split, in the prepared order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,8 +31,21 @@ from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 
 
-def source_rows(prepared: PreparedDataset, split: str) -> pl.DataFrame:
-    """Return the raw columns of the rows of a split, read from the source and split again.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SourceRows:
+    """Raw columns of all rows, and the positions of those of a split."""
+
+    frame: pl.DataFrame
+    positions: pl.Series
+
+    @property
+    def split(self) -> pl.DataFrame:
+        """The raw columns of the rows of the split."""
+        return self.frame[self.positions]
+
+
+def source_rows(prepared: PreparedDataset, split: str) -> SourceRows:
+    """Return the raw columns of the source, split again.
 
     Raises InputError if the source has changed, or if it is too large to hold in memory.
     """
@@ -74,7 +87,7 @@ def source_rows(prepared: PreparedDataset, split: str) -> pl.DataFrame:
     if expected is None or len(rows) != expected.rows:
         what = f"the {split} split holds other rows than the source gives now"
         raise InputError.one(where, what, "run `gpuyard data run` again")
-    return frame.filter(pl.col(ROW).is_in(rows.implode())).drop(ROW)
+    return SourceRows(frame=frame.drop(ROW), positions=rows.sort())
 
 
 def _rows_of_split(inputs: PipelineInput, frame: pl.DataFrame, split: str) -> pl.Series:
@@ -85,7 +98,7 @@ def _rows_of_split(inputs: PipelineInput, frame: pl.DataFrame, split: str) -> pl
     actions = (*fitted.actions, rows)
     data_pass = pruned_pass("rows", inputs.file_format, actions, inputs.floats)
     data_pass = replace(data_pass, actions=data_pass.actions[:-1])
-    left = passes.after(data_pass, fitted.rows_to_drop)
+    left = passes.after(data_pass, fitted.row_arrays)
     if SPLIT not in left.columns:  # nothing is held out: all rows are for training
         return left[ROW] if split == SPLITS[0] else left[ROW].clear()
     return left.filter(pl.col(SPLIT) == SPLITS.index(split))[ROW]

@@ -7,6 +7,7 @@
                    numpy_operation(slots)    the same in NumPy, for the rows of a request
     RowFilter      keep()                    condition on one row; the other rows are dropped
     Marker         mark(), rows_to_drop()    rows that only the full table can name, as duplicates
+    SeriesPart     mark(), fill_arrays()     columns that depend on other rows, as lags
 
 Fitted parts are saved as JSON by their fields: numbers, texts, and tuples of them.
 A step is one file and one line of `steps/step_list.py`.
@@ -146,6 +147,32 @@ class Marker(Protocol):
         self, marks: Sequence[tuple[np.ndarray, ...]], memory_bytes: float
     ) -> tuple[np.ndarray, ...]:
         """Return the positions to drop per partition, ascending; marks may be memory maps."""
+        ...
+
+
+@runtime_checkable
+class SeriesPart(FittedStep, Protocol):
+    """Part whose new columns depend on other rows, as lags; they are computed from marks."""
+
+    @property
+    def writes(self) -> tuple[str, ...]: ...
+
+    @property
+    def history_rows(self) -> int:
+        """Number of earlier rows that a row depends on."""
+        ...
+
+    def mark(self, frame: pl.DataFrame) -> tuple[np.ndarray, ...]:
+        """Return what the new columns are computed from, for the rows of a partition."""
+        ...
+
+    def fill_arrays(
+        self,
+        marks: Sequence[tuple[np.ndarray, ...]],
+        out: Sequence[np.ndarray],
+        memory_bytes: float,
+    ) -> None:
+        """Compute the new columns into float64 [rows, columns] per partition."""
         ...
 
 

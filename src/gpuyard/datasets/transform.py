@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Column
-from gpuyard.datasets.step import Fitted, FittedStep, written_columns
+from gpuyard.datasets.step import Fitted, FittedStep, SeriesPart, written_columns
 from gpuyard.datasets.steps.step_list import FORMER_PARTS, PARTS
 from gpuyard.datasets.times import micros_of
 from gpuyard.document.encode import dump_json, load_json, plain
@@ -76,7 +76,10 @@ def needed_parts(
 
 
 class FittedTransform:
-    """Raw columns to a feature matrix, with equal results for one row and for millions."""
+    """Raw columns to a feature matrix, with equal results for one row and for millions.
+
+    With lags or windows, a row also depends on `history_rows` earlier rows of its series.
+    """
 
     def __init__(self, record: TransformRecord) -> None:
         self.record = record
@@ -95,17 +98,19 @@ class FittedTransform:
         self._operations = [
             part.numpy_operation(self._slots) for part in parts if isinstance(part, FittedStep)
         ]
+        self.history_rows = sum(part.history_rows for part in parts if isinstance(part, SeriesPart))
         self._outputs = self._slots.numbers(record.outputs)
         self._names = frozenset(column.name for column in record.inputs)
 
-    def matrix(self, columns: Values) -> np.ndarray:
+    def matrix(self, columns: Values, requests: Sequence[int] = ()) -> np.ndarray:
         """Return the features, float32 [rows, features]; NaN where a value stays missing.
 
-        A null, NaN or infinity is a missing value.
+        A null, NaN or infinity is a missing value. `requests` holds the number of rows of each
+        request where several are joined: a series never extends over two of them.
         """
-        return self.numbers(columns).astype(np.float32)
+        return self.numbers(columns, requests).astype(np.float32)
 
-    def numbers(self, columns: Values) -> np.ndarray:
+    def numbers(self, columns: Values, requests: Sequence[int] = ()) -> np.ndarray:
         """Return the features before they are rounded to float32."""
         missing = self._names.difference(columns)
         if missing:
@@ -123,6 +128,7 @@ class FittedTransform:
         batch = RowBatch(
             np.empty((rows, self._slots.count)),
             {name: _texts(columns[name]) for name in self._texts},
+            np.repeat(np.arange(len(requests)), requests) if len(requests) > 1 else None,
         )
         self._fill(batch, columns)
         for operation in self._operations:

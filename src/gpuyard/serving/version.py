@@ -46,8 +46,12 @@ class Transform(Protocol):
     @property
     def outputs(self) -> Sequence[str]: ...
 
-    def matrix(self, columns: Mapping[str, Sequence[object] | np.ndarray]) -> np.ndarray:
-        """Return the model's input matrix for the rows."""
+    def matrix(
+        self,
+        columns: Mapping[str, Sequence[object] | np.ndarray],
+        requests: Sequence[int] = (),
+    ) -> np.ndarray:
+        """Return the model's input matrix for the rows of requests with these sizes."""
         ...
 
 
@@ -233,7 +237,10 @@ class Version:
             joined = tuple(_joined(parts) for parts in zip(*columns, strict=True))
         try:
             with np.errstate(over="ignore"):
-                x = self._transform.matrix(dict(zip(self._names, joined, strict=True)))
+                x = self._transform.matrix(
+                    dict(zip(self._names, joined, strict=True)),
+                    [request.size for request in requests],
+                )
         except InputError as error:
             raise RequestError(
                 400, "; ".join(f"{item.where}: {item.what}" for item in error.problems)

@@ -20,6 +20,7 @@ from gpuyard.datasets.steps.power import Power
 from gpuyard.datasets.steps.ranks import QuantileMap, UnitLength
 from gpuyard.datasets.steps.rows import Deduplicate, DropNulls, Filter
 from gpuyard.datasets.steps.scale import MinMax, Robust, ZScore
+from gpuyard.datasets.steps.series import Differences, Lags, Rolling
 from gpuyard.datasets.steps.strings import Strings
 from gpuyard.datasets.steps.target import TargetEncode
 from gpuyard.datasets.text.conversations import Conversations
@@ -53,6 +54,9 @@ class StepSpec:
     bucketise: Bucketise | None = None
     polynomial: Polynomial | None = None
     date_parts: DateParts | None = None
+    lags: Lags | None = None
+    differences: Differences | None = None
+    rolling: Rolling | None = None
     drop: Drop | None = None
     near_duplicates: NearDuplicates | None = None
     hash_words: HashWords | None = None

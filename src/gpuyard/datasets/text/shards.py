@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gpuyard.datasets.text.tokenizer import TOKENIZER_FILE
 from gpuyard.datasets.text.tokens import NOT_LEARNED, ShardFacts, facts_path
-from gpuyard.document.encode import load_json
+from gpuyard.document.encode import load_json_file
 from gpuyard.errors import InputError
 
 
@@ -131,7 +131,7 @@ def _facts(file: Path) -> ShardFacts:
     path = facts_path(file)
     if not path.is_file() or not file.is_file():
         raise InputError.one(str(file), "no such shard of tokens", "pack the corpus again")
-    facts = load_json(path.read_text(encoding="utf-8"), ShardFacts, str(path))
+    facts = load_json_file(path, ShardFacts)
     expected_bytes = facts.packed_tokens * np.dtype(facts.dtype).itemsize
     if file.stat().st_size != expected_bytes:
         what = f"has {file.stat().st_size} bytes instead of {expected_bytes}"

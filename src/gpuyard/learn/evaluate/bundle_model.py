@@ -36,6 +36,11 @@ class BundleModel:
         )
         self.predictor = OnnxPredictor(folder / ONNX, self.bundle.kind, self.bundle.classes)
 
+    @property
+    def history_rows(self) -> int:
+        """Number of earlier rows of its series that a row depends on."""
+        return self.transform.history_rows if self.transform else 0
+
     def features(self, frame: pl.DataFrame) -> AnyArray:
         """Return the model's input for raw columns, through the fitted transform of the bundle."""
         if self.transform is None:

@@ -57,7 +57,11 @@ def rejudged_predictions(folder: Path, prepared: PreparedDataset, split: str) ->
         raise InputError.one(str(folder), "predicts other classes", "train it again on this data")
     if _same_transform(model.transform, prepared.transform, model.bundle.features == rows.names):
         return _predicted(model, rows)
-    x = model.features(source_rows(prepared, split))
+    raw = source_rows(prepared, split)
+    if model.history_rows:  # a row of the split needs earlier rows, which are in another split
+        x = model.features(raw.frame)[raw.positions.to_numpy()]
+    else:
+        x = model.features(raw.split)
     return _predicted(model, dataclasses.replace(rows, shape=x.shape[1:], batches=batches_of(x)))
 
 
