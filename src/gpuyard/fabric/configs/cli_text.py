@@ -1,4 +1,4 @@
-"""Indented command lines (FRR, EOS, shell) to statements with their full context."""
+"""Indented command lines (FRR, EOS, NX-OS, shell) to statements with their full context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpuyard.fabric.configs.statement import Statement
 
 # Lines that end a context; the indentation already says where it ends.
 _ENDS = frozenset({"!", "exit", "end", "exit-vrf", "exit-address-family", "exit1", "#"})
-_BANNER = re.compile(r"banner (login|motd)\s*$")
+# EOS ends a banner with EOF, NX-OS with the character that it starts with.
+_BANNER = re.compile(r"banner (?:login|motd|exec)\s*(?P<mark>\S?)(?P<rest>.*)$")
 _ASSIGNMENT = re.compile(r"(?P<name>[\w.]+) ?= ?(?P<value>.+)")
 _LOOP = re.compile(r"for (?P<name>\w+) in (?P<values>.+); do\s*$")
 
@@ -19,11 +20,12 @@ _LOOP = re.compile(r"for (?P<name>\w+) in (?P<values>.+); do\s*$")
 def cli_statements(text: str, file: str) -> Iterator[Statement]:
     """Yield every command with the words of the contexts it is in; `interface X vrf Y` is split."""
     contexts: list[tuple[int, tuple[str, ...]]] = []
-    in_banner = False
+    banner_end = ""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.rstrip()
-        if in_banner:
-            in_banner = line != "EOF"
+        if banner_end:
+            if line == banner_end or (len(banner_end) == 1 and banner_end in line):
+                banner_end = ""
             continue
         stripped = line.lstrip()
         if not stripped or stripped in _ENDS or stripped.startswith(("!", "#")):
@@ -34,7 +36,9 @@ def cli_statements(text: str, file: str) -> Iterator[Statement]:
         words = tuple(_words(stripped, file, number))
         parent = contexts[-1][1] if contexts else ()
         yield Statement(words=(*parent, *words), file=file, line=number)
-        in_banner = bool(_BANNER.match(stripped))
+        if banner := _BANNER.match(stripped):
+            mark = banner["mark"]
+            banner_end = "" if mark and mark in banner["rest"] else mark or "EOF"
         if len(words) == 4 and (words[0], words[2]) == ("interface", "vrf"):
             words = words[:2]
         contexts.append((depth, (*parent, *words)))

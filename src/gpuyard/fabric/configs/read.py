@@ -13,15 +13,17 @@ from gpuyard.fabric.configs.eos import read_eos
 from gpuyard.fabric.configs.frr import read_frr, with_linux
 from gpuyard.fabric.configs.junos import read_junos
 from gpuyard.fabric.configs.nvue import read_nvue
+from gpuyard.fabric.configs.nxos import read_nxos
 from gpuyard.fabric.configs.sonic import read_sonic, with_frr
 
-Format = Literal["junos", "sonic", "nvue", "eos", "frr", "linux"]
+Format = Literal["junos", "sonic", "nvue", "eos", "nxos", "frr", "linux"]
 MANAGEMENT = "management"  # the file that `fabric render --site` writes next to the fabric's
 READERS = {
     "junos": read_junos,
     "sonic": read_sonic,
     "nvue": read_nvue,
     "eos": read_eos,
+    "nxos": read_nxos,
     "frr": read_frr,
 }
 _COMMENTS = re.compile(r"\A(?:\s*#(?!!)[^\n]*\n)+")
@@ -34,6 +36,11 @@ _JUNOS = re.compile(
 _EOS = re.compile(
     r"^(?:! (?:device|Command|boot system)|interface (?:Ethernet|Management|Loopback)\d"
     r"|service routing protocols|vrf instance )",
+    re.MULTILINE,
+)
+_NXOS = re.compile(
+    r"^(?:feature [a-z]|!RANCID-CONTENT-TYPE: cisco-nx|version \d+\.\d+\(\d|boot nxos "
+    r"|vrf context )",
     re.MULTILINE,
 )
 _FRR = re.compile(
@@ -71,6 +78,8 @@ def format_of(text: str, file: str = "") -> Format | None:
         return "linux"
     if re.match(r"-\s+(?:header|set)\s*:", start) or "nvue-api-version" in text[:500]:
         return "nvue"
+    if _NXOS.search(text):
+        return "nxos"
     if _FRR.search(text) and not _EOS.search(text):
         return "frr"
     if _JUNOS.search(text):
@@ -125,7 +134,7 @@ def read_configs(texts: Iterable[ConfigText]) -> tuple[DeviceConfig, ...]:
     if not named:
         raise InputError.one(
             "configurations",
-            "no file is a configuration of Junos, SONiC, NVUE, EOS or FRR",
+            "no file is a configuration of Junos, SONiC, NVUE, EOS, NX-OS or FRR",
             "give the files that the switches save, such as config_db.json or junos.conf",
         )
     return tuple(named)
@@ -150,7 +159,7 @@ def _with_management(device: DeviceConfig, part: DeviceConfig) -> DeviceConfig:
 
 
 def _name(text: ConfigText) -> str:
-    generic = {"junos", "config_db", "startup", "frr", "running-config", "eos", "config"}
+    generic = {"junos", "config_db", "startup", "frr", "running-config", "eos", "nxos", "config"}
     folder = text.folder.rpartition("/")[2]
     return folder if text.name in generic and folder else text.name
 

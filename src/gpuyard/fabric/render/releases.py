@@ -58,6 +58,15 @@ RELEASES = (
         source="https://github.com/aristanetworks/avd (2026-11-19)",
     ),
     OsRelease(
+        os="nxos",
+        label="NX-OS",
+        minimum="10.5(1)F",
+        why="dynamic load balancing (`hardware profile dlb`)",
+        source="https://www.cisco.com/c/en/us/td/docs/dcn/nx-os/nexus9000/105x/"
+        "unicast-routing-configuration/cisco-nexus-9000-series-nx-os-unicast-routing-configuration"
+        "-guide/m-configure-dynamic-load-balancing.html (2026-11-19)",
+    ),
+    OsRelease(
         os="frr",
         label="FRR",
         minimum=None,

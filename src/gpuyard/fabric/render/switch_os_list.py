@@ -7,10 +7,11 @@ from gpuyard.fabric.render.cumulus.cumulus import CUMULUS
 from gpuyard.fabric.render.eos.eos import EOS
 from gpuyard.fabric.render.frr.frr import FRR
 from gpuyard.fabric.render.junos.junos import JUNOS
+from gpuyard.fabric.render.nxos.nxos import NXOS
 from gpuyard.fabric.render.sonic.sonic import SONIC
 from gpuyard.fabric.render.switch_os import SwitchOS
 
-SWITCH_OSES: tuple[SwitchOS, ...] = (JUNOS, SONIC, CUMULUS, EOS, FRR)
+SWITCH_OSES: tuple[SwitchOS, ...] = (JUNOS, SONIC, CUMULUS, EOS, NXOS, FRR)
 
 
 def os_names() -> tuple[str, ...]:
