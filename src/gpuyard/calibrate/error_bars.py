@@ -1,7 +1,8 @@
 """Error bars of the training model from held-out predictions.
 
 Idea: every run is predicted by fits with its group (source, model and chip), its software release,
-its source or its chip held out. The quantiles of the errors at each distance, by kind of run, are
+its source or its chip held out, and every recent run by a fit to the runs of earlier half-years, as
+the next release will be. The quantiles of the errors at each distance, by kind of run, are
 the error bars of new cases at that distance. A group of n rows has the weight of √n rows, so that
 one large table does not dominate.
 Invariant: bars contain 0 and do not narrow with distance.
@@ -9,6 +10,7 @@ Invariant: bars contain 0 and do not narrow with distance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +34,8 @@ from gpuyard.perf.score import (
 
 TAIL = 0.05  # on either side of a bar
 OWN_ROWS = 20  # a profile with N rows of a kind has its own bar for further runs
+LATER_ROWS = 20  # a kind with N later runs has a bar of its own for them
+EARLIER_SHARE = 0.5  # of the runs, for a fit that predicts later ones
 MIN_ERROR = 0.02  # log error between repeated measurements of one system
 # Errors of held-out groups are spread by this factor over errors in the fit.
 HELD_OUT_SPREAD = 1.15
@@ -47,6 +51,7 @@ class HeldOutSteps:
 
     fitted: Array
     by_level: Mapping[Level, Array]
+    later: Array  # by fits to earlier half-years
 
 
 def held_out_steps(
@@ -71,7 +76,31 @@ def held_out_steps(
             level: hold_out(runs, names, calibration, fit, on_progress)
             for level, names in keys.items()
         },
+        later=later_steps(runs, calibration, fit),
     )
+
+
+def later_steps(runs: PublishedRuns, calibration: TrainingCalibration, fit: Fit) -> Array:
+    """Return step times predicted by fits to the runs of earlier half-years; NaN for early runs.
+
+    At least half of the runs have to be earlier: a fit to fewer is not today's.
+    """
+    rows = scored_rows(runs)
+    period = np.array([half_year(row["measured_on"]) for row in runs.rows])
+    result = np.full(len(runs.rows), np.nan)
+    for name in np.unique(period[rows]):
+        earlier, test = rows[period[rows] < name], rows[period[rows] == name]
+        if len(earlier) >= EARLIER_SHARE * len(rows):
+            result[test] = predict(runs, fit(runs, earlier, calibration), test)
+    return result
+
+
+def half_year(date: str) -> str:
+    """Return the half-year in which a date ("2025-10", "2024-2025", "2025-10..2025-11") begins."""
+    match = re.match(r"(\d{4})(?:-(\d\d)(?!\d))?", date)
+    if match is None:
+        return ""
+    return f"{match[1]}-{2 if (match[2] or '') > '06' else 1}"
 
 
 def kinds_of(runs: PublishedRuns) -> list[RunKind]:
@@ -94,6 +123,8 @@ def training_error_bars(runs: PublishedRuns, steps: HeldOutSteps) -> dict[str, E
             error = np.log(runs.reference_s / steps.by_level[level])[own]
             clusters = np.array([source_of(runs.rows[i]["id"]) for i in own])
             bar = _bar(error, clusters if level in ("stack", "chip") else profiles[own])
+            if level == "release":
+                bar = _wider(bar, np.log(runs.reference_s / steps.later)[own], profiles[own])
             last = ErrorBar(low=min(bar.low, last.low), high=max(bar.high, last.high))
             bars[f"{level}|{kind}"] = last
         for name in np.unique(profiles[own]):
@@ -101,6 +132,15 @@ def training_error_bars(runs: PublishedRuns, steps: HeldOutSteps) -> dict[str, E
             if len(same) >= OWN_ROWS:
                 bars[f"run|{kind}|{name}"] = _bar(near[same], profiles[same])
     return bars
+
+
+def _wider(bar: ErrorBar, errors: Array, clusters: npt.NDArray[np.str_]) -> ErrorBar:
+    """Return a bar that also holds the known ones of these errors."""
+    known = np.isfinite(errors)
+    if known.sum() < LATER_ROWS:
+        return bar
+    own = _bar(errors[known], clusters[known])
+    return ErrorBar(low=min(bar.low, own.low), high=max(bar.high, own.high))
 
 
 def _bar(errors: Array, clusters: Sequence[str] | npt.NDArray[np.str_]) -> ErrorBar:

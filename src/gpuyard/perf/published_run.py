@@ -22,7 +22,7 @@ MAY_BE_ZERO = (
     "seq_parallel",
 )
 PRECISION_NOTE = re.compile(
-    r"\b(?:trained|training|run|ran|measured|GEMMs?|matmuls?|compute) in ((?:bf|fp|mxfp|nvfp)\d+)\b",
+    r"\b(?:trained|training|run|ran|measured|GEMMs?|compute) in ((?:bf|fp|mxfp|nvfp)\d+)\b",
     re.IGNORECASE,
 )  # in the notes of a run
 PACKED_TOKENS = 512.0  # mean sample length of fine-tuning sets that are packed to seq_len
