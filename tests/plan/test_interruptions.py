@@ -63,3 +63,11 @@ def test_larger_cluster_is_interrupted_more_often(
     few = run_time(useful_s, A3, machine_count, "spot", Resilience(), CATALOG)
     many = run_time(useful_s, A3, machine_count * more, "spot", Resilience(), CATALOG)
     assert many.expected_s >= few.expected_s * (1 - 1e-9)
+
+
+def test_high_end_of_spot_accelerators_is_the_highest_rate_of_the_catalog() -> None:
+    trace = next(row for row in CATALOG.interruptions if row.name == "spot-aws-v100")
+    high = interruption_risk(A3, 1, "spot", CATALOG, bound="high")
+    assert high.mean_time_between_s < trace.mean_time_between_s
+    on_cpus = interruption_risk(H3, 1, "spot", CATALOG, bound="high")
+    assert on_cpus.mean_time_between_s > 2 * trace.mean_time_between_s

@@ -41,6 +41,7 @@ class Server:
     without: tuple[str, ...] = ()  # unsupported chips
     only: tuple[str, ...] = ()  # the only supported chips; empty: any
     formats: tuple[str, ...] = ()  # weight dtypes; empty: all of the performance model
+    native_formats: tuple[str, ...] = ()  # only on chips with fp8 units
     experts: bool = True  # supports MoE models
     online: tuple[str, ...] = ()  # formats that it makes of 16-bit weights while it loads them
     # Attention data parallelism: each rank may be split by TP, or holds attention whole.
@@ -55,10 +56,12 @@ class Server:
             and (not self.only or chip.name in self.only)
         )
 
-    def serves(self, model: Model, weights: str) -> bool:
-        """Return True if it serves the model with this weight dtype."""
+    def serves(self, model: Model, weights: str, chip: Chip) -> bool:
+        """Return True if it serves the model with this weight dtype on the chip."""
         is_moe = model.transformer is not None and model.transformer.moe is not None
-        return (self.experts or not is_moe) and (not self.formats or weights in self.formats)
+        emulated = weights in self.native_formats and not chip.dense.fp8_flop_per_s
+        known = not self.formats or weights in self.formats
+        return (self.experts or not is_moe) and known and not emulated
 
     def runs_layout(self, layout: ReplicaLayout) -> bool:
         """Return True if its command line can express the layout."""

@@ -60,7 +60,9 @@ def interruption_risk(
     if consumption == "spot":
         rates.append(_preemptions(machine, catalog))
     known = [
-        (record, per_s * _factor(record, bound)) for record, per_s in rates if record is not None
+        (record, max(per_s * _factor(record, bound), _unlike(record, machine, catalog, bound)))
+        for record, per_s in rates
+        if record is not None
     ]
     machines = machine_count if together else 1
     total_per_s = machines * sum(per_s for _, per_s in known)
@@ -81,6 +83,20 @@ def _factor(record: Interruption, bound: RateBound) -> float:
     return {"low": low, "counted": 1.0, "high": high}[bound]
 
 
+def _unlike(record: Interruption, machine: Machine, catalog: Catalog, bound: RateBound) -> float:
+    """The high end of preemptions where the record counted machines without accelerators.
+
+    Nobody publishes a rate of spot accelerators but for one trace, so its rate bounds the others.
+    """
+    if bound != "high" or record.cause != "preemption" or record.chips or machine.chip is None:
+        return 0.0
+    return max((1.0 / row.mean_time_between_s for row in _preemption_records(catalog)), default=0.0)
+
+
+def _preemption_records(catalog: Catalog) -> list[Interruption]:
+    return [row for row in catalog.interruptions if row.cause == "preemption" and row.default]
+
+
 def run_time(
     useful_s: float,
     machine: Machine,
@@ -92,7 +108,8 @@ def run_time(
 ) -> Goodput:
     """Return the expected time of a run on this cluster, with its terms.
 
-    `bound` takes the interruption rate as counted, or an end of its 90 % interval.
+    `bound` takes the interruption rate as counted, or an end of its 90 % interval; the high end
+    for spot accelerators is the highest rate of the catalog.
     """
     together = resilience.together
     risk = interruption_risk(machine, machine_count, consumption, catalog, together, bound)
@@ -152,7 +169,7 @@ def _preemptions(machine: Machine, catalog: Catalog) -> tuple[Interruption | Non
 
     Of a provider without a record, the highest rate of the catalog counts.
     """
-    records = [row for row in catalog.interruptions if row.cause == "preemption" and row.default]
+    records = _preemption_records(catalog)
     own = (row for row in records if row.provider in (machine.provider, ""))
     worst = min(records, key=lambda row: row.mean_time_between_s, default=None)
     record = next(own, worst)

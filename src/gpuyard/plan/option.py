@@ -145,7 +145,12 @@ class Option:
     reasons: tuple[str, ...] = ()
     software: Annotated[str, Doc("training software that runs this layout; empty: none")] = ""
     measured: Annotated[
-        bool, Doc("false: no published run of this chip, or of this chip and engine for a service")
+        bool,
+        Doc("false: too few published runs of this chip: constants of the nearest architecture"),
+    ] = True
+    keeps_numerics: Annotated[
+        bool,
+        Doc("false: numbers that nobody asked for: fp16 in place of bf16, or 4-bit weights"),
     ] = True
     predictions: Annotated[tuple[Prediction, ...], Doc("figures with their 90 % interval")] = field(
         default=(), metadata=BY_NAME

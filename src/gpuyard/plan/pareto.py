@@ -19,6 +19,8 @@ FEWER_CHIPS_RATIO = 0.25  # of the cheapest: of as many machines, those with few
 ENGINEER_HOUR_USD = 70.0
 # A chip or engine without a published run leads only where a measured one costs twice as much.
 UNMEASURED_FACTOR = 2.0
+# So does one that changes the numerics: the model has to be evaluated again.
+NUMERICS_FACTOR = 2.0
 # Time that a run may take before a larger cluster at a similar cost leads, without a deadline:
 # assumptions, a month of pre-training and a week of anything else.
 PATIENCE_S = {"pretraining": 30.0 * DAY_S}
@@ -93,8 +95,9 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
             machines,
             _cost_step(option, least_usd, ratio=FEWER_CHIPS_RATIO),
             chip_count,
-            usd,
+            _cost_step(option, least_usd),
             time_s,
+            usd,
         )
     elif rules.owned and option.service is None:
         size = (math.inf, time_s, chip_count)
@@ -143,6 +146,8 @@ def has_idle_chips(option: Option) -> bool:
 
 def _ranking_usd(option: Option) -> float:
     factor = 1.0 if option.measured else max(UNMEASURED_FACTOR, 1.0 + option.error_ratio)
+    if not option.keeps_numerics:
+        factor *= NUMERICS_FACTOR
     return (option.usd or 0.0) * factor
 
 

@@ -308,6 +308,8 @@ def _option(
         reasons=_reasons(search, catalog),
         software=search.software.label,
         measured=search.silicon.calibrated,
+        keeps_numerics=search.precision != "fp16"
+        or search.workload.requirements.precision == "fp16",
     )
     return with_chances(option, search.workload.requirements)
 

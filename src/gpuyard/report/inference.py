@@ -50,11 +50,11 @@ def service_rows(
         "tok/s/chip",
         "cost",
         "$/M tokens",
-        "by",
+        "consumption",
         "engine",
         "",
     )
-    words = ("machine", "layout", "weights", "KV", "by", "engine", "")
+    words = ("machine", "layout", "weights", "KV", "consumption", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
         service, bill = option.service, option.bill
@@ -106,11 +106,11 @@ def _pass_rows(plan: Plan, top: int) -> tuple[tuple[TableColumn, ...], tuple[tup
         "p99",
         "cost",
         "$/M requests",
-        "by",
+        "consumption",
         "engine",
         "",
     )
-    words = ("machine", "format", "by", "engine", "")
+    words = ("machine", "format", "consumption", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
         service, bill = option.service, option.bill

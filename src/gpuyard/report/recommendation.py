@@ -31,6 +31,7 @@ UNSURE = (
 )
 PREEMPTED = "preemptible machines do not suit this work, but no other bill meets the limits"
 HEADLINE = (("time_s", ""), ("ttft_s", "mean TTFT "), ("tpot_s", "mean TPOT "))
+AMPLE = 0.5  # of a limit left over: it is not named as a risk
 SIMILAR = 1.1  # cost ratio up to which the smaller cluster ranks first
 
 
@@ -156,17 +157,33 @@ def _why_before(first: Option, second: Option) -> str:
             return f"{other} leaves its accelerators idle most of the time"
         if first.measured and not second.measured and ratio <= SIMILAR:
             return f"{other} rests on no published run of its chip and software"
+        if first.keeps_numerics and not second.keeps_numerics and ratio <= SIMILAR:
+            return f"{other} computes in {second.precision}, which the file does not ask for"
         if ratio > SIMILAR:
             return f"{other} costs {ratio - 1.0:.0%} more"
-        if second.cluster.machine_count > first.cluster.machine_count:
-            return f"{other} is a larger cluster at a similar cost ({ratio - 1.0:+.0%})"
-        return f"{other} is at a similar cost ({ratio - 1.0:+.0%})"
+        return f"{other} {_similar_cost(first, second)}"
     if first.bill is not None:
         return f"{other} cannot be compared by cost"
     if second.cluster.chip_count > first.cluster.chip_count:
         return f"{other} has more chips, and no price is known"
     slower = second.expected_s / first.expected_s - 1.0 if first.expected_s > 0.0 else 0.0
     return f"{other} takes {slower:.0%} longer" if slower > 0.0 else f"{other} is no better"
+
+
+def _similar_cost(first: Option, second: Option) -> str:
+    """What decides between options at a similar cost."""
+    ratio = (second.usd or 0.0) / first.usd if first.usd else 1.0
+    more = f"{100.0 * (ratio - 1.0):+.0f}%"
+    cost = "the same cost" if more in ("+0%", "-0%") else f"a similar cost ({more})"
+    if second.cluster.machine_count > first.cluster.machine_count:
+        return f"is a larger cluster at {cost}"
+    if second.cluster.chip_count > first.cluster.chip_count:
+        return f"has more chips at {cost}"
+    ran = first.expected_s, second.expected_s
+    if first.service is not None and second.service is not None:
+        ran = first.service.e2e.mean_s, second.service.e2e.mean_s
+    slower = ran[1] / ran[0] - 1.0 if ran[0] > 0.0 else 0.0
+    return f"is {slower:.0%} slower at {cost}" if slower >= 0.005 else f"is at {cost}"
 
 
 def _changes(plan: Plan, option: Option, number: int) -> Iterator[str]:
@@ -178,17 +195,30 @@ def _changes(plan: Plan, option: Option, number: int) -> Iterator[str]:
         factor = min(rivals) / bill.usd
         if factor > 1.0:
             yield f"a price {factor - 1.0:.0%} higher makes another machine cheaper"
-    for limit in option.limits:
-        predicted = option.prediction(FIGURES[limit.name][0]) if limit.name in FIGURES else None
-        if predicted is not None and limit.name != "memory" and predicted.value > 0.0:
-            margin = 1.0 - predicted.value / limit.limit
-            if margin >= 0.0:
-                yield f"{limit.name} is missed if speed is {margin:.0%} below the prediction"
-            else:
-                yield f"{limit.name} needs {-margin:.0%} more speed than predicted"
-    if bill is not None and bill.interruptions_count >= 1.0 and bill.high_s > 0.0:
+    yield from _speed_changes(option)
+    if bill is not None and bill.interruptions_count >= 0.5 and bill.high_s > 0.0:
         late = bill.high_s / bill.expected_s - 1.0
-        yield (
-            f"{bill.interruptions_count:.0f} interruptions are expected; "
-            f"at the high end of their rate it takes {late:.0%} longer"
-        )
+        count = round(bill.interruptions_count)
+        expected = "1 interruption is" if count == 1 else f"{count:,} interruptions are"
+        yield f"{expected} expected; at the high end of their rate it takes {late:.0%} longer"
+
+
+def _speed_changes(option: Option) -> Iterator[str]:
+    """How far the speed may differ before a limit is missed; one sentence where none is near."""
+    margins = {
+        limit.name: 1.0 - predicted.value / limit.limit
+        for limit in option.limits
+        if limit.name in FIGURES
+        and limit.name != "memory"
+        and (predicted := option.prediction(FIGURES[limit.name][0])) is not None
+        and predicted.value > 0.0
+    }
+    if margins and min(margins.values()) > AMPLE:
+        many = "every limit is" if len(margins) > 1 else f"{next(iter(margins))} is"
+        yield f"{many} met at half of the predicted speed"
+        return
+    for name, margin in margins.items():
+        if 0.0 <= margin <= AMPLE:
+            yield f"{name} is missed if speed is {margin:.0%} below the prediction"
+        elif margin < 0.0:
+            yield f"{name} needs {-margin:.0%} more speed than predicted"

@@ -17,6 +17,8 @@ NATIVE: tuple[tuple[str, Precision], ...] = (
     ("kimi-k2", Precision(weights="fp8-block")),
 )
 
+NARROW = ("int4-weights", "nvfp4")  # not mxfp4, in which some models are published
+
 
 def native(model: Model) -> Precision | None:
     """Return the dtype of the published checkpoint if it is not 16 bits."""

@@ -15,14 +15,12 @@ from gpuyard.perf.inference.shape import decoder_of
 from gpuyard.plan.engine_commands import servers_for
 from gpuyard.plan.inference.candidates import ChipGrid, grid_of, replicas_of
 from gpuyard.plan.inference.cpu_serving import calibration, engine_named, serving_on
-from gpuyard.plan.inference.formats import formats, four_bits
+from gpuyard.plan.inference.formats import NARROW, formats, four_bits
 from gpuyard.plan.inference.layouts import layouts, machines_of
 from gpuyard.plan.inference.load import ServingLoad
 from gpuyard.plan.inference.pinned import keep_formats, keeps_engine, keeps_layout
 from gpuyard.plan.serving_checkpoint import splits_blocks
 from gpuyard.workload.workload import Workload
-
-NARROW = ("int4-weights", "nvfp4")  # not mxfp4, in which some models are published
 
 
 def chip_grid(
@@ -56,7 +54,7 @@ def chip_grid(
             for dtype in dtypes
             for server in servers_for(chip)
             if keeps_engine(workload, server.name)
-            and server.serves(model, dtype.weights)
+            and server.serves(model, dtype.weights, chip)
             and (loaded := server.checkpoint(model, dtype.weights, checkpoints))
             for layout in placed
             if server.runs_layout(layout)

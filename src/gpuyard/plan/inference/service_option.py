@@ -19,7 +19,7 @@ from gpuyard.plan.disaggregation_router import POOL_NOTE, router_command
 from gpuyard.plan.engine_commands import Role, with_start_commands
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.disaggregated import kv_transfer_setup_s, prefill_s
-from gpuyard.plan.inference.formats import native
+from gpuyard.plan.inference.formats import NARROW, native
 from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import ServingLoad
 from gpuyard.plan.inference.refine import SimulatedSizing
@@ -191,9 +191,22 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
         service=_service(candidate, catalog),
         reasons=_reasons(candidate, catalog),
         measured=replica.chip.calibrated,
+        keeps_numerics=_keeps_numerics(candidate),
         predictions=candidate.predictions,
     )
     return with_chances(option, candidate.workload.requirements)
+
+
+def _keeps_numerics(candidate: ServiceCandidate) -> bool:
+    """Weights of fewer than 8 bits and fp16 only where the file or the checkpoint says so."""
+    workload = candidate.workload
+    asked = workload.requirements.precision is not None or (
+        workload.pinned is not None and workload.pinned.weights is not None
+    )
+    if asked or native(candidate.model) is not None:
+        return True
+    has_bf16 = candidate.machine.chip is None or candidate.chip.dense.bf16_flop_per_s is not None
+    return has_bf16 and candidate.replica.precision.weights not in NARROW
 
 
 def _service(candidate: ServiceCandidate, catalog: Catalog) -> Service:
