@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpuyard.app.up import up
-from gpuyard.app.up_report import UpReport
-from gpuyard.app.up_results import compared_of, planned_of, results_of_plan
 from gpuyard.cli.home_option import add_home
 from gpuyard.cli.options import add_catalog, add_json, add_option, page_stamp, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK
 from gpuyard.home import Home, write_atomic
 from gpuyard.jobs.engines import ENGINES
 from gpuyard.report.terminal import print_json, print_table, print_text
-from gpuyard.report.up import compared_table, stages_table, up_page
 from gpuyard.report.up_progress import UpProgress
+
+if TYPE_CHECKING:
+    from gpuyard.app.up_report import UpReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the stages of a workload, print their outcomes and write the report."""
-    workspace = workspace_of(arguments)
     with UpProgress() as progress:
+        from gpuyard.app.up import up  # takes a second, in which something should move
+
+        workspace = workspace_of(arguments)
         report = up(
             workspace,
             until=arguments.until,
@@ -49,6 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
             on_progress=progress.on_progress,
             on_status=progress.on_status,
         )
+    from gpuyard.app.up_results import compared_of, planned_of, results_of_plan
+    from gpuyard.report.up import compared_table, stages_table, up_page
+
     folder = Path(report.folder)
     page = arguments.html or folder / "report.html"
     compared, results = compared_of(folder), results_of_plan(folder, workspace.home)

@@ -127,7 +127,14 @@ def scorecard_sections(
 
 
 def _curves(card: Scorecard) -> list[str]:
-    drawn, plots = card.pictures, []
+    """The plots of a scorecard, two side by side where there is room."""
+    figures = [f"<figure><h2>{escape(title)}</h2>{plot}</figure>" for title, plot in _plots(card)]
+    return [f'<div class="pair">{"".join(figures)}</div>'] if figures else []
+
+
+def _plots(card: Scorecard) -> list[tuple[str, str]]:
+    """Title and plot of everything that a scorecard has drawn."""
+    drawn, plots = card.pictures, list[tuple[str, str]]()
     if drawn.roc:
         curves = [
             (
@@ -137,10 +144,14 @@ def _curves(card: Scorecard) -> list[str]:
             )
             for curve in drawn.roc
         ]
-        plots += [
-            "<h2>ROC</h2>",
-            lines(curves, "false positive rate", "true positive rate", unit=True, diagonal=True),
-        ]
+        plots.append(
+            (
+                "ROC",
+                lines(
+                    curves, "false positive rate", "true positive rate", unit=True, diagonal=True
+                ),
+            )
+        )
     if drawn.precision_recall:
         curves = [
             (
@@ -150,38 +161,43 @@ def _curves(card: Scorecard) -> list[str]:
             )
             for curve in drawn.precision_recall
         ]
-        plots += ["<h2>Precision and recall</h2>", lines(curves, "recall", "precision", unit=True)]
+        plots.append(("Precision and recall", lines(curves, "recall", "precision", unit=True)))
     if drawn.confusion:
         names = list(card.classes) or [str(index) for index in range(len(drawn.confusion))]
-        plots += ["<h2>Confusion</h2>", heat(drawn.confusion, names)]
+        plots.append(("Confusion", heat(drawn.confusion, names)))
     if drawn.calibration:
         curves = [(curve.name, curve.xs, curve.ys) for curve in drawn.calibration]
-        plots += [
-            "<h2>Calibration</h2>",
-            lines(curves, "predicted", "observed", unit=True, diagonal=True),
-        ]
+        plots.append(
+            ("Calibration", lines(curves, "predicted", "observed", unit=True, diagonal=True))
+        )
     if drawn.residuals:
-        plots += [
-            "<h2>Residuals</h2>",
-            bars(
-                drawn.residuals.edges, drawn.residuals.counts, "true value minus prediction", "rows"
-            ),
-        ]
+        plots.append(
+            (
+                "Residuals",
+                bars(
+                    drawn.residuals.edges,
+                    drawn.residuals.counts,
+                    "true value minus prediction",
+                    "rows",
+                ),
+            )
+        )
     if drawn.predicted:
-        plots += [
-            "<h2>Predicted against true values</h2>",
-            marks(drawn.predicted.xs, drawn.predicted.ys, "true value", "prediction", equal=True),
-        ]
+        plots.append(
+            (
+                "Predicted against true values",
+                marks(
+                    drawn.predicted.xs, drawn.predicted.ys, "true value", "prediction", equal=True
+                ),
+            )
+        )
     if drawn.position_loss:
         curve = drawn.position_loss
-        plots += [
-            "<h2>Loss by position</h2>",
-            lines([("nats", curve.xs, curve.ys)], "token", "nats"),
-        ]
+        plots.append(("Loss by position", lines([("nats", curve.xs, curve.ys)], "token", "nats")))
     if card.losses:
         curves = [(curve.name, curve.xs, curve.ys) for curve in card.losses]
-        plots += ["<h2>Loss while training</h2>", lines(curves, "step", "loss")]
-    return plots + _learning(card)
+        plots.append(("Loss while training", lines(curves, "step", "loss")))
+    return [*plots, *_learning(card)]
 
 
 def area(xs: Sequence[float], ys: Sequence[float]) -> float:
@@ -198,7 +214,7 @@ def _class_words(card: Scorecard, name: str) -> str:
     return f"class {name}" if name in card.classes or name.isdigit() else name
 
 
-def _learning(card: Scorecard) -> list[str]:
+def _learning(card: Scorecard) -> list[tuple[str, str]]:
     if not card.learning or not card.scores:
         return []
     name = card.scores[0].metric
@@ -206,7 +222,7 @@ def _learning(card: Scorecard) -> list[str]:
     judged = tuple(_of(point.scores, name) for point in card.learning)
     learnt = tuple(_of(point.train_scores, name) for point in card.learning)
     curves = [("test rows", sizes, judged), ("training rows", sizes, learnt)]
-    return [f"<h2>Learning curve: {escape(name)}</h2>", lines(curves, "training rows", name)]
+    return [(f"Learning curve: {name}", lines(curves, "training rows", name))]
 
 
 def _of(scores: Sequence[MetricScore], name: str) -> float:

@@ -34,7 +34,7 @@ def page(title: str, sections: Sequence[str], stamp: str = "") -> str:
         f"<title>{escape(title)}</title>{asset('page.css')}</head><body>\n<h1>{escape(title)}</h1>\n"
         + below
         + "\n".join(sections)
-        + "\n</body></html>\n"
+        + f"\n{asset('tables.js')}</body></html>\n"
     )
 
 
@@ -51,6 +51,7 @@ def html_table(table: Table) -> str:
     )
     wide = ' class="wide"' if len(table.columns) > WIDE_COLUMNS else ""
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
+    notes = f'<div class="notes">{notes}</div>' if notes else ""
     return (
         "<div"
         f' class="scroll"><table{wide}><thead><tr>{head}</tr></thead>'

@@ -48,8 +48,8 @@ def pareto_plot(
         unit=DAY_S if points[0].x > DAY_S else HOUR_S,
     )
     caption = (
-        "Line: nothing is both faster and cheaper. Thin ring: on the front only with the number of"
-        " chips counted. Thick ring: the first option."
+        f"Dashed line: Pareto front of time and {title}. Thin ring: on the Pareto front of time,"
+        " cost and chips. Thick ring: option 1."
     )
     return scatter(points, time, Axis(title=title, words=words)) + f"<p>{caption}</p>"
 

@@ -45,7 +45,7 @@ def _plan(plan: Plan | None) -> str:
     if plan.rejected:
         columns = tuple(
             TableColumn(heading=name)
-            for name in ("out", "because of", "why", "what would change it")
+            for name in ("machines", "limit", "why", "what would change it")
         )
         rows = tuple((item.family, item.binding, item.what, item.fix) for item in plan.rejected)
         parts.append(f"<h2>Rejected</h2>{html_table(Table(columns=columns, rows=rows))}")

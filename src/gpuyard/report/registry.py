@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpuyard.registry.bundle import ModelBundle
 from gpuyard.registry.registry import ModelVersion
 from gpuyard.report.table import Table, TableColumn
 from gpuyard.units import BYTES, COUNT, show
@@ -41,37 +43,49 @@ def detail_tables(
     version: ModelVersion, changes: Sequence[tuple[str, int | None, float]]
 ) -> tuple[Table, ...]:
     """A version in full: facts, metrics, lineage, alias history."""
-    bundle, lineage = version.bundle, version.lineage
+    bundle = replace(version.bundle, metrics=version.metrics, lineage=version.lineage)
     facts = (
-        ("kind", bundle.kind),
-        ("trainer", bundle.trainer),
-        ("framework", bundle.framework),
         ("aliases", ", ".join(version.aliases)),
-        ("parameters", show(bundle.parameters_count, COUNT)),
-        ("size", show(bundle.size_bytes, BYTES)),
         ("registered", when(version.created_s)),
         ("folder", version.folder),
         ("digest", version.digest),
+    )
+    moved = [
+        (f"{when(at_s)} {alias}", "taken away" if number is None else f"version {number}")
+        for alias, number, at_s in changes
+    ]
+    tables = (
+        *bundle_tables(bundle, version.reference, facts),
+        _pairs("aliases of the model over time", moved),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def bundle_tables(
+    bundle: ModelBundle, title: str, facts: Sequence[tuple[str, str]] = ()
+) -> tuple[Table, ...]:
+    """A model's facts with further ones, its metrics, hyperparameters and environment."""
+    lineage = bundle.lineage
+    known = (
+        ("kind", bundle.kind),
+        ("trainer", bundle.trainer),
+        ("framework", bundle.framework),
+        ("parameters", show(bundle.parameters_count, COUNT)),
+        ("size", show(bundle.size_bytes, BYTES)),
+        *facts,
         ("data", lineage.data),
         ("transform", lineage.transform),
         ("code", lineage.code),
         ("run", lineage.run),
         ("parent", lineage.parent),
     )
-    tables = [_pairs(version.reference, [(key, value) for key, value in facts if value])]
-    tables.append(
-        _pairs(
-            "measured",
-            [(item.name, _measured(item.value, item.low, item.high)) for item in version.metrics],
-        )
+    metrics = [(item.name, _measured(item.value, item.low, item.high)) for item in bundle.metrics]
+    tables = (
+        _pairs(title, [(key, value) for key, value in known if value]),
+        _pairs("measured", metrics),
+        _pairs("parameters", [(pair.name, pair.value) for pair in lineage.parameters]),
+        _pairs("environment", [(pair.name, pair.value) for pair in lineage.environment]),
     )
-    tables.append(_pairs("parameters", [(pair.name, pair.value) for pair in lineage.parameters]))
-    tables.append(_pairs("environment", [(pair.name, pair.value) for pair in lineage.environment]))
-    moved = [
-        (f"{when(at_s)} {alias}", "taken away" if number is None else f"version {number}")
-        for alias, number, at_s in changes
-    ]
-    tables.append(_pairs("aliases of the model over time", moved))
     return tuple(table for table in tables if table.rows)
 
 

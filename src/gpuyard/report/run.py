@@ -54,7 +54,7 @@ def run_table(run: Run, outcomes: Sequence[str]) -> Table:
         columns=columns,
         rows=tuple(rows),
         title=f"run {run.id}: {run.name} on {run.engine.name}",
-        notes=(f"{run.state}{cost}",),
+        notes=(f"{run.state}{cost}",) if cost or run.state != "done" else (),
     )
 
 

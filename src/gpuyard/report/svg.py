@@ -15,7 +15,7 @@ PALETTE = (
 OTHER = "other"
 LEAST_SHARE = 0.01  # of a bar, to have a colour
 MARKERS = ("circle", "square", "triangle", "diamond", "wedge")
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 400, 70, 50, 16, 20
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 400, 92, 50, 16, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def scatter(points: Sequence[ScatterPoint], x_axis: Axis, y_axis: Axis) -> str:
         )
         if point.ringed or point.chosen:
             body.append(_ring(x, y, radius, point))
-    body += _names([(place_x(point.x), place_y(point.y), point) for point in points if point.name])
+    body += _names([(place_x(point.x), place_y(point.y), point) for point in points])
     shapes = [(kind, shape[kind]) for kind in kinds if kind]
     return (
         drawing(HEIGHT, "".join(body), f"{y_axis.title} against {x_axis.title}")
@@ -126,16 +126,19 @@ def _ring(x: float, y: float, radius: float, point: ScatterPoint) -> str:
 
 
 def _names(places: Sequence[tuple[float, float, ScatterPoint]]) -> list[str]:
-    """Labels next to their points where they hit no other label; the chosen point comes first."""
-    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y, _ in places]  # the named points themselves
+    """Labels next to their points where they hit nothing; the chosen point comes first."""
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y, _ in places]  # the points themselves
     texts = []
-    for x, y, point in sorted(places, key=lambda place: (not place[2].chosen, place[0])):
+    named = [place for place in places if place[2].name]
+    for x, y, point in sorted(named, key=lambda place: (not place[2].chosen, place[0])):
         width = 6.2 * len(point.name)
         for left, baseline in (
             (x - 9 - width, y + 14),  # below and left of a front is nothing
             (x + 9, y + 14),
             (x - 9 - width, y - 6),
             (x + 9, y - 6),
+            (x - width / 2, y - 14),
+            (min(x - width / 2, WIDTH - width), y - 28),
         ):
             box = (left, baseline - 11, left + width, baseline + 2)
             inside = (
@@ -158,7 +161,8 @@ def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float,
 
 def _shape_legend(shapes: Sequence[tuple[str, str]]) -> str:
     items = "".join(
-        f'<li><svg viewBox="0 0 12 12" style="width:.9em;min-width:0;margin-right:.3em">'
+        '<li><svg class="mark" viewBox="0 0 12 12"'
+        ' style="width:.9em;min-width:0;margin-right:.3em">'
         f'<{marker(shape, 6, 6, 4.5)} fill="currentColor"/></svg>{escape(kind)}</li>'
         for kind, shape in shapes
     )

@@ -82,18 +82,17 @@ def compared_table(rows: Sequence[PredictedVsMeasured]) -> Table:
     )
 
 
-def _headline(report: UpReport, planned: PlanningResults | None) -> str:
+def answer(report: UpReport, planned: PlanningResults | None) -> str:
     """The answer in one sentence."""
     if planned is not None and planned.plan is not None:
         checks = next((stage.what for stage in report.stages if stage.name == "verify"), "")
         proof = f" {checks[0].upper()}{checks[1:]}." if planned.findings is not None else ""
         return recommendation(planned.plan)[0] + proof
-    words = [
-        f"{stage.name}: {stage.what}"
-        for stage in report.stages
-        if stage.name in ("register", "deploy") and stage.state in ("done", "cached")
-    ]
-    return "; ".join(words)
+    done = {stage.name: stage.what for stage in report.stages if stage.state in ("done", "cached")}
+    words = [done["register"]] if "register" in done else []
+    if "deploy" in done:
+        words.append(f"Served at {done['deploy']}")
+    return ". ".join(words)
 
 
 def up_page(
@@ -104,8 +103,8 @@ def up_page(
     stamp: str = "",
 ) -> str:
     """The report page: the answer, stages, comparison, scorecard, plan."""
-    answer = _headline(way, planned)
-    parts = [headline(answer)] if answer else []
+    first = answer(way, planned)
+    parts = [headline(first)] if first else []
     parts += [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
     if compared:
         parts += [f"<h2>Predicted against measured</h2>{comparison_html(compared)}"]

@@ -28,7 +28,7 @@ class UpProgress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._done: list[tuple[str, float, str]] = []
-        self._stage, self._status, self._start_s = "", "", 0.0
+        self._stage, self._status, self._start_s = "starting", "", time.monotonic()
         self._live = Live(
             get_renderable=self._shown,
             console=self._console,
@@ -66,7 +66,7 @@ class UpProgress:
 
     def _shown(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
-        grid.add_column()
+        grid.add_column(no_wrap=True, min_width=9)  # the longest stage
         grid.add_column(width=2)
         grid.add_column(justify="right", min_width=7)
         grid.add_column(no_wrap=True, overflow="ellipsis")

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 
 from gpuyard.datasets.manifest import DatasetManifest
-from gpuyard.document.encode import load_json
-from gpuyard.errors import InputError
+from gpuyard.datasets.prepared import load_manifest
+from gpuyard.errors import GpuyardError
 from gpuyard.home import Home
 from gpuyard.report.data import splits_table, steps_table
 from gpuyard.report.page import titled
@@ -23,17 +23,17 @@ from gpuyard.web.view import (
 )
 
 
-def _manifest(path: Path) -> DatasetManifest | None:
+def _manifest(folder: Path) -> DatasetManifest | None:
     """A manifest; None for another version's, or for one that is being written."""
     try:
-        return load_json(path.read_text(encoding="utf-8"), DatasetManifest, str(path))
-    except (InputError, OSError):
+        return load_manifest(folder)
+    except GpuyardError:
         return None
 
 
 def find_manifest(home: Home, name: str) -> DatasetManifest:
     """The manifest of the data of that name."""
-    manifest = _manifest(home.data / name / "manifest.json")
+    manifest = _manifest(home.data / name)
     if manifest is None:
         raise NotFoundError
     return manifest
@@ -41,8 +41,8 @@ def find_manifest(home: Home, name: str) -> DatasetManifest:
 
 def data_view(request: PageRequest) -> WebPage:
     """Every prepared data set."""
-    paths = sorted(request.home.data.glob("*/manifest.json"))
-    manifests = {path.parent.name: item for path in paths if (item := _manifest(path)) is not None}
+    folders = sorted(path.parent for path in request.home.data.glob("*/manifest.json"))
+    manifests = {folder.name: item for folder in folders if (item := _manifest(folder)) is not None}
     headings = ("folder", "version", "kind", "label", "rows in", "rows out", "features", "source")
     columns = tuple(
         TableColumn(heading=name, numeric=name in ("rows in", "rows out", "features"))

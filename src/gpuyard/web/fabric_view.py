@@ -36,7 +36,7 @@ def fabric_view(request: PageRequest) -> WebPage:
         f"<p>{link(address, 'Topology')} · {link(f'{address}?view=racks', 'Rows, racks, ports')} ·"
         f" {link(f'{address}/{shown}', 'This drawing alone')}</p>"
         f'<iframe class="drawing" title="Drawing of the fabric" src="{escape(address)}/{shown}"'
-        ' sandbox="allow-scripts"></iframe>'
+        ' sandbox="allow-scripts allow-downloads"></iframe>'
     )
     rack = request.query.get("rack", "")
     devices = [item for item in fabric.devices if not rack or _rack(item) == rack]

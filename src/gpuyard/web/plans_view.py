@@ -10,10 +10,10 @@ from pathlib import Path
 from gpuyard.app.up_results import compared_of, load_saved_stages, planned_of
 from gpuyard.errors import InputError
 from gpuyard.home import Home
-from gpuyard.report.page import html_table
+from gpuyard.report.page import headline, html_table
 from gpuyard.report.planning_sections import planned_sections
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.up import comparison_html, stages_table
+from gpuyard.report.up import answer, comparison_html, stages_table
 from gpuyard.web.archive import zipped
 from gpuyard.web.view import (
     Download,
@@ -70,7 +70,7 @@ def plans_html(home: Home, most: int = 1000) -> str:
     names = plan_names(home)[:most]
     if not names:
         return empty_note("No plan yet.", "gpuyard up FILE")
-    columns = ("workload", "on", "planned", "reached", "updated", "")
+    columns = ("workload", "on", "planned", "reached", "updated", "result")
     table = Table(
         columns=tuple(TableColumn(heading=heading) for heading in columns),
         rows=tuple(_plan_row(home, name) for name in names),
@@ -114,11 +114,14 @@ def file_stamp(folder: Path) -> FileStamp:
 def _parts(folder: Path, stamp: FileStamp) -> tuple[Fragment, ...]:  # noqa: ARG001
     """The page of these files; made once, for an open page asks again every second."""
     explorer = link(f"/plans/{folder.name}/fabric", "Explore it: racks, devices, ports")
+    stages, planned = load_saved_stages(folder), planned_of(folder)
+    first = answer(stages, planned)
     makers: tuple[tuple[str, str], ...] = (
-        ("way", html_table(stages_table(load_saved_stages(folder)))),
+        ("answer", headline(first) if first else ""),
+        ("stages", html_table(stages_table(stages))),
         ("files", _files(folder)),
         ("compared", _compared(folder)),
-        *planned_sections(planned_of(folder), f"<p>{explorer}</p>"),
+        *planned_sections(planned, f"<p>{explorer}</p>"),
     )
     return tuple(Fragment(id=name, html=plots(html)) for name, html in makers)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuyard.datasets.manifest import DatasetManifest
 from gpuyard.datasets.profile.measures import DatasetProfile
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.errors import InputError
 from gpuyard.home import Home, write_atomic
 from gpuyard.report.profile_page import profile_sections
@@ -60,7 +60,7 @@ def _profile(home: Home, name: str, manifest: DatasetManifest) -> DatasetProfile
     with ONE_AT_A_TIME:
         if path.exists():
             try:
-                return load_json(path.read_text(encoding="utf-8"), DatasetProfile, str(path))
+                return load_json_file(path, DatasetProfile)
             except InputError:
                 pass  # another version wrote it
         from gpuyard.app.profile import profile_source  # needs gpuyard[run]

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from gpuyard.web.server import WebServer
 
 STYLE, SCRIPT = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
-ASSETS = {"style.css": STYLE, "live.js": SCRIPT, "planner.js": SCRIPT, "tables.js": SCRIPT}
+ASSETS = {  # the package of an asset, and its kind
+    "style.css": ("gpuyard.web", STYLE),
+    "live.js": ("gpuyard.web", SCRIPT),
+    "planner.js": ("gpuyard.web", SCRIPT),
+    "tables.js": ("gpuyard.report", SCRIPT),
+}
 LOOK_S = 1.0  # between two looks at what a live page shows
 BEAT_S = 15.0  # an empty line that shows a closed connection
 MOST_FORM_BYTES, MOST_TEXT_BYTES = 10_000, 200_000
@@ -50,8 +55,8 @@ POLICY = (
 REFERRER = "same-origin"  # without any, a browser sends our own forms with the Origin "null"
 # A separate document with scripts: it may run them, isolated from everything else.
 SANDBOX = (
-    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src"
-    " 'unsafe-inline'; img-src data:"
+    "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline';"
+    " script-src 'unsafe-inline'; img-src data:"
 )
 
 
@@ -278,10 +283,9 @@ class PageHandler(BaseHTTPRequestHandler):
         if name not in ASSETS:
             self._say(HTTPStatus.NOT_FOUND, "there is nothing under this address")
             return
-        self._send(
-            (importlib.resources.files("gpuyard.web") / "assets" / name).read_bytes(),
-            kind=ASSETS[name],
-        )
+        package, kind = ASSETS[name]
+        body = (importlib.resources.files(package) / "assets" / name).read_bytes()
+        self._send(body, kind=kind)
 
     def _events(self, address: str) -> None:
         """The fragments of a page as they change, until the client goes."""

@@ -19,6 +19,9 @@ NAVIGATION = (
 )  # fmt: skip
 
 
+_PLOT = re.compile(r'<svg (?!class="mark").*?</svg>', re.DOTALL)  # not the marks of a legend
+
+
 class NotFoundError(Exception):
     """There is nothing under this address."""
 
@@ -93,7 +96,7 @@ def linked_table(table: Table, addresses: Sequence[str]) -> str:
 
 def plots(html: str) -> str:
     """HTML whose drawings scroll in their own frames, to stay readable on a phone."""
-    return html.replace("<svg ", '<div class="scroll plot"><svg ').replace("</svg>", "</svg></div>")
+    return _PLOT.sub(r'<div class="scroll plot">\g<0></div>', html)
 
 
 def empty_note(words: str, command: str) -> str:

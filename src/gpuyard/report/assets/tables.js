@@ -1,3 +1,4 @@
+(() => {
 // Tables sort by a click on a heading; a filter shows the rows that hold its words; plots are saved.
 "use strict";
 
@@ -53,11 +54,17 @@ function filter(input) {
 }
 
 // A plot is saved as PNG or SVG, a table as CSV: what is on the screen, in its colours.
+const LEAST_ROWS = 4, LEAST_COLUMNS = 3; // of a table that is worth a file
+
 function savable() {
-  for (const plot of document.querySelectorAll(".plot, main .scroll:has(table)")) {
-    if (plot.nextElementSibling?.classList.contains("save")) continue;
-    const kinds = plot.matches(".plot") ? ["PNG", "SVG"] : ["CSV"];
-    if (plot.closest(".legend") || plot.querySelector("tbody")?.rows.length === 0) continue;
+  const plots = [...document.querySelectorAll(".plot, .drawing:not(:has(.plot))")].filter((item) => item.querySelector("svg"));
+  const tables = [...document.querySelectorAll(".scroll")].filter((item) => {
+    const rows = item.querySelector("table")?.rows ?? [];
+    return rows.length > LEAST_ROWS && rows[0].cells.length >= LEAST_COLUMNS;
+  });
+  for (const plot of [...plots, ...tables]) {
+    if (plot.nextElementSibling?.classList.contains("save") || plot.closest(".legend")) continue;
+    const kinds = plots.includes(plot) ? ["PNG", "SVG"] : ["CSV"];
     const bar = document.createElement("div");
     bar.className = "save";
     for (const kind of kinds) {
@@ -92,11 +99,39 @@ function csv(table) {
   return rows.map((row) => [...row.cells].map((item) => cell(item.textContent.trim())).join(",")).join("\n");
 }
 
+// The legend is HTML below the plot; a saved picture has it inside.
+function legend(plot, box) {
+  const group = document.createElementNS("http://www.w3.org/2000/svg", "g");
+  let [x, y] = [12, box.height + 8];
+  const below = [];
+  for (let next = (plot.closest(".drawing") ?? plot).nextElementSibling; next; next = next.nextElementSibling) {
+    if (next.matches("ul.legend")) below.push(...next.children);
+    else if (!next.matches(".save")) break;
+  }
+  for (const entry of below) {
+    const width = 30 + 7 * entry.textContent.length;
+    if (x + width > box.width) [x, y] = [12, y + 20];
+    const mark = entry.querySelector("svg")?.cloneNode(true) ?? document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const place = { x, y, width: 12, height: 12, ...(entry.querySelector("i") && { fill: entry.querySelector("i").style.background }) };
+    for (const [name, value] of Object.entries(place)) mark.setAttribute(name, value);
+    mark.removeAttribute("style");
+    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    for (const [name, value] of [["x", x + 18], ["y", y + 10], ["font-size", 12]]) text.setAttribute(name, value);
+    text.textContent = entry.textContent;
+    group.append(mark, text);
+    x += width;
+  }
+  return [group, below.length ? y + 24 - box.height : 0];
+}
+
 function svg(plot) {
   const copy = plot.querySelector("svg").cloneNode(true);
   const box = plot.querySelector("svg").viewBox.baseVal;
+  const [key, added] = legend(plot, box);
+  copy.append(key);
+  copy.setAttribute("viewBox", `0 0 ${box.width} ${box.height + added}`);
   copy.setAttribute("width", 2 * box.width);
-  copy.setAttribute("height", 2 * box.height);
+  copy.setAttribute("height", 2 * (box.height + added));
   const style = getComputedStyle(plot);
   copy.setAttribute("style", `color:${style.color};font-family:${style.fontFamily}`);
   const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
@@ -108,7 +143,7 @@ function svg(plot) {
 }
 
 function export_(button) {
-  const target = button.parentElement.previousElementSibling;
+  const target = button.parentElement.previousElementSibling; // what the bar follows
   const name = title(target);
   if (button.dataset.save === "CSV") {
     save(`${name}.csv`, "data:text/csv;charset=utf-8," + encodeURIComponent(csv(target.querySelector("table"))));
@@ -140,3 +175,4 @@ function prepare() {
 }
 document.addEventListener("fragments", prepare);
 prepare();
+})();
