@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuyard.api.catalogs import catalog as catalog
+    from gpuyard.api.deployments import provision as provision
     from gpuyard.api.fabrics import design_fabric as design_fabric
     from gpuyard.api.fabrics import simulate as simulate
     from gpuyard.api.fabrics import verify as verify
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gpuyard.api.models import serve as serve
     from gpuyard.api.models import train as train
     from gpuyard.api.planning import plan as plan
-    from gpuyard.api.planning import provision as provision
     from gpuyard.api.workloads import finetuning as finetuning
     from gpuyard.api.workloads import graphics as graphics
     from gpuyard.api.workloads import hpc as hpc
@@ -42,7 +42,7 @@ _EXPORTS = {
     "ExternalError": "errors", "InputError": "errors",
     "read": "api.workloads", "pretraining": "api.workloads", "finetuning": "api.workloads",
     "inference": "api.workloads", "graphics": "api.workloads", "hpc": "api.workloads",
-    "plan": "api.planning", "provision": "api.planning",
+    "plan": "api.planning", "provision": "api.deployments",
     "design_fabric": "api.fabrics", "verify": "api.fabrics", "simulate": "api.fabrics",
     "catalog": "api.catalogs",
     "prepare": "api.models", "train": "api.models", "evaluate": "api.models",
@@ -75,7 +75,7 @@ class _Api(types.ModuleType):
         return value
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_EXPORTS})
+        return sorted(__all__)
 
 
 sys.modules[__name__].__class__ = _Api

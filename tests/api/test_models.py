@@ -46,9 +46,27 @@ def test_model_is_trained_evaluated_and_predicts(
 ) -> None:
     model = gy.train(data, "trees", rounds=30, home=home)
     assert gy.evaluate(model, data)["roc_auc"] > 0.95
+    assert "<svg" in model._repr_html_()
     predictions = gy.predict(model, frame.drop("label"))
     accuracy = (predictions["prediction"].cast(pl.Int64) == frame["label"]).mean()
     assert accuracy > 0.9
+
+
+def test_rows_are_frames_columns_lists_of_rows_and_one_row(
+    data: object, frame: pl.DataFrame, home: Path
+) -> None:
+    model = gy.train(data, "trees", rounds=30, home=home)
+    inputs = frame.drop("label").head(2)
+    expected = gy.predict(model, inputs)
+    assert gy.predict(model, inputs.to_dict(as_series=False)).equals(expected)
+    assert gy.predict(model, inputs.to_dicts()).equals(expected)
+    assert gy.predict(model, inputs.to_dicts()[0]).equals(expected.head(1))
+    same = gy.prepare(frame.to_dicts(), label="label", home=home)
+    assert same.prepared.manifest.rows_out == len(frame)
+    with pytest.raises(gy.InputError):
+        gy.predict(model, inputs.head(0))
+    with pytest.raises(gy.InputError):
+        gy.train(frame, "trees", home=home)
 
 
 def test_trainer_is_cross_validated(data: object) -> None:

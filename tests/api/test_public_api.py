@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpuyard as gy
+from gpuyard.api.planning import PlanResult
 from gpuyard.app.workspace import Workspace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,9 +88,13 @@ def workspace() -> Workspace:
     return gy.read(EXAMPLES / "onprem-1024" / "workload.yaml")
 
 
-def test_plan_has_options_reprs_and_a_table(workspace: Workspace) -> None:
+@pytest.fixture(scope="module")
+def plan(workspace: Workspace) -> PlanResult:
+    return gy.plan(workspace)
+
+
+def test_plan_has_options_reprs_and_a_table(plan: PlanResult) -> None:
     pandas = pytest.importorskip("pandas")
-    plan = gy.plan(workspace)
     assert repr(plan).startswith("<PlanResult: pretraining onprem-1024:")
     assert plan.best.machine == "dgx-h100"
     assert plan.best.step_time_s > 0
@@ -135,8 +142,8 @@ def test_fabric_sizes_that_do_not_fill_servers_name_the_next_size() -> None:
     assert raised.value.problems[0].fix == "use 72"
 
 
-def test_option_is_simulated_and_provisioned(workspace: Workspace, tmp_path: Path) -> None:
-    option = gy.plan(workspace).best
+def test_option_is_simulated_and_provisioned(plan: PlanResult, tmp_path: Path) -> None:
+    option = plan.best
     step = gy.simulate(option)
     assert step.step_time_s > 0
     folder = gy.provision(option, platform="slurm").write(tmp_path / "deploy")
@@ -146,6 +153,54 @@ def test_option_is_simulated_and_provisioned(workspace: Workspace, tmp_path: Pat
 def test_saved_fabric_is_read_back(tmp_path: Path) -> None:
     path = gy.design_fabric(gpus=32).save(tmp_path / "fabric.json")
     assert gy.verify(path).is_sound
+
+
+def test_workload_is_read_from_text_and_from_a_mapping_with_numpy_numbers() -> None:
+    text = "task: pretraining\nmodel: llama-3-8b\ndata: {tokens: 1T, sequence: 8192}\n"
+    data = {"tokens": "1T", "sequence": np.int64(8192)}
+    tree = {"task": "pretraining", "model": "llama-3-8b", "data": data}
+    assert gy.read(text).workload == gy.read(tree).workload
+
+
+def test_catalog_files_apply_to_workloads_that_were_built_before(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        '[sources.mine]\ntitle = "Ours"\nurl = "https://example.com"\ndate = 2026-11-01\n'
+    )
+    built = gy.pretraining("llama-3-8b", tokens="1T", sequence=8192)
+    assert any(row.name == "mine" for row in gy.read(built, catalog=mine).catalog.sources)
+
+
+@pytest.mark.parametrize(
+    ("call", "where", "fix"),
+    [
+        (lambda plan: gy.plan(plan.workspace, network="simulate"), "network", 'did you mean "simulated"?'),
+        (lambda _: gy.read(7), "workload", "give a file, a mapping, or gy.pretraining(...)"),
+        (lambda _: gy.design_fabric(gpus=64, nic="fast"), "design_fabric(): nic", "write it like 400Gbps or 3.2Tbps"),
+        (lambda _: gy.design_fabric(gpus=64, plane=2), "design_fabric()", 'did you mean "planes"?'),
+        (lambda _: gy.design_fabric(gpus=64, planes="2"), "design_fabric(): planes", "write an integer"),
+        (lambda _: gy.verify(None), "fabric", "give gy.design_fabric(...) or a saved fabric"),
+        (lambda _: gy.simulate(gy.design_fabric(gpus=8), size="big"), "size", "write it like 80GB or 186GiB"),
+        (lambda _: gy.simulate(gy.design_fabric(gpus=8), engine="packets"), "engine", 'did you mean "packet"?'),
+        (lambda plan: gy.provision(plan, "slurm", projct="x"), "provision()", 'did you mean "project"?'),
+        (lambda plan: gy.provision(plan, "slurm", consumption="spott"), "consumption", 'did you mean "spot"?'),
+        (lambda plan: gy.provision(plan, "gke"), "platform", "use slurm: your own slurm"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_input_errors(
+    plan: PlanResult, call: Callable[[PlanResult], object], where: str, fix: str
+) -> None:
+    with pytest.raises(gy.InputError) as raised:
+        call(plan)
+    assert (raised.value.problems[0].where, raised.value.problems[0].fix) == (where, fix)
+
+
+def test_fabric_is_designed_for_a_plan_and_provisioned_with_it(plan: PlanResult) -> None:
+    fabric = gy.design_fabric(plan, cables={"spine": "30m"})
+    assert fabric.fabric.demand.cables.spine_m == 30
+    assert fabric.fabric.demand.server_count == plan.best.machine_count
+    deployment = gy.provision(plan, "slurm", fabric=fabric, ttl="2d")
+    assert "172800" in "".join(deployment.files.values())
 
 
 def test_catalog_rows_and_tables() -> None:

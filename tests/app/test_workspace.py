@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 from gpuyard.app import fabric as app_fabric
 from gpuyard.app import up_planning, workspace
 from gpuyard.app.up import up
-from gpuyard.app.workspace import open_workspace, workspace_from_tree
+from gpuyard.app.workspace import open_workspace, workspace_of
 from gpuyard.cli.main import main
-from gpuyard.document.read import read_file
+from gpuyard.document.read import read_file, read_plain
 from gpuyard.errors import InputError
 from gpuyard.home import Home
 
@@ -52,9 +51,8 @@ def test_workspace_catalog_has_rows_of_the_workloads_own_files(workload: Path) -
     assert open_workspace(workload).catalog.machine("my-h100-box").chip == "h100-sxm"
 
 
-def test_workspace_from_tree_equals_workspace_of_file(workload: Path) -> None:
-    tree = json.loads(json.dumps(_plain(workload)))
-    built = workspace_from_tree(tree, folder=workload.parent)
+def test_workspace_of_tree_equals_workspace_of_file(workload: Path) -> None:
+    built = workspace_of(read_plain(_plain(workload), "workload"), folder=workload.parent)
     opened = open_workspace(workload)
     assert built.workload == opened.workload
     assert built.catalog == opened.catalog

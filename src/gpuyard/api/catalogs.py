@@ -19,7 +19,7 @@ from gpuyard.report.table import Table, TableColumn
 
 
 class CatalogView(ApiResult):
-    """The catalog; `catalog.chip("h100-sxm")` returns a row, `to_pandas("machines")` a table."""
+    """The catalog; `catalog.chip("h100-sxm")` returns a row, `table("machines")` all of a kind."""
 
     __slots__ = ("rows_by_kind",)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
-from gpuyard.api.planning import OptionResult
+from gpuyard.api.keywords import check_choice, check_type, quantity, replace_keywords
+from gpuyard.api.planning import OptionResult, PlanResult, option_of
 from gpuyard.api.result import ApiResult
-from gpuyard.api.workloads import PathLike, catalog_files
+from gpuyard.api.workloads import PathLike, WorkloadLike, catalog_files
 from gpuyard.app.fabric import demand_of_option, read_fabric, render_files, verify_cabling
 from gpuyard.app.fabric import design_fabric as design_for_demand
 from gpuyard.catalog.load import Catalog, load_catalog
@@ -24,9 +26,10 @@ from gpuyard.report.fabric import checks_table, facts_table, findings_table
 from gpuyard.report.fabric_svg import fabric_svg
 from gpuyard.report.page import html_table
 from gpuyard.simulate.comparison import StepRun
-from gpuyard.units import BITS_PER_S, BYTES, DURATION, parse, show
+from gpuyard.units import BYTES, DURATION, show
 
 NIC_BITS_PER_S = 400e9
+EngineName = Literal["auto", "flow", "packet"]
 
 
 class FabricResult(ApiResult):
@@ -113,8 +116,11 @@ class VerificationResult(ApiResult):
         return self.verification
 
 
+FabricLike = FabricResult | Fabric | PathLike
+
+
 def design_fabric(
-    gpus: int | OptionResult | None = None,
+    gpus: int | OptionResult | PlanResult | WorkloadLike | None = None,
     *,
     servers: int | None = None,
     machine: str | None = None,
@@ -126,32 +132,27 @@ def design_fabric(
     """Design a lossless backend fabric.
 
     Args:
-        gpus: number of GPUs, or an option of a plan.
+        gpus: number of GPUs, or an option, plan or workload whose machines it connects.
         servers: number of servers, in place of `gpus`.
         machine: machine of the catalog; sets NICs and GPUs per server.
         switch: leaf switch of the catalog.
         nic: NIC speed such as "400Gbps"; default: the machine's, else 400 Gbit/s.
         catalog: your own catalog files, over the built-in one.
-        demand: further fields of `gpuyard.fabric.demand.Demand`: spine, os, planes, shape, …
+        demand: further keys of a demand file: spine, os, planes, shape, cables, tenants, …
     """
-    if isinstance(gpus, OptionResult):
-        rows = gpus.plan.workspace.catalog
-        base = demand_of_option(gpus.option, rows, switch)
-    else:
-        rows = load_catalog(catalog_files(catalog))
+    layers = catalog_files(catalog)
+    if gpus is None or isinstance(gpus, int | float):
+        rows = load_catalog(layers)
         base = _demand(gpus, servers, machine, rows)
-        base = base if switch is None else replace(base, leaf=switch)
-    if nic is not None:
-        speed = parse(nic, BITS_PER_S) if isinstance(nic, str) else float(nic)
-        base = replace(base, nic_bits_per_s=speed)
-    unknown = set(demand) - {field.name for field in fields(Demand)}
-    if unknown:
-        raise InputError.one(
-            "design_fabric()",
-            f"unknown keyword {', '.join(sorted(unknown))}",
-            "see fabric/demand.py",
-        )
-    fabric = design_for_demand(replace(base, **demand), rows)  # type: ignore[arg-type]
+    else:
+        option = option_of(gpus)
+        known = option.plan.workspace.catalog
+        rows = load_catalog(layers, known) if layers else known
+        base = demand_of_option(option.option, rows)
+    for key, value in (("leaf", switch), ("nic", nic)):
+        if value is not None:
+            demand[key if isinstance(value, str) else "nic_bits_per_s"] = value
+    fabric = design_for_demand(replace_keywords(base, demand, "design_fabric()"), rows)
     if isinstance(fabric, Infeasible):
         raise InputError.one(fabric.binding, f"infeasible: {fabric.what}", fabric.fix)
     if isinstance(fabric, ProviderFabric):
@@ -160,32 +161,38 @@ def design_fabric(
     return FabricResult(fabric, rows)
 
 
-def _demand(gpus: int | None, servers: int | None, machine: str | None, catalog: Catalog) -> Demand:
+def _demand(
+    gpus: float | None, servers: int | None, machine: str | None, catalog: Catalog
+) -> Demand:
     demand = Demand(server_count=1, nic_bits_per_s=NIC_BITS_PER_S)
     if machine is not None:
         demand = demand_for(catalog.machine(machine), 1)
-    if servers is None and gpus is None:
-        raise InputError.one("design_fabric()", "no size", "give gpus=N or servers=N")
     per_server = demand.gpus_per_server
     if servers is None:
-        assert gpus is not None
+        if gpus is None:
+            raise InputError.one("design_fabric()", "no size", "give gpus=N or servers=N")
+        if gpus <= 0:
+            raise InputError.one("gpus", f"{gpus} is less than 1", f"use {per_server} or more")
         if gpus % per_server:
-            full = -(-gpus // per_server) * per_server
+            full = math.ceil(gpus / per_server) * per_server
             what = f"{gpus} GPUs do not fill servers of {per_server}"
             raise InputError.one("gpus", what, f"use {full}")
-        servers = gpus // per_server
-    return replace(demand, server_count=servers)
+        servers = int(gpus // per_server)
+    return replace_keywords(demand, {"server_count": servers}, "design_fabric()")
 
 
-def verify(fabric: FabricResult | Fabric | PathLike) -> VerificationResult:
+def verify(fabric: FabricLike) -> VerificationResult:
     """Verify a fabric: connectivity, addressing, routing, lossless QoS, deadlock, failures."""
-    result = _fabric(fabric)
+    result = fabric_of(fabric)
     return VerificationResult(verify_cabling(result.fabric, result.catalog))
 
 
-def _fabric(fabric: FabricResult | Fabric | PathLike) -> FabricResult:
+def fabric_of(fabric: FabricLike) -> FabricResult:
+    """A fabric given as a result, a value or a saved file."""
     if isinstance(fabric, FabricResult):
         return fabric
+    fix = "give gy.design_fabric(...) or a saved fabric"
+    check_type(fabric, (Fabric, str, Path), "fabric", "a fabric", fix)
     value = fabric if isinstance(fabric, Fabric) else read_fabric(Path(fabric))
     return FabricResult(value, load_catalog())
 
@@ -259,36 +266,39 @@ class StepView(ApiResult):
 
 
 def simulate(
-    subject: FabricResult | Fabric | PathLike | OptionResult,
+    subject: FabricLike | OptionResult | PlanResult,
     *,
     collective: str = "all-reduce",
     size: str | float = "1GB",
     algorithm: str = "auto",
-    engine: Literal["auto", "flow", "packet"] = "auto",
-    fabric: FabricResult | None = None,
+    engine: EngineName = "auto",
+    fabric: FabricLike | None = None,
 ) -> SimulationView | StepView:
     """Simulate a collective on a fabric, or one training step of a planned option.
 
     Args:
-        subject: a fabric (a result, a value or a saved file), or an option of a training plan.
+        subject: a fabric (a result, a value or a saved file), or an option of a training plan;
+            of a plan its best option.
         collective: "all-reduce", "all-gather", "reduce-scatter", "all-to-all", …
         size: message size as nccl-tests counts it, such as "1GB".
         algorithm: "ring", "tree", "hierarchical", …; "auto" takes the fastest.
         engine: "flow" (max-min fair flows), "packet" (PFC, ECN, DCQCN), or "auto".
         fabric: of an option: the fabric to use; default: one designed for it.
     """
-    if isinstance(subject, OptionResult):
+    check_choice(engine, get_args(EngineName), "engine")
+    if isinstance(subject, OptionResult | PlanResult):
         from gpuyard.app.step import check_trains, simulate_training_step
 
-        check_trains(subject.plan.workspace)
-        used = fabric.fabric if fabric is not None else None
-        return StepView(simulate_training_step(subject.plan.workspace, subject.option, used))
+        option = option_of(subject)
+        check_trains(option.plan.workspace)
+        used = fabric_of(fabric).fabric if fabric is not None else None
+        return StepView(simulate_training_step(option.plan.workspace, option.option, used))
     from gpuyard.simulate.collectives.simulate_collective import Collective, simulate_collective
     from gpuyard.simulate.run_traffic import SimulationOptions
     from gpuyard.simulate.sites.fabric_network import site_of_fabric
 
-    target = _fabric(subject)
-    size_bytes = parse(size, BYTES) if isinstance(size, str) else float(size)
+    target = fabric_of(subject)
+    size_bytes = quantity(size, BYTES, "size")
     call = Collective(name=collective, size_bytes=size_bytes, algorithm=algorithm)
     site = site_of_fabric(target.fabric, target.catalog)
     return SimulationView(simulate_collective(site, call, SimulationOptions(engine=engine)))

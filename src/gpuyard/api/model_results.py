@@ -9,12 +9,15 @@ from pathlib import Path
 from gpuyard.api.result import ApiResult
 from gpuyard.datasets.prepared import PreparedDataset
 from gpuyard.learn.evaluate.scorecard import Scorecard
+from gpuyard.learn.metrics_log import StepMetrics, read_metrics
 from gpuyard.learn.select.selection import Selection
 from gpuyard.learn.task import TrainResult
 from gpuyard.registry.bundle import ModelBundle, read_bundle
 from gpuyard.report.data import splits_table, steps_table
 from gpuyard.report.evaluate import scorecard_sections, scorecard_table
 from gpuyard.report.page import html_table
+from gpuyard.report.plots import lines
+from gpuyard.report.registry import bundle_tables
 from gpuyard.report.select import selection_sections, winner_text
 from gpuyard.serving.deploy import stop as stop_endpoint
 from gpuyard.serving.endpoints import Endpoint
@@ -66,7 +69,18 @@ class ModelResult(ApiResult):
         return f"{self.bundle.trainer}, {self.bundle.kind}, {features}{trained}"
 
     def sections(self) -> Sequence[str]:
-        return [f"<p>{self.headline()}</p>"]
+        tables = [html_table(table) for table in bundle_tables(self.bundle, self.headline())]
+        points = [point for point in self._metrics() if point.loss is not None]
+        if len(points) < 2:
+            return tables
+        steps = [float(point.step) for point in points]
+        losses = [point.loss or 0.0 for point in points]
+        return [*tables, lines([("loss", steps, losses)], "step", "loss")]
+
+    def _metrics(self) -> Sequence[StepMetrics]:
+        """Metrics of the training, which are next to a bundle that was trained here."""
+        path = self.folder.parent / "metrics.jsonl"
+        return read_metrics(path) if self.training is not None and path.is_file() else ()
 
     def rows(self) -> Sequence[Mapping[str, object]]:
         return [asdict(metric) for metric in self.bundle.metrics]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
+from gpuyard.api.keywords import check_type, decode_keywords, plain
 from gpuyard.api.model_results import (
     DatasetResult,
     EndpointResult,
@@ -21,12 +20,9 @@ from gpuyard.app.serve import ServeOptions, deploy_models
 from gpuyard.datasets.prepare import prepare as prepare_data
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
 from gpuyard.datasets.spec import DataSpec
-from gpuyard.datasets.transform import load_transform
-from gpuyard.document.decode import decode
-from gpuyard.document.field_types import Keys
-from gpuyard.document.read import read_yaml
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.home import Home
+from gpuyard.learn.evaluate.bundle_model import BundleModel
 from gpuyard.learn.evaluate.bundled import bundle_predictions
 from gpuyard.learn.evaluate.evaluation import evaluate as cross_validate
 from gpuyard.learn.evaluate.evaluation import score_predictions
@@ -45,24 +41,22 @@ from gpuyard.learn.select.select_model import select as select_model
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
-from gpuyard.registry.bundle import ONNX, TRANSFORM
 from gpuyard.registry.registry import Registry
-from gpuyard.serving.onnx_model import LoadedModel
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-    Frame: TypeAlias = pd.DataFrame | pl.DataFrame | pa.Table
+    Frame: TypeAlias = pd.DataFrame | pl.DataFrame | pl.LazyFrame | pa.Table
+    Rows: TypeAlias = Frame | Mapping[str, object] | Sequence[Mapping[str, object]]
 
-T = TypeVar("T")
 DEFAULT_HOME = Path(".gpuyard")
 FRAME_TYPES = ("DataFrame", "LazyFrame", "Table")
 
 
 def prepare(
-    source: Frame | str | Path | Mapping[str, object],
+    source: Rows | str | Path,
     *,
     label: str | None = None,
     steps: Sequence[Mapping[str, object]] = (),
@@ -73,8 +67,9 @@ def prepare(
     """Prepare data for training.
 
     Args:
-        source: a DataFrame (pandas, Polars, Arrow), a `datasets.Dataset`, a file, folder, glob or
-            address, or a mapping with the keys of `pipeline.data`.
+        source: a DataFrame (pandas, Polars, Arrow), a `datasets.Dataset`, a mapping of columns, a
+            list of rows, a file, folder, glob or address, or a mapping with the keys of
+            `pipeline.data` (`source` among them).
         label: the column to predict.
         steps: steps such as `{"impute": {"value": "median"}}`, in order.
         split: such as `{"test": "20%", "stratify": True}`.
@@ -82,14 +77,19 @@ def prepare(
         spec: further keys of `pipeline.data`.
     """
     state = Home(path=Path(home).resolve())
-    tree: dict[str, object] = dict(source) if isinstance(source, Mapping) else dict(spec)
-    if not isinstance(source, Mapping):
-        tree["source"] = _saved_frame(source, state) if _is_frame(source) else str(source)
+    tree: dict[str, object] = dict(spec)
+    if isinstance(source, Mapping) and "source" in source:
+        tree |= source
+    elif isinstance(source, str | Path):
+        tree["source"] = str(source)
+    else:
+        tree["source"] = _saved_frame(_rows(source), state)
     for key, value in (("label", label), ("steps", list(steps)), ("split", split)):
         if value:
             tree[key] = value
-    digest = hashlib.sha256(json.dumps(tree, sort_keys=True, default=str).encode()).hexdigest()
-    data = _decode(tree, DataSpec, "prepare()")
+    text = json.dumps(plain(tree), sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    data = decode_keywords(tree, DataSpec, "prepare()")
     return DatasetResult(prepare_data(data, base=Path(), out=state.data / digest[:12]))
 
 
@@ -110,7 +110,7 @@ def train(
         home: state directory.
         parameters: hyperparameters of the trainer.
     """
-    spec = _decode({trainer: parameters}, TrainSpec, "train()")
+    spec = decode_keywords({trainer: parameters}, TrainSpec, "train()")
     return _trained(_prepared(data), spec, name, Path(home))
 
 
@@ -128,7 +128,7 @@ def evaluate(
     data: DatasetResult | str | Path,
     *,
     folds: int = 5,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     split: str = "test",
     home: str | Path = DEFAULT_HOME,
 ) -> ScorecardResult:
@@ -139,14 +139,15 @@ def evaluate(
             hyperparameters (`{"trees": {"rounds": 50}}`), which is cross-validated.
         data: prepared data.
         folds: folds of the cross-validation.
-        metrics: names of metrics; default: those of the problem.
+        metrics: one metric or several; default: those of the problem.
         split: the split that a trained model is evaluated on.
         home: state directory of registered models.
     """
     prepared = _prepared(data)
-    spec = EvaluateSpec(folds=folds, metrics=tuple(metrics))
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    spec = EvaluateSpec(folds=folds, metrics=names)
     if isinstance(model, Mapping):
-        train_spec = _decode(dict(model), TrainSpec, "evaluate()")
+        train_spec = decode_keywords(model, TrainSpec, "evaluate()")
         parts = prepared_splits(prepared, spec)
         method = method_of(parts, problem_of(prepared))
         version = prepared.manifest.version
@@ -198,7 +199,7 @@ def select(
     tree = {"metric": metric, "trials": trials, **spec}
     if candidates:
         tree["candidates"] = list(candidates)
-    chosen = _decode(tree, SelectSpec, "select()")
+    chosen = decode_keywords(tree, SelectSpec, "select()")
 
     def export(spec: TrainSpec, folder: Path) -> Path:
         task = TrainTask(train=spec, data=str(prepared.folder), out=str(folder), name=name)
@@ -222,31 +223,22 @@ def select(
 
 def predict(
     model: ModelResult | SelectionResult | str | Path,
-    rows: Frame | Mapping[str, Sequence[object]],
+    rows: Rows,
     *,
     home: str | Path = DEFAULT_HOME,
 ) -> pl.DataFrame:
-    """Predict rows given as columns before the transform; one row of predictions per row."""
-    import polars as pl
+    """Predict rows; one row of predictions per row: `prediction`, and p(CLASS) of every class.
 
-    loaded = _model(model, home)
-    columns = _columns(rows)
-    engine = LoadedModel(loaded.folder / ONNX, [output.name for output in loaded.bundle.outputs])
-    path = loaded.folder / TRANSFORM
-    if path.exists():
-        matrix = load_transform(path).matrix(columns)
-    else:
-        matrix = np.column_stack([np.asarray(columns[name]) for name in loaded.bundle.features])
-    outputs = engine.run(matrix.astype(np.float32))
-    frame: dict[str, object] = {}
-    classes = loaded.bundle.classes
-    for output, values in zip(loaded.bundle.outputs, outputs, strict=True):
-        if output.name == "probabilities":
-            frame |= {f"p({label})": values[:, index] for index, label in enumerate(classes)}
-            frame["prediction"] = [classes[index] for index in values.argmax(axis=1)]
-        elif output.name == "value":
-            frame["prediction"] = values.reshape(-1)
-    return pl.DataFrame(frame)
+    Args:
+        model: a trained model, a selection, a bundle folder or a registered model.
+        rows: a DataFrame, a mapping of columns, or a list of rows, with the columns of the
+            source, before the transform.
+        home: state directory of registered models.
+    """
+    frame = _rows(rows)
+    if frame.is_empty():
+        raise InputError.one("rows", "there are none", "give at least one row")
+    return BundleModel(_model(model, home).folder).answers(frame)
 
 
 def serve(
@@ -271,7 +263,11 @@ def serve(
 
 
 def _prepared(data: DatasetResult | str | Path) -> PreparedDataset:
-    return data.prepared if isinstance(data, DatasetResult) else load_prepared(Path(data))
+    if isinstance(data, DatasetResult):
+        return data.prepared
+    fix = "prepare it: gy.prepare(frame, label=...)"
+    check_type(data, (str, Path), "data", "prepared data", fix)
+    return load_prepared(Path(data))
 
 
 def _model(model: ModelResult | SelectionResult | str | Path, home: str | Path) -> ModelResult:
@@ -279,6 +275,8 @@ def _model(model: ModelResult | SelectionResult | str | Path, home: str | Path) 
         return model.model
     if isinstance(model, ModelResult):
         return model
+    fix = "give gy.train(...), a bundle folder or a name"
+    check_type(model, (str, Path), "model", "a model", fix)
     if Path(model).is_dir():
         return ModelResult(Path(model))
     return ModelResult(Registry(home=Home(path=Path(home).resolve())).get(str(model)).path)
@@ -310,9 +308,8 @@ def _polars(frame: object) -> pl.DataFrame:
     return converted
 
 
-def _saved_frame(frame: object, home: Home) -> str:
+def _saved_frame(table: pl.DataFrame, home: Home) -> str:
     """The frame as a Parquet file in the state directory, named by its contents."""
-    table = _polars(frame)
     digest = hashlib.sha256(table.hash_rows(seed=0).to_numpy().tobytes())
     digest.update(repr(table.schema).encode())
     path = home.data / "frames" / f"{digest.hexdigest()[:16]}.parquet"
@@ -322,12 +319,18 @@ def _saved_frame(frame: object, home: Home) -> str:
     return str(path)
 
 
-def _columns(rows: object) -> Mapping[str, Sequence[object] | np.ndarray]:
+def _rows(rows: Rows) -> pl.DataFrame:
+    """Rows to predict as a frame."""
+    import polars as pl
+
+    if _is_frame(rows):
+        return _polars(rows)
     if isinstance(rows, Mapping):
-        return rows
-    return {name: values.to_list() for name, values in _polars(rows).to_dict().items()}
-
-
-def _decode(tree: Mapping[str, object], record: type[T], where: str) -> T:
-    """Decode keyword arguments as the keys of a pipeline section."""
-    return decode(read_yaml(json.dumps(tree, default=str), where).root, record, Keys.BARE)
+        columns = (
+            isinstance(value, Sized) and not isinstance(value, str) for value in rows.values()
+        )
+        return pl.DataFrame(dict(rows) if any(columns) else [rows])
+    if isinstance(rows, Sequence) and not isinstance(rows, str):
+        return pl.DataFrame(rows)
+    what = f"a {type(rows).__name__} holds no rows"
+    raise InputError.one("rows", what, "give a DataFrame, a mapping of columns or a list of rows")

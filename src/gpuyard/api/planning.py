@@ -1,32 +1,24 @@
-"""`gy.plan` and `gy.provision`: clusters for a workload, and the files that deploy one."""
+"""`gy.plan`: the clusters that can run a workload."""
 
 from __future__ import annotations
 
-import getpass
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, get_args
 
+from gpuyard.api.keywords import check_choice
 from gpuyard.api.result import ApiResult
 from gpuyard.api.workloads import PathLike, WorkloadLike, read
 from gpuyard.app.plan import plan_workload
-from gpuyard.app.provision import Provisioned, blueprint_of_option, write_deployment
-from gpuyard.app.provision import provision as provision_blueprint
 from gpuyard.app.workspace import Workspace
 from gpuyard.errors import Infeasible, InputError
-from gpuyard.fabric.fabric import Fabric
 from gpuyard.plan.option import Option, Plan, RejectedFamily
-from gpuyard.provision.deployment_settings import DeploymentSettings
-from gpuyard.provision.platform import Unsuitable
 from gpuyard.report.page import html_table
 from gpuyard.report.plan import explain_option, layout_words, plan_sections
 from gpuyard.report.table import Table
 from gpuyard.units import DURATION, MONEY, show
-from gpuyard.workload.where import ConsumptionName
 
 TOP = 10
+NetworkName = Literal["closed-form", "simulated"]
 
 
 class OptionResult(ApiResult):
@@ -197,16 +189,17 @@ def plan(
     *,
     catalog: PathLike | Sequence[PathLike] = (),
     profile: str = "",
-    network: Literal["closed-form", "simulated"] = "closed-form",
+    network: NetworkName = "closed-form",
 ) -> PlanResult:
     """Plan a workload: machines, count, parallelism layout, time, memory and cost.
 
     Args:
-        workload: a workload file, a mapping with its keys, or the result of `gy.pretraining(...)`.
+        workload: a workload file, its text, a mapping with its keys, or `gy.pretraining(...)`.
         catalog: your own catalog files, over the built-in one.
         profile: training software whose measured efficiency is used.
         network: "simulated" times the first options on their own fabric.
     """
+    check_choice(network, get_args(NetworkName), "network")
     workspace = read(workload, catalog=catalog)
     networks = None
     if network == "simulated":
@@ -216,75 +209,8 @@ def plan(
     return PlanResult(workspace, plan_workload(workspace, profile=profile, networks=networks))
 
 
-class DeploymentResult(ApiResult):
-    """Rendered deployment files of one option on one platform."""
-
-    __slots__ = ("deployment", "platform")
-
-    def __init__(self, deployment: Provisioned, platform: str) -> None:
-        self.deployment = deployment
-        self.platform = platform
-
-    @property
-    def files(self) -> dict[str, str]:
-        """Text of every file, by name."""
-        return {file.name: file.text for file in self.deployment.files}
-
-    @property
-    def max_cost_usd(self) -> float | None:
-        """The most that applying it can cost; None without a price."""
-        return self.deployment.cost_bound.max_usd
-
-    def write(self, folder: str | Path) -> Path:
-        """Write the files; `gpuyard provision FOLDER --apply` creates what they describe."""
-        write_deployment(Path(folder), self.deployment.files)
-        return Path(folder)
-
-    def headline(self) -> str:
-        maximum = self.max_cost_usd
-        cost = f", costs up to {show(maximum, MONEY)}" if maximum is not None else ""
-        return f"{len(self.deployment.files)} files for {self.platform}{cost}"
-
-    def sections(self) -> Sequence[str]:
-        return [f"<p>{self.headline()}</p>", f"<pre>{self.files['README.md']}</pre>"]
-
-    def rows(self) -> Sequence[Mapping[str, object]]:
-        return [{"file": name, "characters": len(text)} for name, text in self.files.items()]
-
-    def value(self) -> object:
-        return {"platform": self.platform, "files": self.files}
-
-
-def provision(
-    option: OptionResult | PlanResult | WorkloadLike,
-    platform: str,
-    *,
-    consumption: str | None = None,
-    fabric: Fabric | None = None,
-    **settings: object,
-) -> DeploymentResult:
-    """Render the files that deploy an option on a platform.
-
-    Args:
-        option: an option, a plan (its best option), or a workload (its plan's best option).
-        platform: "gke", "slurm", "compute-engine", "vertex-ai", "cloud-run", …
-        consumption: "on-demand", "spot", "flex-start" or "reservation"; default: the cheapest.
-        fabric: the designed fabric of on-premises machines.
-        settings: project, zone, image, program, … as the flags of `gpuyard provision`.
-    """
-    if not isinstance(option, OptionResult):
-        option = (option if isinstance(option, PlanResult) else plan(option)).best
-    workspace = option.plan.workspace
-    blueprint = blueprint_of_option(
-        workspace,
-        option.plan.plan,
-        option.number,
-        consumption=cast(ConsumptionName | None, consumption),
-        fabric=fabric,
-    )
-    base = DeploymentSettings(owner=getpass.getuser(), rendered_s=float(int(time.time())))
-    deployed = replace(base, **settings)  # type: ignore[arg-type]
-    result = provision_blueprint(blueprint, platform, deployed, workspace.catalog)
-    if isinstance(result, Unsuitable):
-        raise InputError.one("platform", str(result), "choose another platform or option")
-    return DeploymentResult(result, platform)
+def option_of(subject: OptionResult | PlanResult | WorkloadLike) -> OptionResult:
+    """An option, the best one of a plan, or the best one for a workload."""
+    if isinstance(subject, OptionResult):
+        return subject
+    return (subject if isinstance(subject, PlanResult) else plan(subject)).best

@@ -43,13 +43,7 @@ class ApiResult:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per option, check, link or fold as a DataFrame."""
-        try:
-            import pandas as pd
-        except ModuleNotFoundError:
-            raise ExternalError(
-                "to_pandas()", "pandas is not installed", "pip install pandas"
-            ) from None
-        return pd.DataFrame(list(self.rows()))
+        return data_frame(self.rows())
 
     def to_json(self) -> str:
         """Return the value as JSON text."""
@@ -59,3 +53,14 @@ class ApiResult:
         """Write the value as JSON; commands that take a saved file read it back."""
         write_atomic(Path(path), self.to_json())
         return Path(path)
+
+
+def data_frame(rows: Sequence[Mapping[str, object]]) -> pd.DataFrame:
+    """Return rows as a DataFrame; ExternalError without pandas."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise ExternalError(
+            "to_pandas()", "pandas is not installed", "pip install pandas"
+        ) from None
+    return pd.DataFrame(list(rows))

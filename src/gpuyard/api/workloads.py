@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.app.workspace import Workspace, open_workspace, workspace_from_tree
+from gpuyard.api.keywords import check_type, plain, unknown_keywords
+from gpuyard.app.workspace import Workspace, open_workspace, workspace_of
+from gpuyard.catalog.load import load_catalog
 from gpuyard.document.field_types import Keys, fields_of
 from gpuyard.document.frozen_json import Plain
-from gpuyard.errors import InputError, choices_text, closest_match
+from gpuyard.document.read import read_plain, read_yaml
 from gpuyard.home import Home
 from gpuyard.workload.workload import WorkloadFile
 
@@ -27,19 +29,24 @@ def read(
     """Read a workload.
 
     Args:
-        source: a workload file, a mapping with the keys of one, or a workload that was built here.
+        source: a workload file, its text, a mapping with its keys, or a workload built here.
         catalog: your own catalog files, over the built-in one.
         home: state directory; default: `.gpuyard` next to the file.
 
     Raises:
         InputError: with every problem, its place and its fix.
     """
-    if isinstance(source, Workspace):
-        return source
     layers = catalog_files(catalog)
     state = Home(path=Path(home)) if home is not None else None
+    if isinstance(source, Workspace):
+        rows = load_catalog(layers, source.catalog) if layers else source.catalog
+        return replace(source, catalog=rows, home=state or source.home)
     if isinstance(source, Mapping):
-        return workspace_from_tree(source, layers, state)
+        return workspace_of(read_plain(plain(source), "workload"), layers, state)
+    if isinstance(source, str) and "\n" in source:
+        return workspace_of(read_yaml(source, "workload"), layers, state)
+    fix = "give a file, a mapping, or gy.pretraining(...)"
+    check_type(source, (str, Path), "workload", "a workload", fix)
     return open_workspace(Path(source), layers, state)
 
 
@@ -93,7 +100,7 @@ def build(task: str, keys: Mapping[str, object]) -> Workspace:
         inner = tree.setdefault(section, {})
         assert isinstance(inner, dict)
         inner[key] = value
-    return workspace_from_tree(_plain(tree), layers)  # type: ignore[arg-type]
+    return workspace_of(read_plain(plain(tree), "workload"), layers)
 
 
 def _both(inner: object, value: object) -> bool:
@@ -118,20 +125,5 @@ def _section_of(key: str, task: str, sections: Mapping[str, tuple[str, ...]]) ->
     section = next((name for name in names if key in sections[name] and name != "pipeline"), None)
     if section is None:
         known = sorted({name for keys in sections.values() for name in keys})
-        meant = closest_match(key, known)
-        fix = f'did you mean "{meant}"?' if meant else f"use {choices_text(known, 60)}"
-        raise InputError.one(f"{task}()", f'unknown keyword "{key}"', fix)
+        raise unknown_keywords([key], known, f"{task}()")
     return section
-
-
-def _plain(value: object) -> object:
-    """Mappings, sequences and paths as JSON has them."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain(dataclasses.asdict(value))
-    return value

@@ -27,7 +27,7 @@ from gpuyard.fabric.provider import ProviderFabric, provider_fabric
 from gpuyard.fabric.render.exports.export_list import EXPORTS
 from gpuyard.fabric.render.fabric_files import render
 from gpuyard.fabric.render.site import Site, check_site
-from gpuyard.fabric.saved import from_json
+from gpuyard.fabric.saved import MAX_BYTES, from_json
 from gpuyard.fabric.verify.failures import Progress, ignore_progress
 from gpuyard.fabric.verify.finding import Verification
 from gpuyard.fabric.verify.verify import verify, verify_topology
@@ -36,7 +36,6 @@ from gpuyard.plan.option import Option, Plan
 from gpuyard.topology.columns import from_json as topology_from_json
 from gpuyard.topology.topology import Topology
 
-MAX_BYTES = 1 << 30  # a saved fabric holds about 400 bytes per GPU
 REPORT_SUFFIXES = (".csv", ".json", ".txt", ".log", ".tsv")
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.app.fabric import MAX_BYTES
 from gpuyard.document.read import read_text
 from gpuyard.errors import InputError
 from gpuyard.fabric.configs.audit import Audit, audit
 from gpuyard.fabric.configs.read import ConfigText, format_of, read_configs
 from gpuyard.fabric.configs.state import StateText, read_states
 from gpuyard.fabric.fabric import Fabric
+from gpuyard.fabric.saved import MAX_BYTES
 from gpuyard.fabric.verify.finding import Checked, Verification, merged
 
 SKIPPED = frozenset({"servers", "twin"})  # folders of `fabric render` without configurations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuyard.app.fabric import design_fabric, read_fabric, read_request
 from gpuyard.catalog.load import load_catalog
-from gpuyard.document.encode import load_json
+from gpuyard.document.encode import load_json_file
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.provider import ProviderFabric
@@ -186,7 +186,7 @@ def measure_lab(name: str, sizes_bytes: Sequence[int]) -> tuple[Bandwidth, ...]:
         out = Path(folder) / "measured.json"
         words = [sys.executable, "-m", "gpuyard.lab.allreduce", str(out), *map(str, sizes_bytes)]
         start(lab, words, Path(folder), servers=lab.fabric.servers).wait(MEASURE_S)
-        result = load_json(out.read_text(encoding="utf-8"), AllReduceResult, str(out))
+        result = load_json_file(out, AllReduceResult)
     rows = []
     for point in result.points:
         took_s = predicted_s(lab, point.size_bytes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuyard.app.serving_cost import measure_serving
 from gpuyard.app.training_probes import probes_of, shapes_of
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home, write_atomic
 from gpuyard.measure.compute import accelerators, gemm_rates, has, memory_rates
@@ -109,7 +109,7 @@ def read_profile(home: Home) -> MachineProfile:
     if not path.exists():
         raise ExternalError(str(path), "this machine was not measured", "gpuyard measure")
     try:
-        return load_json(path.read_text(encoding="utf-8"), MachineProfile, str(path))
+        return load_json_file(path, MachineProfile)
     except InputError as error:
         raise ExternalError(
             str(path), "is not a profile of this version", "gpuyard measure"

@@ -26,7 +26,7 @@ from gpuyard.app.stage_worker import (
 )
 from gpuyard.app.workspace import Workspace
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import (
     EXIT_EXTERNAL_ERROR,
@@ -201,7 +201,7 @@ def _by_engine(
 def _error(infeasible: Path, status: TaskStatus, lines: Sequence[str]) -> str:
     """Why a stage failed: the binding constraint, its error message, or its last log lines."""
     if status.exit_code == EXIT_INFEASIBLE and infeasible.exists():
-        return str(load_json(infeasible.read_text(encoding="utf-8"), Infeasible, str(infeasible)))
+        return str(load_json_file(infeasible, Infeasible))
     again = max(
         (number for number, line in enumerate(lines) if line.startswith("gpuyard: ")), default=-1
     )

@@ -24,7 +24,7 @@ from gpuyard.datasets.engines.ray import RayDataEngine
 from gpuyard.datasets.prepare import prepare
 from gpuyard.datasets.prepared import load_prepared
 from gpuyard.datasets.spec import DataSpec
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import (
     EXIT_EXTERNAL_ERROR,
@@ -127,7 +127,7 @@ def open_run(folder: Path) -> RunFolder:
     if not path.exists():
         fix = "start a new run with `gpuyard run` or `gpuyard up`"
         raise InputError.one(str(folder), "is not the folder of a run, or not a whole one", fix)
-    saved = load_json(path.read_text(encoding="utf-8"), _Saved, str(path))
+    saved = load_json_file(path, _Saved)
     home = Home(path=Path(saved.home))
     return RunFolder(path=folder, base=Path(saved.file).parent, home=home, name=saved.name)
 
@@ -152,7 +152,7 @@ def load_result(run: RunFolder, stage: str, record: type[T]) -> T:
     path = run.result(stage)
     if not path.exists():
         raise InputError.one(str(path), f"the {stage} stage has not been run", "gpuyard resume")
-    return load_json(path.read_text(encoding="utf-8"), record, str(path))
+    return load_json_file(path, record)
 
 
 def _data(run: RunFolder) -> DataResult:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuyard.catalog.models import Transformer
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json, load_json_file
 from gpuyard.errors import ExternalError
 from gpuyard.home import write_atomic
 from gpuyard.learn.fit import fit_data
@@ -226,7 +226,7 @@ def probes_of(
             raise ExternalError(
                 f"probes of {trainer}", message, "pip install 'gpuyard[run,jax,torch]'"
             )
-        return load_json(out.read_text(encoding="utf-8"), _Probes, str(out)).probes
+        return load_json_file(out, _Probes).probes
 
 
 def _tried(

@@ -14,7 +14,7 @@ from gpuyard.app.up_planning import CLOUD
 from gpuyard.app.up_report import StageOutcome, UpReport
 from gpuyard.app.up_results import SavedStages
 from gpuyard.app.workspace import Workspace
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.errors import InputError, choices_text
 from gpuyard.home import remember_home, write_atomic
 
@@ -106,7 +106,7 @@ def _saved_stages(folder: Path, key: str, target: str) -> SavedStages:
     if not path.exists():
         return SavedStages(key=key, target=target)
     try:
-        saved = load_json(path.read_text(encoding="utf-8"), SavedStages, str(path))
+        saved = load_json_file(path, SavedStages)
     except InputError:
         return SavedStages(key=key, target=target)  # written by another version
     return saved if saved.key == key else SavedStages(key=key, target=target)

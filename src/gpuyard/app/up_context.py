@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from gpuyard.app.up_report import StageOutcome
 from gpuyard.app.workspace import Workspace
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.saved import from_json, to_json
+from gpuyard.fabric.saved import load_fabric, to_json
 from gpuyard.home import Home, write_atomic
 from gpuyard.workload.workload import Workload
 
@@ -45,9 +45,7 @@ class StageValues:
         value = self._values.get(name)
         path = self.folder / name
         if value is None and path.exists():
-            text = path.read_text(encoding="utf-8")
-            is_fabric = record is Fabric
-            value = from_json(text, str(path)) if is_fabric else load_json(text, record, str(path))
+            value = load_fabric(path) if record is Fabric else load_json_file(path, record)
             self._values[name] = value
         assert value is None or isinstance(value, record)
         return value

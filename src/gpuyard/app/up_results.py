@@ -14,10 +14,11 @@ from gpuyard.app.up_report import (
     UpReport,
 )
 from gpuyard.catalog.load import Catalog
-from gpuyard.document.encode import load_json
-from gpuyard.errors import InputError
+from gpuyard.document.encode import load_json_file
+from gpuyard.document.read import read_text
+from gpuyard.errors import GpuyardError, InputError
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.saved import from_json
+from gpuyard.fabric.saved import load_fabric
 from gpuyard.fabric.verify.finding import Verification
 from gpuyard.home import Home
 from gpuyard.jobs.ledger import Ledger
@@ -43,8 +44,8 @@ def load_saved_stages(folder: Path) -> UpReport:
     """Outcomes of the stages so far; empty where none can be read."""
     path = folder / "up.json"
     try:
-        saved = load_json(path.read_text(encoding="utf-8"), SavedStages, str(path))
-    except (OSError, InputError):
+        saved = load_json_file(path, SavedStages)
+    except GpuyardError:
         return UpReport(name=folder.name, target="", stages=(), folder=str(folder))
     return UpReport(
         name=folder.name, target=saved.target, stages=saved.outcomes, folder=str(folder)
@@ -61,9 +62,9 @@ def predicted_of(home: Home, run: Run) -> TrainingPrediction | None:
     """The prediction of a run's training, made before it began."""
     folder = home.path / "up" / run.name
     path, owner = folder / "prediction.json", folder / "run"
-    if not path.exists() or not owner.exists() or owner.read_text(encoding="utf-8") != run.id:
+    if not path.exists() or not owner.exists() or read_text(owner) != run.id:
         return None
-    return load_json(path.read_text(encoding="utf-8"), TrainingPrediction, str(path))
+    return load_json_file(path, TrainingPrediction)
 
 
 def run_of_plan(folder: Path, home: Home) -> Run | None:
@@ -72,7 +73,7 @@ def run_of_plan(folder: Path, home: Home) -> Run | None:
     if not file.exists():
         return None
     try:
-        return Ledger(home=home).get(file.read_text(encoding="utf-8"))
+        return Ledger(home=home).get(read_text(file))
     except InputError:
         return None
 
@@ -117,13 +118,13 @@ def planned_of(folder: Path) -> PlanningResults:
 def _loaded(path: Path, record: type[T]) -> T | None:
     """A saved value; None without one, or when another version wrote it."""
     try:
-        return load_json(path.read_text(encoding="utf-8"), record, str(path))
-    except (InputError, OSError):
+        return load_json_file(path, record)
+    except GpuyardError:
         return None
 
 
 def _fabric(path: Path) -> Fabric | None:
     try:
-        return from_json(path.read_text(encoding="utf-8"), str(path))
-    except (InputError, OSError):
+        return load_fabric(path)
+    except GpuyardError:
         return None

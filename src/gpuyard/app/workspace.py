@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import Catalog, load_catalog, overlay
-from gpuyard.document.frozen_json import Plain
+from gpuyard.document.tree import Document
 from gpuyard.errors import InputError
 from gpuyard.home import Home
-from gpuyard.workload.read import own_catalogs, parse_workload, read_workload
+from gpuyard.workload.read import (
+    own_catalogs,
+    own_catalogs_of,
+    read_workload,
+    workload_of,
+)
 from gpuyard.workload.workload import Workload
 
 
@@ -51,25 +55,19 @@ def open_workspace(file: Path, layers: Sequence[Path] = (), home: Home | None = 
     )
 
 
-def workspace_from_tree(
-    tree: Mapping[str, Plain],
+def workspace_of(
+    document: Document,
     layers: Sequence[Path] = (),
     home: Home | None = None,
     folder: Path | None = None,
 ) -> Workspace:
-    """Build a workspace from the keys of a workload file, given as a mapping."""
+    """Make a workspace of a workload that is in no file; its paths start at the folder."""
     folder = folder or Path()
-    where = tree.get("where")
-    names = where.get("catalog") if isinstance(where, dict) else None
-    own = [folder / str(name) for name in names] if isinstance(names, list | tuple) else []
     home = home or Home.for_workload(folder / "workload.yaml")
+    own = own_catalogs_of(document, folder)
     catalog = load_catalog((*home.catalog_layers, *layers, *own))
-    return Workspace(
-        workload=parse_workload(json.dumps(tree), "workload", catalog),
-        catalog=catalog,
-        home=home,
-        folder=folder,
-    )
+    workload = workload_of(document, catalog, folder)
+    return Workspace(workload=workload, catalog=catalog, home=home, folder=folder)
 
 
 def catalog_with_blueprint(catalog: Catalog, blueprint: Blueprint | None) -> Catalog:

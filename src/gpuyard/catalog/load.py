@@ -99,10 +99,13 @@ def find(kind: str, name: str, rows: Sequence[R]) -> R:
     raise InputError.one("catalog", f'no row named "{name}" under {kind}', fix)
 
 
-def load_catalog(layers: Iterable[Path] = ()) -> Catalog:
-    """Return the built-in catalog with the user's files or folders over it; the last row wins."""
+def load_catalog(layers: Iterable[Path] = (), base: Catalog | None = None) -> Catalog:
+    """Return a catalog, by default the built-in one, with files or folders over it.
+
+    The last row of a name wins.
+    """
     files = [path for layer in layers for path in _files(layer)]
-    catalog = functools.reduce(overlay, (_read(path) for path in files), _builtin())
+    catalog = functools.reduce(overlay, (_read(path) for path in files), base or _builtin())
     if files and (findings := broken_references(catalog)):
         paths = [*_builtin_files(), *files]
         raise InputError(_located(finding, paths) for finding in findings)

@@ -11,7 +11,7 @@ from gpuyard.app.serving import simulate_option
 from gpuyard.app.workspace import Workspace
 from gpuyard.catalog.load import Catalog
 from gpuyard.cli.options import add_catalog, add_json, add_option, page_stamp, workspace_of
-from gpuyard.document.encode import load_json
+from gpuyard.document.encode import load_json_file
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.option import Plan
@@ -118,9 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _compare(arguments: argparse.Namespace) -> int:
     """Print the recommendations of two saved plans, and their first options side by side."""
-    plans = [
-        load_json(path.read_text(encoding="utf-8"), Plan, str(path)) for path in arguments.compare
-    ]
+    plans = [load_json_file(path, Plan) for path in arguments.compare]
     names = [path.stem for path in arguments.compare]
     table = comparison(names, plans, arguments.top)
     if arguments.json:

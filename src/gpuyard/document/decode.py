@@ -16,11 +16,16 @@ T = typing.TypeVar("T")
 
 def decode(node: Node, record: type[T], keys: Keys) -> T:
     """Return the value of type `record` that `node` describes; InputError lists every problem."""
+    return typing.cast(T, decode_as(node, field_type_of(record), keys))
+
+
+def decode_as(node: Node, field_type: FieldType, keys: Keys) -> object:
+    """Return the value of a field type that `node` describes; InputError lists every problem."""
     decoder = _Decoder(keys)
-    value = decoder.value(node, field_type_of(record))
+    value = decoder.value(node, field_type)
     if decoder.problems:
         raise InputError(decoder.problems)
-    return typing.cast(T, value)
+    return value
 
 
 class _Wrong:

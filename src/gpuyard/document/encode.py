@@ -6,11 +6,12 @@ import dataclasses
 import datetime
 import json
 import typing
+from pathlib import Path
 
 from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Keys
 from gpuyard.document.frozen_json import FrozenJson, Plain
-from gpuyard.document.read import read_json
+from gpuyard.document.read import MAX_BYTES, read_json, read_text
 
 T = typing.TypeVar("T")
 
@@ -53,3 +54,11 @@ def dump_json(value: object) -> str:
 def load_json(text: str, record: type[T], file: str = "<json>") -> T:
     """Return the value that `dump_json` wrote."""
     return decode(read_json(text, file).root, record, Keys.SUFFIXED)
+
+
+def load_json_file(path: Path, record: type[T], max_bytes: int = MAX_BYTES) -> T:
+    """Return the value in a file that `dump_json` wrote.
+
+    Raises InputError if there is no such file or it is damaged, ExternalError if it is unreadable.
+    """
+    return load_json(read_text(path, max_bytes), record, str(path))

@@ -278,6 +278,11 @@ def read_json(text: str, file: str) -> Document:
     return Document(file=file, root=_NativeTree(file, most).node(parse_json(text, file), "", 0))
 
 
+def read_plain(tree: object, file: str) -> Document:
+    """Make a document of Python values: dicts, lists and scalars; locations have no lines."""
+    return Document(file=file, root=_NativeTree(file, MAX_NODES).node(tree, "", 0))
+
+
 def parse_json(text: str, file: str) -> object:
     """Return parsed JSON (RFC 8259: no NaN, no Infinity); raise InputError with the line."""
     try:

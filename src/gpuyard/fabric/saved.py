@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from gpuyard.document.encode import load_json, plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.document.read import parse_json
+from gpuyard.document.read import parse_json, read_text
 from gpuyard.errors import InputError, Problem
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.fabric import Device, Fabric, Interface, RejectedChoice, Vrf
@@ -30,6 +31,7 @@ from gpuyard.topology.saved_tables import (
     table_of,
 )
 
+MAX_BYTES = 1 << 30  # about 400 bytes per GPU
 FORMAT = "gpuyard-fabric-1"
 T = TypeVar("T")
 
@@ -117,6 +119,11 @@ def to_json(fabric: Fabric) -> str:
         "interfaces": table_of(INTERFACES, interfaces),
     }
     return dump_compact(saved)
+
+
+def load_fabric(path: Path) -> Fabric:
+    """Load a saved fabric from a file."""
+    return from_json(read_text(path, MAX_BYTES), str(path))
 
 
 def from_json(text: str, file: str = "<json>") -> Fabric:

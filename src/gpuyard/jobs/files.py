@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document.encode import dump_json, load_json
-from gpuyard.errors import InputError
+from gpuyard.document.encode import dump_json, load_json_file
+from gpuyard.errors import GpuyardError
 from gpuyard.home import write_atomic
 from gpuyard.jobs.task import Handle, Task, TaskStatus
 
@@ -47,7 +47,7 @@ class JobFiles:
 
     def task(self) -> Task:
         file = self.folder / "task.json"
-        return load_json(file.read_text(encoding="utf-8"), Task, str(file))
+        return load_json_file(file, Task)
 
     def save_exit(self, index: int, status: TaskStatus) -> None:
         write_atomic(self.folder / f"exit-{index}.json", dump_json(status))
@@ -56,8 +56,8 @@ class JobFiles:
         """Return how a copy ended, or None while it runs."""
         file = self.folder / f"exit-{index}.json"
         try:
-            return load_json(file.read_text(encoding="utf-8"), TaskStatus, str(file))
-        except (OSError, InputError, UnicodeDecodeError):
+            return load_json_file(file, TaskStatus)
+        except GpuyardError:
             return None
 
     def exits(self, copies: int) -> list[TaskStatus | None]:

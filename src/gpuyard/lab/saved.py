@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from gpuyard.document.encode import dump_json, load_json
+from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.document.field_types import Doc, FormerName
 from gpuyard.errors import InputError, choices_text
 from gpuyard.fabric.saved import from_json, to_json
@@ -39,7 +39,7 @@ def load(name: str) -> Lab:
     if name not in running or not path.exists():
         fix = f"use --name {choices_text(running)}" if running else "gpuyard lab up FABRIC.json"
         raise InputError.one(f"lab {name}", "is not up", fix)
-    record = load_json(path.read_text(encoding="utf-8"), _Record, str(path))
+    record = load_json_file(path, _Record)
     return Lab(name=record.name, fabric=from_json(record.fabric, str(path)), links=record.links)
 
 

@@ -12,7 +12,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.blueprint.saved import blueprint_hash
 from gpuyard.document.field_types import Doc, FormerName
 from gpuyard.document.frozen_json import Plain
-from gpuyard.units import HOUR_S, WEEK_S
+from gpuyard.units import DURATION, HOUR_S, WEEK_S
 from gpuyard.workload.where import region_of
 
 # The first four train the plan by themselves; the others launch a program of the user.
@@ -45,7 +45,9 @@ class DeploymentSettings:
     framework_args: Annotated[str, Doc("appended to the command line of the framework")] = ""
     bucket: Annotated[str, Doc("Cloud Storage bucket for checkpoints; default: PROJECT-NAME")] = ""
     ttl_s: Annotated[
-        float | None, Doc("the provider terminates everything after this; default: 1.25 × expected")
+        float | None,
+        DURATION,
+        Doc("the provider terminates everything after this; default: 1.25 × expected"),
     ] = None
     rendered_s: Annotated[
         float, FormerName("made_s"), Doc("time of rendering, in seconds since the epoch")

@@ -49,11 +49,15 @@ class Unsuitable:
     nearest: str = ""
     nearest_why: str = ""
 
-    def __str__(self) -> str:
-        fix = "choose another option of the plan"
+    @property
+    def fix(self) -> str:
+        """The nearest platform that can, if there is one."""
         if self.nearest:
-            fix = f"use {self.nearest}: {self.nearest_why}"
-        return f"unsuitable: {self.platform}: {self.why}\n  fix: {fix}"
+            return f"use {self.nearest}: {self.nearest_why}"
+        return "choose another option of the plan"
+
+    def __str__(self) -> str:
+        return f"unsuitable: {self.platform}: {self.why}\n  fix: {self.fix}"
 
 
 class Platform(Protocol):

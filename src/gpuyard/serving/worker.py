@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuyard import __version__
 from gpuyard.datasets.transform import load_transform
-from gpuyard.document.encode import load_json
+from gpuyard.document.encode import load_json_file
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, GpuyardError
 from gpuyard.serving.access import HostCheck
 from gpuyard.serving.admin_routes import AdminRoutes
@@ -118,5 +118,5 @@ def make_worker() -> Worker:
         level=logging.INFO, format="%(asctime)s %(process)d %(message)s", stream=sys.stderr
     )
     path = Path(os.environ[SETTINGS])
-    settings = load_json(path.read_text(encoding="utf-8"), ServerSettings, str(path))
+    settings = load_json_file(path, ServerSettings)
     return Worker(settings, token_of(settings))

@@ -23,13 +23,17 @@ from gpuyard.workload.workload import Workload, WorkloadFile
 
 def read_workload(path: Path, catalog: Catalog) -> Workload:
     """Return the workload that a file describes; InputError lists every problem."""
+    return workload_of(read_yaml(read_text(path), str(path)), catalog, path.parent)
+
+
+def workload_of(document: Document, catalog: Catalog, folder: Path) -> Workload:
+    """Return the workload of a document; files that it names are relative to the folder."""
 
     def read(written: str) -> Model:
-        return read_config(path.parent / Path(written).expanduser())
+        return read_config(folder / Path(written).expanduser())
 
-    document = read_yaml(read_text(path), str(path))
     workload = _workload(document, catalog, read)
-    missing = _missing_files(workload, path.parent)
+    missing = _missing_files(workload, folder)
     if missing:
         raise InputError(_located(document, missing))
     return workload
@@ -42,14 +46,18 @@ def parse_workload(text: str, file: str, catalog: Catalog) -> Workload:
 
 def own_catalogs(path: Path) -> tuple[Path, ...]:
     """Return the user's catalog files that a workload file names; loaded before the workload."""
-    document = read_yaml(read_text(path), str(path))
+    return own_catalogs_of(read_yaml(read_text(path), str(path)), path.parent)
+
+
+def own_catalogs_of(document: Document, folder: Path) -> tuple[Path, ...]:
+    """Return the catalog files under `where.catalog` of a document."""
     node = document.root
     for key in ("where", "catalog"):
         if not isinstance(node, Mapping) or (child := node.get(key)) is None:
             return ()
         node = child
     items = node.items if isinstance(node, Sequence) else ()
-    named = [path.parent / item.text for item in items if isinstance(item, Scalar)]
+    named = [folder / item.text for item in items if isinstance(item, Scalar)]
     missing = [
         _no_file(f"where.catalog[{index}]", file)
         for index, file in enumerate(named)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuyard.document.encode import load_json
-from gpuyard.errors import ExternalError, InputError
+from gpuyard.document.encode import load_json_file
+from gpuyard.errors import ExternalError, GpuyardError, InputError
 from gpuyard.jobs.engines.local.chips import local_chips
 from gpuyard.jobs.files import JobFiles, combined_status, follow_files
 from gpuyard.jobs.process import Process, is_alive, send
@@ -87,8 +87,8 @@ class LocalEngine:
 def _supervisor(files: JobFiles) -> Process | None:
     file = files.folder / "supervisor.json"
     try:
-        return load_json(file.read_text(encoding="utf-8"), Process, str(file))
-    except (OSError, InputError):
+        return load_json_file(file, Process)
+    except GpuyardError:
         return None
 
 

@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.document.encode import load_json
-from gpuyard.errors import ExternalError, InputError
+from gpuyard.document.encode import load_json_file
+from gpuyard.errors import ExternalError, GpuyardError
+from gpuyard.home import private_directory
 from gpuyard.jobs.process import Process, is_alive
 
 START_S = 120.0
@@ -44,19 +45,24 @@ def kept_cluster(folder: Path) -> LocalRayCluster | None:
     """Return the cluster that runs from that folder, or None."""
     file = folder / "kept.json"
     try:
-        cluster = load_json(file.read_text(encoding="utf-8"), LocalRayCluster, str(file))
-    except (OSError, InputError):
+        cluster = load_json_file(file, LocalRayCluster)
+    except GpuyardError:
         return None
     return cluster if is_alive(cluster.keeper) else None
 
 
 def local_cluster() -> RayClusterAddress:
-    """Return the local Ray cluster; start it if it does not run."""
+    """Return the local Ray cluster; start it if it does not run.
+
+    Raises ExternalError if Ray does not start, or if others can write to its folder.
+    """
     if importlib.util.find_spec("ray") is None:
         raise ExternalError(
             "engine: ray", "Ray is not installed", "pip install 'gpuyard[ray]', or name its address"
         )
-    folder = ray_folder()
+    # Below the temporary directory another user may have put a folder of that name, with an
+    # address to which this user's jobs would be sent.
+    folder = private_directory(ray_folder())
     deadline_s = time.monotonic() + START_S
     while time.monotonic() < deadline_s:
         running = kept_cluster(folder)

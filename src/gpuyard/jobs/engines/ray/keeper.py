@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gpuyard.document.encode import dump_json
 from gpuyard.errors import ExternalError
-from gpuyard.home import write_atomic
+from gpuyard.home import private_directory, write_atomic
 from gpuyard.http import NO_RETRY, HttpClient
 from gpuyard.jobs.engines import process_reaper
 from gpuyard.jobs.engines.ray.cluster import LocalRayCluster, RayClusterAddress
@@ -133,7 +133,7 @@ def _keep(folder: Path, ready: int) -> None:
 
 def main(folder: Path) -> int:
     """Start a keeper unless one runs. Return 0 once its cluster responds."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_directory(folder)
     with (folder / "lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuyard.document.encode import dump_json, load_json, plain
+from gpuyard.document.encode import dump_json, load_json_file, plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.errors import ExternalError, InputError
+from gpuyard.errors import ExternalError, GpuyardError
 from gpuyard.home import write_atomic
 from gpuyard.http import HttpClient, HttpError, RetryPolicy
 from gpuyard.jobs.engines import process_reaper
@@ -79,8 +79,8 @@ class RayEngine:
     def _cluster(self, handle: Handle) -> RayClusterAddress | None:
         file = Path(handle.folder) / "cluster.json"
         try:
-            return load_json(file.read_text(encoding="utf-8"), RayClusterAddress, str(file))
-        except (OSError, InputError):
+            return load_json_file(file, RayClusterAddress)
+        except GpuyardError:
             return None
 
     def status(self, handle: Handle) -> TaskStatus:
