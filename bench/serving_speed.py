@@ -14,10 +14,10 @@ from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.chip import chip_named
 from gpuyard.perf.inference.closed_form import steady_state
-from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import kv_cache_capacity, limits
 from gpuyard.perf.inference.precision import Precision
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.serving_engine import find_engine
 from gpuyard.perf.inference.shape import shape_of
 from gpuyard.simulate.serving.load import Requests, at_rate, lognormal, uniform

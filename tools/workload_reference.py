@@ -12,7 +12,7 @@ import typing
 from pathlib import Path
 
 from gpuyard.app.bus_bandwidth import BusProbe
-from gpuyard.app.pipeline import RunSpec
+from gpuyard.app.stages import RunSpec
 from gpuyard.catalog.models import LatentAttention, MixtureOfExperts, Transformer
 from gpuyard.datasets.spec import DataSpec, OutputSpec, ReadSpec, SplitSpec
 from gpuyard.datasets.steps.step_list import StepSpec
@@ -45,7 +45,7 @@ from gpuyard.serving.spec import (
 )
 from gpuyard.units import show
 from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, ONPREM_PLATFORMS
-from gpuyard.workload.keys import ALL_TASKS, Key, keys_of
+from gpuyard.workload.key_info import ALL_TASKS, Key, keys_of
 from gpuyard.workload.requirements import Requirements
 from gpuyard.workload.sections import Data, Graphics, Hpc, Pinned, Traffic, Training
 from gpuyard.workload.where import InventoryItem, Where

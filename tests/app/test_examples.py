@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.app.pipeline import read_stages
+from gpuyard.app.stages import read_stages
 from gpuyard.app.up import names_of, up
 from gpuyard.app.workspace import open_workspace
 from gpuyard.catalog.load import load_catalog

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuyard.app.evaluate import TrainedModel, evaluate_file
-from gpuyard.app.pipeline import read_stages
 from gpuyard.app.select import select_file
+from gpuyard.app.stages import read_stages
 from gpuyard.datasets.prepare import prepare
 from gpuyard.errors import InputError
 from gpuyard.home import Home

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from gpuyard.app.pipeline import read_stages
 from gpuyard.app.run import run_pipeline
 from gpuyard.app.stage_worker import EvaluateResult, load_result, open_run
+from gpuyard.app.stages import read_stages
 from gpuyard.app.workspace import open_workspace
 from gpuyard.errors import InputError
 from gpuyard.home import Home

@@ -40,7 +40,7 @@ def _read_workload(path: Path) -> object:
 
 
 def _read_pipeline(path: Path) -> object:
-    from gpuyard.app.pipeline import read_stages
+    from gpuyard.app.stages import read_stages
 
     return read_stages(path)
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from gpuyard.app.pipeline import RunSpec, read_stages
+from gpuyard.app.stages import RunSpec, read_stages
 from gpuyard.catalog.models import Transformer
 from gpuyard.datasets.spec import DataSpec
 from gpuyard.datasets.steps.step_list import StepSpec
@@ -20,7 +20,7 @@ from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.spec import EnvVarSpec, TrainSpec
 from gpuyard.serving.spec import DeploySpec
-from gpuyard.workload.keys import keys_of
+from gpuyard.workload.key_info import keys_of
 from gpuyard.workload.read import parse_workload
 
 from .rows import CATALOG

@@ -56,7 +56,7 @@ def check_workload(workspace: Workspace) -> CheckResult:
 
 def _stages(path: Path) -> tuple[str, ...]:
     """Stage names of the pipeline; its packages are imported only for a file that has one."""
-    from gpuyard.app.pipeline import read_stages
+    from gpuyard.app.stages import read_stages
 
     return read_stages(path).names
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpuyard.app.data import run_data
-from gpuyard.app.pipeline import Stages, read_stages, train_in
+from gpuyard.app.stages import Stages, read_stages, train_in
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
 from gpuyard.errors import InputError
 from gpuyard.home import Home

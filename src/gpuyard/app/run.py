@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from gpuyard import __version__
 from gpuyard.app.bus_bandwidth import check_bus
-from gpuyard.app.pipeline import RunSpec, read_stages
 from gpuyard.app.promotion import NewScores, choose_alias
 from gpuyard.app.serve import settings_from_spec
 from gpuyard.app.stage_worker import (
@@ -24,6 +23,7 @@ from gpuyard.app.stage_worker import (
     open_run,
     training_task,
 )
+from gpuyard.app.stages import RunSpec, read_stages
 from gpuyard.app.workspace import Workspace
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
 from gpuyard.document.encode import dump_json, load_json_file

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuyard.app.evaluate import prepared_of
-from gpuyard.app.pipeline import read_stages
 from gpuyard.app.plan import plan_workload
+from gpuyard.app.stages import read_stages
 from gpuyard.app.workspace import Workspace
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.datasets.prepared import PreparedDataset

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from gpuyard.app.evaluate import TrainedModel, evaluate_file, evaluate_model
-from gpuyard.app.pipeline import Stages, read_stages, train_in
 from gpuyard.app.select import select_file
+from gpuyard.app.stages import Stages, read_stages, train_in
 from gpuyard.datasets.engines.local import LocalDataEngine
 from gpuyard.datasets.engines.ray import RayDataEngine
 from gpuyard.datasets.prepare import prepare

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuyard.app.measure import PROFILE, measure_machine, read_profile, save_profile, trainers_here
-from gpuyard.app.pipeline import Stages, read_stages
 from gpuyard.app.predict import compare_training, predict_serving, predict_training
 from gpuyard.app.run import begin_run, continue_run, serve_again
 from gpuyard.app.serving_cost import request_cost_s
 from gpuyard.app.stage_summaries import outcomes
 from gpuyard.app.stage_worker import DataResult, RunFolder, SelectResult, load_result, open_run
+from gpuyard.app.stages import Stages, read_stages
 from gpuyard.app.up_context import UpContext, UpStage
 from gpuyard.app.up_report import RunComparison, StageOutcome
 from gpuyard.datasets.prepared import load_prepared

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpuyard.jit import jit
 from gpuyard.perf.inference.calibration import ServingCalibration
 from gpuyard.perf.inference.columns import COLUMNS, PADS
-from gpuyard.perf.inference.costs import costs_row, largest_graph
+from gpuyard.perf.inference.roofline_terms import costs_row, largest_graph
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.perf.inference.step_gradient import step_slopes
 from gpuyard.simulate.serving.schedules import Schedules

@@ -15,10 +15,10 @@ from typing import get_args
 from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import ExternalError, InputError, closest_match
 from gpuyard.home import Home
-from gpuyard.jobs.migrations import TABLES
 from gpuyard.jobs.process import Process, is_alive, this_process
 from gpuyard.jobs.records import Run, RunState, Stage, StageState
 from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.tables import TABLES
 from gpuyard.jobs.task import Handle
 
 SILENCE_S = 60.0  # a run on another host without a heartbeat for this long is interrupted

@@ -8,9 +8,9 @@ import numpy as np
 
 from gpuyard.perf.collectives import NetworkModel, RankGroup
 from gpuyard.perf.constants import TrainingConstants
-from gpuyard.perf.kernels import cast_s, training_gemms_s
 from gpuyard.perf.layout import GENERATIONS, Architecture, Array, Layout, Software, TrainingChip
 from gpuyard.perf.operators import moe_gemms, routed_tokens
+from gpuyard.perf.roofline import cast_s, training_gemms_s
 
 # Over routed tokens: permute, sort by local expert, and both reversed, read and write.
 PERMUTE_PASSES = 8.0

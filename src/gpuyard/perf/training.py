@@ -20,13 +20,6 @@ from gpuyard.perf.data_parallel import (
     local_parameters,
     optimizer_s,
 )
-from gpuyard.perf.kernels import (
-    cast_s,
-    elementwise_s,
-    flash_attention_s,
-    training_gemms_s,
-    unfused_attention_s,
-)
 from gpuyard.perf.layout import GENERATIONS, Architecture, Array, Layout, Software, TrainingChip
 from gpuyard.perf.moe import expert_layer
 from gpuyard.perf.operators import (
@@ -34,6 +27,13 @@ from gpuyard.perf.operators import (
     ffn_gemms,
     lm_head_gemm,
     micro_tokens,
+)
+from gpuyard.perf.roofline import (
+    cast_s,
+    elementwise_s,
+    flash_attention_s,
+    training_gemms_s,
+    unfused_attention_s,
 )
 
 

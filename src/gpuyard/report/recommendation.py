@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gpuyard.plan.error_bars import LimitChance, Prediction
 from gpuyard.plan.mixed import machines_text
 from gpuyard.plan.option import Bill, Option, Plan
 from gpuyard.plan.pareto import has_idle_chips, has_unused_chips
-from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
 from gpuyard.workload.requirements import TAILS

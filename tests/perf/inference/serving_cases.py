@@ -10,10 +10,10 @@ from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.chip import ServingChip, chip_named
 from gpuyard.perf.inference.columns import Row
-from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits, kv_cache_capacity
 from gpuyard.perf.inference.precision import Precision
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.serving_engine import ServingEngine, find_engine
 from gpuyard.perf.inference.shape import DecoderShape, shape_of
 

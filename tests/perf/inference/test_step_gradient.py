@@ -10,7 +10,7 @@ from tests.perf.inference.serving_cases import served
 
 from gpuyard.perf.inference.calibration import read_calibration
 from gpuyard.perf.inference.columns import COLUMNS
-from gpuyard.perf.inference.costs import costs_row
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.perf.inference.step_gradient import step_slopes
 

@@ -24,7 +24,7 @@ from gpuyard.simulate.flow.model import flow_model
 from gpuyard.simulate.flow.rails import rail_network
 from gpuyard.simulate.flow.settings import FlowSettings
 from gpuyard.simulate.step.phases import layout_placement, step_phases
-from gpuyard.simulate.step.pipeline import orders
+from gpuyard.simulate.step.pipeline_schedule import orders
 from gpuyard.simulate.step.step_work import StepWork, step_work
 from gpuyard.simulate.step.timeline import Slow, simulate_step
 from gpuyard.simulate.step.trace import trace_json

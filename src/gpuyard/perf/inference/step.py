@@ -1,7 +1,7 @@
 """Time of one scheduler iteration, compiled; shared by the event simulation and the closed form.
 
-A row of coefficients (`costs.costs_row`) describes everything about a replica that is constant over
-steps, in seconds. Layers and ranks are folded into the coefficients.
+A row of coefficients (`roofline_terms.costs_row`) describes everything about a replica that is
+constant over steps, in seconds. Layers and ranks are folded into the coefficients.
 Idea: a GEMM is a roofline with a smooth maximum of compute and memory; terms add up to the step.
 Invariant: the terms of `step_terms_s` add up to `step_time_s`.
 """

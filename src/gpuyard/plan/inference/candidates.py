@@ -13,10 +13,10 @@ from gpuyard.catalog.chips import Chip
 from gpuyard.perf.inference.calibration import ServingCalibration
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.closed_form import steady_state
-from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, kv_cache_capacity, limits, with_graphs
 from gpuyard.perf.inference.precision import Precision
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.serving_engine import ServingEngine
 from gpuyard.perf.inference.shape import DecoderShape
 from gpuyard.plan.inference.load import ServingLoad, Targets

@@ -8,10 +8,10 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
 from gpuyard.errors import Infeasible, InputError, closest_match
-from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import kv_cache_capacity, limits, with_graphs
 from gpuyard.perf.inference.precision import FORMATS, KV_BYTES, Precision
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.shape import decoder_of
 from gpuyard.plan.engine_commands import servers_for
 from gpuyard.plan.inference.candidates import TooBig, with_headroom

@@ -11,9 +11,9 @@ from gpuyard.perf.inference.calibration import ServingCalibration, read_priors
 from gpuyard.perf.inference.case import BenchmarkLoad, ServingBenchmark
 from gpuyard.perf.inference.closed_form import steady_state
 from gpuyard.perf.inference.columns import RANKS
-from gpuyard.perf.inference.costs import costs_row, request_s
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.memory import KvCacheCapacity, StepLimits, kv_cache_capacity, limits
+from gpuyard.perf.inference.roofline_terms import costs_row, request_s
 from gpuyard.simulate.serving.load import Requests, at_rate, drifted, fixed, lognormal, uniform
 from gpuyard.simulate.serving.mlperf_server import ServerRun, run_server
 from gpuyard.simulate.serving.outcome import ServingOutcome

@@ -17,8 +17,8 @@ from gpuyard.errors import Infeasible
 from gpuyard.jit import jit
 from gpuyard.perf.inference.calibration import ServingCalibration
 from gpuyard.perf.inference.case import ServingBenchmark
-from gpuyard.perf.inference.costs import costs_row
 from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.perf.inference.roofline_terms import costs_row
 from gpuyard.perf.inference.step import step_time_s
 from gpuyard.simulate.serving.outcome import ServingOutcome
 from gpuyard.simulate.serving.predict_published import (

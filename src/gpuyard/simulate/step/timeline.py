@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuyard.errors import InputError
-from gpuyard.simulate.step.pipeline import PipelineTask, orders
+from gpuyard.simulate.step.pipeline_schedule import PipelineTask, orders
 from gpuyard.simulate.step.step_work import StepWork
 
 COMPUTE, NETWORK = "compute", "network"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuyard.app.pipeline import read_stages
+from gpuyard.app.stages import read_stages
 from gpuyard.errors import InputError
 from gpuyard.jobs.records import STAGES
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuyard.perf.calibration import read_calibration
-from gpuyard.perf.kernels import (
+from gpuyard.perf.operators import Gemm, attention_gemms
+from gpuyard.perf.roofline import (
     attention_ratio,
     cast_s,
     elementwise_s,
@@ -17,7 +18,6 @@ from gpuyard.perf.kernels import (
     training_gemms_s,
     unfused_attention_s,
 )
-from gpuyard.perf.operators import Gemm, attention_gemms
 
 from .cases import case, changed, chip, number, scaled
 

@@ -1,4 +1,4 @@
-"""Schema migrations of the ledger; `TABLES[i]` migrates version i to i + 1."""
+"""SQL schema of the ledger and its migrations; `TABLES[i]` migrates version i to i + 1."""
 
 from __future__ import annotations
 
