@@ -22,7 +22,7 @@ from gpuyard.calibrate.error_bars import error_bars_text
 from gpuyard.perf import error_bars
 from gpuyard.perf.error_bars import ErrorBar
 from gpuyard.perf.score import ErrorStats
-from gpuyard.simulate.collectives.constants import NCCL_PATH, read_constants
+from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, read_constants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
 from gpuyard.simulate.collectives.score import CollectiveScore, score_measured
 
@@ -30,7 +30,7 @@ from gpuyard.simulate.collectives.score import CollectiveScore, score_measured
 def write(items: Sequence[MeasuredCollective]) -> None:
     """Fits, and writes the constants and the error bars."""
     fit = fit_collectives(items)
-    NCCL_PATH.write_text(constants_text(fit, len(items)), encoding="utf-8")
+    CONSTANTS_PATH.write_text(constants_text(fit, len(items)), encoding="utf-8")
     write_bars(collective_error_bars(hold_out_families(items, fit.constants)))
 
 

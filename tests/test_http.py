@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpuyard.errors import ExternalError
 from gpuyard.http import (
     HttpClient,
     HttpError,
     HttpResponse,
+    HttpRetryPolicy,
     NoResponseError,
-    RetryPolicy,
     TruncatedError,
     is_loopback,
 )
 
-FAST = RetryPolicy(attempts=3, first_s=0.0)
+FAST = HttpRetryPolicy(attempts=3, first_s=0.0)
 
 
 class _Scripted(http.server.BaseHTTPRequestHandler):
@@ -81,7 +79,7 @@ def test_post_is_sent_once_unless_it_is_idempotent(server: str) -> None:
 
 
 def test_rejected_status_allows_to_send_any_request_again(server: str) -> None:
-    retry = RetryPolicy(attempts=3, first_s=0.0, rejected_statuses=frozenset({429}))
+    retry = HttpRetryPolicy(attempts=3, first_s=0.0, rejected_statuses=frozenset({429}))
     _Scripted.script += [(429, {}, b""), (200, {}, b"{}")]
     assert HttpClient(base=server, retry=retry).json("POST", "/x", {}) == {}
 
@@ -144,13 +142,3 @@ def test_server_that_is_away_is_no_response() -> None:
 def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
     assert not any(map(is_loopback, ("10.0.0.1", "example.com", "0.0.0.0", "")))
-
-
-@given(first_s=st.floats(0.01, 100), failures=st.integers(1, 2000))
-def test_wait_grows_up_to_a_limit(first_s: float, failures: int) -> None:
-    policy = RetryPolicy(first_s=first_s)
-    limits = policy.backoff_s(failures), policy.backoff_s(failures + 1)
-    assert policy.backoff_s(1) == first_s
-    assert limits[0] <= limits[1] <= policy.max_s
-    assert 0.0 <= policy.wait_s(failures) <= limits[0]
-    assert policy.wait_s(failures, retry_after_s=1e9) == policy.max_s

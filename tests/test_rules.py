@@ -22,8 +22,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # "" is `gpuyard/__init__.py`, the public API. docs/architecture.md shows the same map.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"units", "errors", "jit"}),
-    frozenset({"document", "home", "http"}),
-    frozenset({"catalog", "topology"}),
+    frozenset({"document", "home", "retry"}),
+    frozenset({"catalog", "topology", "http"}),
     frozenset({"workload"}),
     frozenset({"perf"}),
     frozenset({"plan", "fabric"}),

@@ -16,7 +16,6 @@ import email.utils
 import http.client
 import ipaddress
 import json
-import random
 import ssl
 import time
 import urllib.error
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import IO, TypeAlias, TypeVar
 
 from gpuyard.errors import ExternalError
+from gpuyard.retry import RetryPolicy
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 T = TypeVar("T")
@@ -80,32 +80,17 @@ class TruncatedError(NoResponseError):
     """The connection ended within a response."""
 
 
-# Retries. A request is sent again only where that is safe (its method is idempotent, or the caller
-# says that this request is) and useful (the server is busy, or did not respond). The wait is a
-# uniform random share of a limit that doubles ("full jitter"), so that clients that failed together
-# do not come back together; a server that sends Retry-After sets the wait itself.
-# Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+# A request is sent again only where that is safe (its method is idempotent, or the caller says that
+# this request is) and useful (the server is busy, or did not respond). A server that sends
+# Retry-After sets the wait itself.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How often a failed operation is attempted again, and how long to wait in between."""
+class HttpRetryPolicy(RetryPolicy):
+    """Which failed requests are sent again, and how long to wait in between."""
 
-    attempts: int = 6
-    first_s: float = 0.5
-    max_s: float = 300.0
     statuses: frozenset[int] = BUSY_STATUSES
     methods: frozenset[str] = IDEMPOTENT_METHODS
     # Statuses that say the server did not act, so that any request may be sent again.
     rejected_statuses: frozenset[int] = frozenset()
-
-    def backoff_s(self, failures: int) -> float:
-        """Return the longest wait after N failures: it doubles each time, up to `max_s`."""
-        return min(self.max_s, self.first_s * 2.0 ** min(max(failures - 1, 0), 32))
-
-    def wait_s(self, failures: int, retry_after_s: float | None = None) -> float:
-        """Return how long to wait after N failures."""
-        if retry_after_s is not None:
-            return min(self.max_s, retry_after_s)
-        return random.uniform(0.0, self.backoff_s(failures))
 
     def retries(self, error: ExternalError, *, is_idempotent: bool) -> bool:
         """Return whether a request that failed so may be sent again."""
@@ -114,26 +99,12 @@ class RetryPolicy:
             return status in self.rejected_statuses or (is_idempotent and status in self.statuses)
         return is_idempotent and isinstance(error, NoResponseError)
 
-    def run(
-        self,
-        attempt: Callable[[], T],
-        retries: Callable[[ExternalError], bool],
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> T:
-        """Return the result of the first attempt that succeeds; raise the last error."""
-        for failures in range(1, self.attempts):
-            try:
-                return attempt()
-            except ExternalError as error:
-                if not retries(error):
-                    raise
-                response = error.response if isinstance(error, HttpError) else None
-            sleep(self.wait_s(failures, response.retry_after_s if response else None))
-        return attempt()
+    def retry_after_s(self, error: ExternalError) -> float | None:
+        return error.response.retry_after_s if isinstance(error, HttpError) else None
 
 
-DEFAULT_RETRY = RetryPolicy()
-NO_RETRY = RetryPolicy(attempts=1)
+DEFAULT_RETRY = HttpRetryPolicy()
+NO_RETRY = HttpRetryPolicy(attempts=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +120,7 @@ class HttpClient:
     authorization: str = ""  # value of the header, e.g. `Bearer TOKEN`
     headers: tuple[tuple[str, str], ...] = ()
     tls: ssl.SSLContext | None = None
-    retry: RetryPolicy = DEFAULT_RETRY
+    retry: HttpRetryPolicy = DEFAULT_RETRY
     timeout_s: float | None = TIMEOUT_S
     fix: str = "check the address, or start the server"  # if no response arrives
     status_fixes: tuple[tuple[int, str], ...] = ()  # by error status

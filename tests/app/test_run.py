@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuyard.app.resume import resume_run
 from gpuyard.app.run import (
     Registered,
     begin_run,
     continue_run,
-    resume_run,
     run_pipeline,
     serve_again,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.calibrate.collectives import constants_text, fit_collectives
-from gpuyard.simulate.collectives.constants import NCCL_PATH, read_constants
+from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, read_constants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
 from gpuyard.simulate.collectives.score import predicted_s
 
@@ -33,5 +33,5 @@ def test_constants_of_exact_times_are_recovered(items: tuple[MeasuredCollective,
         shipped["nic_ratio|rdma"], abs=0.02
     )
     table = tomllib.loads(constants_text(fit, len(items)))
-    assert list(table) == list(tomllib.loads(NCCL_PATH.read_text(encoding="utf-8")))
+    assert list(table) == list(tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8")))
     assert all("standard_error" in cell for cell in table.values() if "spread" in cell)

@@ -86,7 +86,7 @@ class Scripted(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a scripted API server; waits between questions are cut."""
-    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
     monkeypatch.setattr(Scripted, "asked", [])
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as listening:
         thread = threading.Thread(target=listening.serve_forever)

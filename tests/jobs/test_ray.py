@@ -105,7 +105,7 @@ def test_missing_ray_raises_error_with_fix(tmp_path: Path, monkeypatch: pytest.M
 def test_unreachable_cluster_is_refused_and_local_cluster_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
     here = RayClusterAddress(address="http://127.0.0.1:1")
     for spec, state in (
         (EngineSpec(name="ray"), "lost"),

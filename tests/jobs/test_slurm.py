@@ -146,7 +146,7 @@ def test_unreachable_controller_is_retried(tmp_path: Path, monkeypatch: pytest.M
         )
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
     handle = SlurmEngine(spec=EngineSpec(name="slurm")).submit(
         Task(id="t", argv=("x",), folder=str(tmp_path))
     )

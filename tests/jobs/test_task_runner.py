@@ -153,7 +153,7 @@ class Shy(Forgetful):
 def test_temporarily_unreachable_engine_is_waited_for(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
     run_id = ledger.get("last").id
     assert run_task(Shy(losses=0), make(tmp_path, ""), ledger, run_id, "train").state == "done"
     gone = Shy(losses=0, away=10**6)

@@ -16,9 +16,10 @@ from gpuyard.perf.collectives import ClosedForm, RankGroup
 from gpuyard.perf.from_catalog import architecture
 from gpuyard.perf.layout import Array, Layout
 from gpuyard.perf.operators import model_flop_per_token
+from gpuyard.perf.pipeline_parallel import stage_layers
 from gpuyard.perf.profiles import find_profile
 from gpuyard.perf.software import software
-from gpuyard.perf.training import StepTime, local_parameters, stage_layers, step_time
+from gpuyard.perf.training import StepTime, local_parameters, step_time
 from gpuyard.plan.evaluate import layout_of
 from gpuyard.plan.layouts import Space, parallel_layouts
 

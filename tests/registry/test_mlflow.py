@@ -256,7 +256,7 @@ def test_import_of_missing_or_foreign_model_raises_error(
 
 
 def test_unreachable_server_raises_external_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuyard.http.RetryPolicy.wait_s", lambda *_: 0.0)
+    monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -120,12 +120,6 @@ def _engine(name: str) -> EngineSpec:
     return EngineSpec(name=name)
 
 
-def resume_run(home: Home, run: Run, on_progress: OnProgress = lambda _: None) -> Run:
-    """Resume a run; finished stages are not run again."""
-    open_run(Path(run.folder))  # one without its folder is refused before it is taken
-    return continue_run(home, Ledger(home=home).take(run.id), on_progress=on_progress)
-
-
 def continue_run(
     home: Home, run: Run, *, until: str | None = None, on_progress: OnProgress = lambda _: None
 ) -> Run:

@@ -25,7 +25,7 @@ from gpuyard.calibrate.gauss_newton import (
 )
 from gpuyard.perf.error_bars import ErrorBar
 from gpuyard.perf.layout import Array
-from gpuyard.simulate.collectives.constants import NCCL_PATH, NcclConstants
+from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, NcclConstants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective
 from gpuyard.simulate.collectives.score import (
     CollectiveScore,
@@ -65,7 +65,7 @@ def fit_collectives(
     tolerance: float = TOLERANCE,
 ) -> CollectiveFit:
     """Fit the constants to measurements, with standard errors."""
-    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    table = tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8"))
     free = [name for name, cell in table.items() if "spread" in cell]
     fixed = {name: float(cell["value"]) for name, cell in table.items()}
     scale = ConstantScale([table[name] for name in free])
@@ -144,7 +144,7 @@ def collective_error_bars(held_out: CollectiveScore) -> dict[str, ErrorBar]:
 
 def constants_text(fit: CollectiveFit, rows: int) -> str:
     """Return the data file of the constants."""
-    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    table = tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8"))
     known = {item.name: item for item in fit.parameters}
     sections = [f"{HEADER}# Fitted on {rows} published rows; the rows name their sources.\n"]
     for name, cell in table.items():

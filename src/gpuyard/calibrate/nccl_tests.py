@@ -21,7 +21,7 @@ from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError
 from gpuyard.perf.error_bars import ErrorBar
 from gpuyard.perf.layout import Array
-from gpuyard.simulate.collectives.constants import NCCL_PATH, NcclConstants, read_constants
+from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, NcclConstants, read_constants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
 from gpuyard.simulate.collectives.score import predicted_s
 
@@ -96,7 +96,7 @@ def read_nccl_tests(text: str, where: str, network: str = "") -> tuple[MeasuredC
 
 def update_constants(items: Sequence[MeasuredCollective]) -> CollectiveUpdate:
     """Return the constants updated by measurements, with the shipped ones as prior."""
-    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    table = tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8"))
     shipped = read_constants()
     free = [name for name, cell in table.items() if "spread" in cell]
     scale = ConstantScale([_prior(table[name]) for name in free])

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Resume a run; finished stages are not run again."""
-    from gpuyard.app.run import resume_run  # needs gpuyard[run]
+    from gpuyard.app.resume import resume_run  # needs gpuyard[run]
 
     home = home_of(arguments)
     return print_run(

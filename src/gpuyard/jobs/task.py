@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from gpuyard.errors import InputError, Problem
-from gpuyard.http import RetryPolicy
 from gpuyard.jobs.spec import EngineSpec
+from gpuyard.retry import RetryPolicy
 from gpuyard.units import HOUR_S
 
 State = Literal["pending", "running", "done", "failed", "cancelled", "lost"]

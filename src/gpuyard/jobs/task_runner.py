@@ -1,4 +1,4 @@
-"""Run a task to its end with retries and metrics; resumes after gpuyard was killed."""
+"""Run a task to its end with retries and metrics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuyard.http import RetryPolicy
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.jobs.metrics import import_metrics
-from gpuyard.jobs.records import MetricPoint, Stage
+from gpuyard.jobs.records import MetricPoint
+from gpuyard.jobs.resume import adopt_job
 from gpuyard.jobs.task import Engine, Handle, State, Task, TaskStatus, new_id
+from gpuyard.retry import RetryPolicy
 
 # An engine that does not respond is given up after about ten minutes. The waits are shorter than
 # the silence after which another process may take over the run.
@@ -128,14 +129,6 @@ def run_detached_task(engine: Engine, task: Task) -> TaskStatus:
     return status
 
 
-# Adoption after a crash. The handle of a job is recorded before the job is submitted, so a process
-# that takes over a run can find every job that an earlier process may have left:
-#   running, or done but not recorded   follow it
-#   running, but the stage was stopped  cancel it, then start a new one
-#   lost before it started              submit it under the same id: its submission may still be
-#                                       in flight, and an id is started only once
-#   anything else                       start a new one
-# Invariant: two jobs of one stage never run at the same time.
 def run_task(
     engine: Engine,
     task: Task,
@@ -167,19 +160,7 @@ def run_task(
 
     recorded = ledger.get(run_id).stage(stage)
     assert recorded, f"{stage} is not a stage of run {run_id}"
-    status: TaskStatus | None = None
-    handle = recorded.handle
-    if handle and handle.engine == engine.handle(task).engine:
-        action = _adoption(recorded, engine.status(handle))
-        if action == "follow":
-            adopted = follow(handle)
-            status = adopted if adopted.state in ("done", "cancelled") else None
-        elif action == "cancel":
-            while not engine.status(handle).ended:
-                engine.cancel(handle)
-                time.sleep(engine.poll_s)
-        elif action == "resubmit":
-            task = replace(task, id=handle.id)
+    status, task = adopt_job(engine, task, recorded, follow)
     losses = 0
     while status is None or (
         status.state == "lost" and losses < task.retries and not ledger.heartbeat(run_id)
@@ -191,18 +172,6 @@ def run_task(
         ledger.start(run_id, stage, engine.handle(task))
         status = follow(engine.submit(task))
     return status
-
-
-def _adoption(stage: Stage, status: TaskStatus) -> str:
-    """What to do with the recorded job of a stage: follow, cancel, resubmit, or nothing."""
-    if status.state in ("pending", "running"):
-        return "cancel" if stage.state == "cancelled" else "follow"
-    if stage.state == "running":
-        if status.state == "done":
-            return "follow"
-        if status.state == "lost" and status.started_s is None:
-            return "resubmit"
-    return ""
 
 
 def _status(engine: Engine, handle: Handle, ledger: Ledger, run_id: str) -> TaskStatus:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingChip
 from gpuyard.perf.operators import layer_parameters, micro_tokens
-from gpuyard.perf.training import stage_layers
+from gpuyard.perf.pipeline_parallel import stage_layers
 
 DEEPSPEED_BYTES = 5.0e9  # reduce and gather buckets (DeepSpeed's flat buffers)
 CONTEXT_BYTES = 1.0e9  # CUDA context, NCCL and cuBLAS workspaces of the process

@@ -28,6 +28,12 @@ from gpuyard.perf.operators import (
     lm_head_gemm,
     micro_tokens,
 )
+from gpuyard.perf.pipeline_parallel import (
+    bubble_s,
+    slowest_stage_s,
+    stage_layers,
+    stage_sends_s,
+)
 from gpuyard.perf.roofline import (
     cast_s,
     elementwise_s,
@@ -213,18 +219,6 @@ def head_s(arch: Architecture, layout: Layout, chip: TrainingChip, c: TrainingCo
     return (f + d + w * arch.trains_weights + loss) * (1.0 + arch.mtp)
 
 
-def stage_layers(arch: Architecture, layout: Layout) -> tuple[Array, Array]:
-    """Return the layers of the largest stage and of the last stage.
-
-    Embedding and LM head count as layers where the layers then divide by the stages.
-    """
-    even = arch.layers % layout.pp == 0
-    padded = ((arch.layers + 2.0) % layout.pp == 0) & ~even
-    largest = np.where(padded, (arch.layers + 2.0) / layout.pp, np.ceil(arch.layers / layout.pp))
-    last = np.where(even, largest, largest - 1.0)
-    return largest, np.where(layout.pp > 1, last, largest)
-
-
 def offload_s(arch: Architecture, layout: Layout, chip: TrainingChip, micro_s: Array) -> Array:
     """Return exposed seconds of optimizer state and activations in host memory.
 
@@ -270,22 +264,11 @@ def step_time(
     layer = layer_time(arch, layout, chip, soft, net, c)
     layer_s = layer.total_s
     head = head_s(arch, layout, chip, c)
-    largest, last = stage_layers(arch, layout)
-    stage = np.maximum(largest * layer_s, last * layer_s + head)
-    # An uneven pipeline split accounts for the LM head.
-    balanced = np.maximum(largest * layer_s, (arch.layers * layer_s + head) / layout.pp)
-    uneven = (arch.layers % layout.pp != 0) & ((arch.layers + 2.0) % layout.pp != 0)
-    stage = np.where(uneven | (arch.mtp > 0), balanced, stage)
-    all_stages = arch.layers * layer_s + head
-    sent_bytes = 2.0 * micro_tokens(arch, layout) * arch.hidden / layout.tp
-    stages = RankGroup(stride=layout.chips / layout.pp)
-    send = net.time_s("send", sent_bytes, layout.pp, stages) * (layout.pp > 1)
-    exposed = np.where(soft.p2p_overlap * (layout.virtual_pipeline > 1) > 0, c.p2p_exposed, 1.0)
-    sends = send * (
-        2.0 * layout.virtual_pipeline * layout.grad_accum * exposed + 2.0 * (layout.pp - 1.0)
-    )
+    largest, _ = stage_layers(arch, layout)
+    stage = slowest_stage_s(arch, layout, layer_s, head)
+    sends = stage_sends_s(arch, layout, soft, net, c)
     n = layout.grad_accum * largest
-    bubble = np.maximum(all_stages - stage, 0.0) / layout.virtual_pipeline * (layout.pp > 1)
+    bubble = bubble_s(arch, layout, layer_s, head, stage)
     data = data_parallel_s(arch, layout, soft, stage, net, c)
     update = optimizer_s(arch, layout, chip, c) + layout.grad_accum * accumulate_s(
         arch, layout, chip, soft, c

@@ -13,19 +13,9 @@ from typing import Literal
 from gpuyard.errors import ExternalError, InputError, closest_match
 from gpuyard.home import Home
 from gpuyard.serving.spec import ServerSettings
+from gpuyard.serving.tables import TABLES
 
 State = Literal["running", "stopped", "lost"]
-TABLES = (
-    """
-    CREATE TABLE endpoints (
-        name TEXT PRIMARY KEY, models TEXT NOT NULL, host TEXT NOT NULL, port INTEGER NOT NULL,
-        pid INTEGER NOT NULL, born TEXT NOT NULL, workers INTEGER NOT NULL,
-        started_s REAL NOT NULL, ended_s REAL, folder TEXT NOT NULL
-    )
-    """,
-    "ALTER TABLE endpoints ADD COLUMN canaries TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE endpoints ADD COLUMN tls_cert TEXT NOT NULL DEFAULT ''",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

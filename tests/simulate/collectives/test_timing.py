@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.simulate.collectives.bus import bus_factor
-from gpuyard.simulate.collectives.constants import NCCL_PATH, read_constants
+from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, read_constants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
 from gpuyard.simulate.collectives.score import score_collectives
 from gpuyard.simulate.collectives.timing import RankTopology, collective_time
@@ -81,7 +81,7 @@ def test_small_messages_take_the_low_latency_protocol_and_large_ones_the_switch(
 
 
 def test_every_constant_has_a_meaning_and_standard_error() -> None:
-    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    table = tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8"))
     assert len(table) < 40
     for name, cell in table.items():
         assert cell["meaning"], name

@@ -1,4 +1,4 @@
-"""The columns of a row of coefficients (`roofline_terms.costs_row`), and the terms of a step's time."""
+"""Columns of a row of coefficients (`roofline_terms.costs_row`), and the terms of a step's time."""
 
 from __future__ import annotations
 

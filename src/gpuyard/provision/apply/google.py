@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError
-from gpuyard.http import HttpError, HttpResponse, NoResponseError, RetryPolicy
+from gpuyard.http import HttpError, HttpResponse, HttpRetryPolicy, NoResponseError
 from gpuyard.provision.apply.api_errors import (
     BUSY,
     RESUME,
@@ -29,7 +29,7 @@ from gpuyard.provision.apply.step_client import (
 from gpuyard.provision.apply.transport import ApiTransport, redacted
 
 # A request that Google rejects with 429 was not acted on.
-RETRY = RetryPolicy(first_s=1.0, max_s=15.0, rejected_statuses=frozenset({429}))
+RETRY = HttpRetryPolicy(first_s=1.0, max_s=15.0, rejected_statuses=frozenset({429}))
 OPERATION_TIMEOUT_S = 45 * 60.0  # creating a GKE cluster takes longest
 BUSY_TIMEOUT_S = 120.0  # a resource that uses this one is deleted within this time, or stays
 POLLS = 8

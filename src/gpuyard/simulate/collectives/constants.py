@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-NCCL_PATH = Path(__file__).parent.parent / "data" / "nccl.toml"
+CONSTANTS_PATH = Path(__file__).parent.parent / "data" / "collectives.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,5 +29,5 @@ class NcclConstants:
 @functools.cache
 def read_constants() -> NcclConstants:
     """The shipped numbers."""
-    table = tomllib.loads(NCCL_PATH.read_text(encoding="utf-8"))
+    table = tomllib.loads(CONSTANTS_PATH.read_text(encoding="utf-8"))
     return NcclConstants(values={name: float(cell["value"]) for name, cell in table.items()})

@@ -15,7 +15,7 @@ from gpuyard.perf.collectives import Collective
 from gpuyard.perf.data_parallel import local_parameters
 from gpuyard.perf.layout import Architecture, Layout, Software
 from gpuyard.perf.operators import micro_tokens, routed_tokens
-from gpuyard.perf.training import stage_layers
+from gpuyard.perf.pipeline_parallel import stage_layers
 from gpuyard.simulate.collectives.bus import bus_factor
 from gpuyard.simulate.collectives.placement import Axis, Placement, placement
 

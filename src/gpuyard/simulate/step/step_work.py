@@ -10,7 +10,8 @@ from gpuyard.perf.collectives import ClosedForm, NetworkModel, RankGroup
 from gpuyard.perf.constants import TrainingConstants
 from gpuyard.perf.data_parallel import local_parameters
 from gpuyard.perf.layout import Architecture, Array, Layout, Software, TrainingChip
-from gpuyard.perf.training import StepTime, head_s, stage_layers, step_time
+from gpuyard.perf.pipeline_parallel import stage_layers
+from gpuyard.perf.training import StepTime, head_s, step_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

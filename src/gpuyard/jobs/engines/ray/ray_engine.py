@@ -13,7 +13,7 @@ from gpuyard.document.encode import dump_json, load_json_file, plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError, GpuyardError
 from gpuyard.home import write_atomic
-from gpuyard.http import HttpClient, HttpError, RetryPolicy
+from gpuyard.http import HttpClient, HttpError, HttpRetryPolicy
 from gpuyard.jobs.engines import process_reaper
 from gpuyard.jobs.engines.ray.cluster import RayClusterAddress, local_cluster
 from gpuyard.jobs.files import JobFiles, combined_status, follow_files
@@ -100,7 +100,7 @@ class RayEngine:
             return TaskStatus(state="lost", reason="it was not submitted")
         client = _client(cluster)
         if not self.spec.address:
-            client = replace(client, retry=RetryPolicy(attempts=LOCAL_ATTEMPTS))
+            client = replace(client, retry=HttpRetryPolicy(attempts=LOCAL_ATTEMPTS))
         try:
             job = client.json("GET", f"/api/jobs/{handle.id}")
         except HttpError as error:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from gpuyard.errors import ExternalError
 from gpuyard.home import write_atomic
-from gpuyard.http import RetryPolicy
 from gpuyard.jobs.engines.slurm.queue import elements
 from gpuyard.jobs.engines.slurm.script import batch_options, batch_script
 from gpuyard.jobs.files import JobFiles, combined_status, follow_files
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Handle, Task, TaskStatus, check_task, handle_of
+from gpuyard.retry import RetryPolicy
 
 COMMAND_S = 60.0
 RETRY = RetryPolicy(attempts=5, first_s=1.0)

@@ -1,4 +1,4 @@
-"""GKE cluster and node pool requests, and the data networks as Kubernetes objects."""
+"""GKE cluster requests, and the data networks as Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -103,23 +103,6 @@ def _system_pool(settings: ResolvedSettings) -> Object:
             "workloadMetadataConfig": {"mode": "GKE_METADATA"},
         },
     }
-
-
-def pool_request(settings: ResolvedSettings, pool: Object, what: str) -> Request:
-    """Return the request for a node pool."""
-    name = str(pool["name"])
-    return Request(
-        file=f"30-pool-{name}.json",
-        what=what,
-        method="container.projects.locations.clusters.nodePools.create",
-        parameters={
-            "projectsId": settings.project,
-            "locationsId": settings.region,
-            "clustersId": settings.name,
-        },
-        body={"nodePool": pool},
-        resource=name,
-    )
 
 
 def network_objects(

@@ -27,7 +27,6 @@ from gpuyard.provision.platforms.gke.clusters import (
     VERSION,
     cluster_request,
     network_objects,
-    pool_request,
 )
 from gpuyard.provision.platforms.gke.installs import (
     controller_steps,
@@ -35,7 +34,7 @@ from gpuyard.provision.platforms.gke.installs import (
     token_steps,
     workload_member,
 )
-from gpuyard.provision.platforms.gke.pools import pool_body, slice_pool_body
+from gpuyard.provision.platforms.gke.pools import pool_body, pool_request, slice_pool_body
 from gpuyard.provision.platforms.manifests.disaggregated import (
     HOST_NIC_NOTE,
     POOL_NOTE,

@@ -14,6 +14,7 @@ from gpuyard.provision.platforms.manifests.expiry import has_end
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
 from gpuyard.provision.platforms.manifests.services import replica_bounds
 from gpuyard.provision.platforms.manifests.text import Object
+from gpuyard.provision.platforms.requests import Request
 from gpuyard.provision.platforms.vpc import Vpc, subnets_of
 
 POOL = "work"
@@ -22,6 +23,23 @@ RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 SSD_BYTES = 375 * 2**30
 # Series whose local SSDs are requested as a number of 375 GiB disks.
 SSD_SERIES = ("A3 High", "A3 Mega", "A3 Edge", "A3 Ultra", "A4", "A2 Ultra")
+
+
+def pool_request(settings: ResolvedSettings, pool: Object, what: str) -> Request:
+    """Return the request for a node pool."""
+    name = str(pool["name"])
+    return Request(
+        file=f"30-pool-{name}.json",
+        what=what,
+        method="container.projects.locations.clusters.nodePools.create",
+        parameters={
+            "projectsId": settings.project,
+            "locationsId": settings.region,
+            "clustersId": settings.name,
+        },
+        body={"nodePool": pool},
+        resource=name,
+    )
 
 
 def max_nodes(blueprint: Blueprint) -> int:
