@@ -15,6 +15,7 @@ from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_se
 from gpuyard.provision.launch.facts import read_launch_facts
 from gpuyard.provision.launch.job import FabricEnvironment, fabric_environment, job_launch
 from gpuyard.provision.launch.launch import EnvVar, Launch
+from gpuyard.provision.launch.nccl import read_nccl_facts
 from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine
 from gpuyard.provision.launch.server import calls_srun, server_launch
 from sample_blueprints import SHAPES, BlueprintSample, sample_blueprint
@@ -164,13 +165,14 @@ def test_calls_srun_is_true_for_multi_node_tensorrt_llm() -> None:
 
 
 def test_launch_facts_have_sources() -> None:
-    facts = read_launch_facts()
-    known = {source.name for source in facts.sources}
-    for row in (*facts.images, *facts.fabric_runtimes):
-        assert row.source, row.name
-        assert set(row.source) <= known, row.name
-    for row in facts.fabric_runtimes:
-        assert all("=" in line for line in row.variables), row.name
+    images, nccl = read_launch_facts(), read_nccl_facts()
+    for facts, rows in ((images, images.images), (nccl, nccl.fabric_runtimes)):
+        known = {source.name for source in facts.sources}
+        for row in rows:
+            assert row.source, row.name
+            assert set(row.source) <= known, row.name
+    for runtime in nccl.fabric_runtimes:
+        assert all("=" in line for line in runtime.variables), runtime.name
 
 
 @pytest.mark.slow

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import Framework, ResolvedSettings
 from gpuyard.provision.invariants.facts import read_facts
-from gpuyard.provision.launch.facts import RunsOn, fabric_runtime, read_launch_facts
+from gpuyard.provision.launch.facts import read_launch_facts
 from gpuyard.provision.launch.frameworks import FRAMEWORKS, LaunchRequest, StartCommand
 from gpuyard.provision.launch.launch import BucketMount, EnvVar, Launch
+from gpuyard.provision.launch.nccl import RunsOn, fabric_runtime, nvlink_domain
 from gpuyard.provision.launch.trainers import trainer_of, trainer_start
 
 CHECKPOINTS = "/mnt/checkpoints"
@@ -101,7 +102,7 @@ def fabric_environment(blueprint: Blueprint, runs_on: RunsOn) -> FabricEnvironme
     runtime = fabric_runtime(fabric.technology, runs_on)
     lines = list(runtime.variables)
     if fabric.domain_node_count:
-        lines += read_launch_facts().fabric_runtime("nvlink-domain").variables
+        lines += nvlink_domain().variables
     return FabricEnvironment(
         variables=_variables(lines),
         scripts=(runtime.env_script,) if runtime.env_script else (),
