@@ -1,4 +1,4 @@
-"""Models of one worker: loading, hot swap while requests are served, and canaries."""
+"""Models of one worker: loading, and hot swap while requests are served."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.errors import GpuyardError, InputError
+from gpuyard.errors import GpuyardError
 from gpuyard.home import Home
 from gpuyard.registry.bundle import TRANSFORM, WEIGHTS
 from gpuyard.registry.interface import interface_difference
-from gpuyard.serving.canary_guard import counts_between, rollback_reason
+from gpuyard.serving.canaries import Canaries, version_label
 from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.endpoints import Canary, Endpoints
 from gpuyard.serving.language import LanguageEngine
 from gpuyard.serving.model_slot import LoadedCanary, ModelSlot, Served
-from gpuyard.serving.spec import CanarySpec, ServedModel, ServerSettings
+from gpuyard.serving.spec import ServedModel, ServerSettings
 from gpuyard.serving.version import LoadedVersion, Transform, Version, load_version
 from gpuyard.serving.version_metrics import MetricsSnapshot, sum_snapshots
 from gpuyard.serving.version_sources import ResolvedVersion, find_version
@@ -41,7 +41,6 @@ class WorkerModels:
         self._loaders = ThreadPoolExecutor(1, "load")
         self._pool = ThreadPoolExecutor(MAX_VERSIONS, "infer")  # one thread per version at a time
         self._mounts = {mount.name: mount for mount in settings.mounts}
-        self._rolled_back: set[str] = set()
         self._logged: set[str] = set()
         self._refused: dict[str, str] = {}  # model -> digest of a version with another interface
         self._failed: set[str] = set()  # digests that could not be loaded; not retried
@@ -50,11 +49,12 @@ class WorkerModels:
         self.slots: dict[str, ModelSlot] = {}
         self.paths: dict[str, ModelSlot | Version] = {}
         self.swaps = 0
+        self._canaries = Canaries(settings.canaries, self._board, self, self._failed)
 
     @property
     def rolled_back(self) -> int:
         """Number of canaries that were rolled back."""
-        return len(self._rolled_back)
+        return len(self._canaries.rolled_back)
 
     @property
     def refused(self) -> int:
@@ -64,9 +64,9 @@ class WorkerModels:
     async def start(self) -> None:
         """Load every model. Raise InputError if one cannot be loaded."""
         for mount in self._settings.mounts:
-            await self._mount(mount, await self._in_loader(find_version, mount, self._home))
+            await self._mount(mount, await self.in_loader(find_version, mount, self._home))
         await self._apply_commands(self._board.commands())
-        await self._follow_canaries()
+        await self._canaries.follow()
         await self._record_endpoints()
         self.publish()
 
@@ -76,16 +76,16 @@ class WorkerModels:
         mount = ServedModel(name=name, reference=reference) if reference or known is None else known
         if not mount.folder and not mount.reference:
             mount = ServedModel(name=name, reference=name)
-        resolved: ResolvedVersion = await self._in_loader(find_version, mount, self._home)
+        resolved: ResolvedVersion = await self.in_loader(find_version, mount, self._home)
         await self._mount(mount, resolved)
-        await self._in_loader(
+        await self.in_loader(
             self._board.update, lambda commands: commands.with_load(name, mount.reference)
         )
         await self._record_endpoints()
         return resolved
 
     async def unload(self, name: str) -> None:
-        await self._in_loader(self._board.update, lambda commands: commands.with_unload(name))
+        await self.in_loader(self._board.update, lambda commands: commands.with_unload(name))
         self._unload(name)
         await self._record_endpoints()
 
@@ -95,14 +95,12 @@ class WorkerModels:
             try:
                 await self._follow(mount)
             except GpuyardError as error:
-                self._log_once("%s is unchanged: %s", mount.name, error)
-        await self._follow_canaries()
+                self.log_once("%s is unchanged: %s", mount.name, error)
+        await self._canaries.follow()
         await self._record_endpoints()
 
     async def _follow(self, mount: ServedModel) -> None:
-        resolved: ResolvedVersion = await self._in_loader(
-            functools.partial(find_version, mount, self._home, verify=False)
-        )
+        resolved = await self.resolve(mount)
         slot = self.slots.get(mount.name)
         if slot is not None and resolved.digest == slot.active.resolved.digest:
             self._refused.pop(mount.name, None)
@@ -115,10 +113,17 @@ class WorkerModels:
             return
         self._refused.pop(mount.name, None)
         try:
-            await self._mount(mount, await self._in_loader(find_version, mount, self._home))
+            await self._mount(mount, await self.in_loader(find_version, mount, self._home))
         except GpuyardError:
             self._failed.add(resolved.digest)
             raise
+
+    async def resolve(self, mount: ServedModel) -> ResolvedVersion:
+        """Return the version that a model refers to now, without verifying its files."""
+        resolved: ResolvedVersion = await self.in_loader(
+            functools.partial(find_version, mount, self._home, verify=False)
+        )
+        return resolved
 
     def _refuse(self, slot: ModelSlot, resolved: ResolvedVersion, difference: str) -> None:
         """Keep serving the active version: clients of it could not use the new one."""
@@ -135,8 +140,8 @@ class WorkerModels:
     async def poll_commands(self) -> None:
         """Apply new commands of other workers and evaluate the canaries."""
         if self._board.changed():
-            await self._apply_commands(await self._in_loader(self._board.commands))
-        await self._evaluate_canaries()
+            await self._apply_commands(await self.in_loader(self._board.commands))
+        await self._canaries.evaluate()
         await self._record_endpoints()
         self.publish()
 
@@ -175,19 +180,19 @@ class WorkerModels:
         self._loaders.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _log_once(self, message: str, name: str, error: GpuyardError) -> None:
+    def log_once(self, message: str, name: str, error: GpuyardError) -> None:
         if str(error) not in self._logged:
             self._logged.add(str(error))
             log.error(message, name, error)
 
     # Loads and file access run in one thread, so that the event loop keeps serving.
-    async def _in_loader(self, function: Callable[..., object], *arguments: object):  # type: ignore[no-untyped-def]
+    async def in_loader(self, function: Callable[..., object], *arguments: object):  # type: ignore[no-untyped-def]
         return await asyncio.get_running_loop().run_in_executor(self._loaders, function, *arguments)
 
     # Hot swap: requests that the previous version has started are finished by it.
     async def _mount(self, mount: ServedModel, resolved: ResolvedVersion) -> None:
         async with self._loading:
-            loaded = await self._load_version(resolved)
+            loaded = await self.load_version(resolved)
             slot = self.slots.get(mount.name)
             self._mounts[mount.name] = mount
             if slot is None:
@@ -203,10 +208,11 @@ class WorkerModels:
 
     async def _record_endpoints(self) -> None:
         slots = tuple(self.slots.values())
-        models = tuple(_label(slot.active.resolved) for slot in slots)
+        models = tuple(version_label(slot.active.resolved) for slot in slots)
         canaries = tuple(
             Canary(
-                model=_label(slot.canary.version.resolved), share_ratio=slot.canary.spec.share_ratio
+                model=version_label(slot.canary.version.resolved),
+                share_ratio=slot.canary.spec.share_ratio,
             )
             for slot in slots
             if slot.canary is not None
@@ -214,20 +220,18 @@ class WorkerModels:
         if self._recorded == (models, canaries):
             return
         try:
-            await self._in_loader(
+            await self.in_loader(
                 Endpoints(home=self._home).changed, self._settings.name, models, canaries
             )
             self._recorded = models, canaries
         except GpuyardError as error:  # an unwritable ledger must not stop the server
-            self._log_once("%s: the ledger is out of date: %s", self._settings.name, error)
+            self.log_once("%s: the ledger is out of date: %s", self._settings.name, error)
 
-    async def _load_version(self, resolved: ResolvedVersion) -> Served:
+    async def load_version(self, resolved: ResolvedVersion) -> Served:
         if resolved.bundle.kind == "language":
-            engine: LanguageEngine = await self._in_loader(
-                LanguageEngine, resolved.folder / WEIGHTS
-            )
+            engine: LanguageEngine = await self.in_loader(LanguageEngine, resolved.folder / WEIGHTS)
             return LanguageVersion(resolved, engine, self._pool)
-        parts: LoadedVersion = await self._in_loader(self._parts, resolved)
+        parts: LoadedVersion = await self.in_loader(self._parts, resolved)
         return Version(parts, self._settings.batch, self._pool)
 
     def _parts(self, resolved: ResolvedVersion) -> LoadedVersion:
@@ -262,114 +266,19 @@ class WorkerModels:
                 ServedModel(name=name, reference=reference) if reference or known is None else known
             )
             try:
-                resolved = await self._in_loader(find_version, mount, self._home)
+                resolved = await self.in_loader(find_version, mount, self._home)
                 slot = self.slots.get(name)
                 if slot is None or slot.active.resolved.digest != resolved.digest:
                     await self._mount(mount, resolved)
             except GpuyardError as error:
                 log.error("%s is unchanged: %s", name, error)
-        self._rolled_back.update(label for label, _ in commands.rolled_back)
-        for slot in self.slots.values():
-            if (
-                slot.canary is not None
-                and _label(slot.canary.version.resolved) in self._rolled_back
-            ):
-                self._drop_canary(slot)
+        self._canaries.drop_rolled_back(commands)
 
-    async def _follow_canaries(self) -> None:
-        for spec in self._settings.canaries:
-            name = spec.model.partition("@")[0].partition("/")[0]
-            slot = self.slots.get(name)
-            if slot is None:
-                continue
-            mount = ServedModel(name=name, reference=spec.model)
-            try:
-                resolved: ResolvedVersion = await self._in_loader(
-                    functools.partial(find_version, mount, self._home, verify=False)
-                )
-            except InputError as error:
-                self._log_once("no canary for %s: %s", name, error)
-                continue
-            present = slot.canary.version.resolved.digest if slot.canary else ""
-            if (
-                resolved.digest == slot.active.resolved.digest
-                or _label(resolved) in self._rolled_back
-            ):
-                self._drop_canary(slot)
-            elif resolved.digest != present and resolved.digest not in self._failed:
-                bundle = slot.active.resolved.bundle
-                difference = interface_difference(bundle, resolved.bundle)
-                if difference:
-                    log.error("no canary for %s: %s", slot.mount.name, difference)
-                    self._failed.add(resolved.digest)
-                    continue
-                await self._set_canary(slot, spec, resolved)
-
-    async def _set_canary(
-        self, slot: ModelSlot, spec: CanarySpec, resolved: ResolvedVersion
-    ) -> None:
-        try:
-            loaded = await self._load_version(resolved)
-        except GpuyardError as error:
-            log.error("no canary for %s: %s", slot.mount.name, error)
-            self._failed.add(resolved.digest)
-            return
-        if isinstance(loaded, Version):
-            self._drop_canary(slot)
-            start = next(
-                (
-                    item
-                    for item in self.snapshots()
-                    if (item.model, item.version) == _key(slot.active)
-                ),
-                None,
-            )
-            slot.canary = LoadedCanary(
-                version=loaded, spec=spec, start=start or slot.active.snapshot()
-            )
-            self._route()
-            log.info(
-                "%s: canary version %s serves %.0f%%",
-                slot.mount.name,
-                resolved.version,
-                100 * spec.share_ratio,
-            )
-
-    def _drop_canary(self, slot: ModelSlot) -> None:
+    def drop_canary(self, slot: ModelSlot) -> None:
         if slot.canary is not None:
             self._past.append(slot.canary.version.snapshot())
-            slot.canary = None
-            self._route()
+            self.set_canary(slot, None)
 
-    async def _evaluate_canaries(self) -> None:
-        slots = [slot for slot in self.slots.values() if slot.canary is not None]
-        if not slots:
-            return
-        now = {(item.model, item.version): item for item in self.snapshots()}
-        for slot in slots:
-            assert slot.canary is not None
-            label = _label(slot.canary.version.resolved)
-            canary = now.get(_key(slot.canary.version), slot.canary.version.snapshot())
-            active = counts_between(
-                now.get(_key(slot.active), slot.active.snapshot()), slot.canary.start
-            )
-            reason = rollback_reason(canary, active, slot.canary.spec.guard)
-            if reason:
-                log.error("%s is rolled back: %s", label, reason)
-                self._drop_canary(slot)
-                self._rolled_back.add(label)
-                await self._in_loader(
-                    self._board.update, functools.partial(_with_rolled_back, label, reason)
-                )
-
-
-def _with_rolled_back(label: str, reason: str, commands: WorkerCommands) -> WorkerCommands:
-    return commands.with_rolled_back(label, reason)
-
-
-def _label(resolved: ResolvedVersion) -> str:
-    return f"{resolved.name}/{resolved.version}"
-
-
-def _key(version: Served) -> tuple[str, str]:
-    return version.resolved.name, version.resolved.version
+    def set_canary(self, slot: ModelSlot, canary: LoadedCanary | None) -> None:
+        slot.canary = canary
+        self._route()
