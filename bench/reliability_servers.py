@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.serving.cases import Load, bundle, management, register, rows, serving, until
-from tests.serving.contract import footprint, processes, send_generated
+from tests.serving.cases import Load, bundle, children, management, register, rows, serving, until
+from tests.serving.contract import footprint, send_generated
 
 from gpuyard.home import Home
 from gpuyard.serving.endpoints import Endpoint
@@ -35,10 +35,7 @@ WARM_UP = 5_000
 MAX_GROWTH_BYTES = 20_000_000  # allocator and caches settle within this; a leak does not
 MAX_DESCRIPTORS = 8
 CLIENTS = 4
-KILLS = 10
-BETWEEN_KILLS_S = (
-    6.0  # granian takes two deaths of a worker within 5.5 s for a crash loop, and exits
-)
+KILLS, WORKERS = 10, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,17 +115,16 @@ def killed_workers(kills: int = KILLS) -> ReliabilityRow:
     """A worker killed under load loses no request beyond those in flight."""
     start = time.perf_counter()
     with (
-        _served(workers=2) as (endpoint, _),
+        _served(workers=WORKERS) as (endpoint, _),
         Load(endpoint.url, "plain", BODY, clients=CLIENTS) as load,
     ):
         for _ in range(kills):
             count = len(load.answers)
             until(lambda count=count: len(load.answers) > count + 200)
-            victim = max(processes(endpoint.pid)[1:])
+            victim = max(children(endpoint.pid))
             os.kill(victim, signal.SIGKILL)
-            until(lambda victim=victim: victim not in processes(endpoint.pid))
-            until(lambda: len(processes(endpoint.pid)) >= 3)
-            time.sleep(BETWEEN_KILLS_S)
+            until(lambda victim=victim: victim not in children(endpoint.pid))
+            until(lambda: len(children(endpoint.pid)) == WORKERS)
         lost = len(load.failures)
         wrong = sum(status != 200 for status, _ in load.answers)
     # A client has one request in flight, and may send the next before it sees the closed connection.

@@ -210,6 +210,17 @@ def until(true: Callable[[], bool], within_s: float = 60.0) -> None:
         time.sleep(0.02)
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started; dead ones that it has not reaped are left out."""
+    pids = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if fields[1] == str(pid) and fields[0] not in "ZX":
+                pids.append(int(path.parent.name))
+    return sorted(pids)
+
+
 def ask(
     url: str, body: object = None, headers: dict[str, str] | None = None, method: str | None = None
 ) -> tuple[int, object]:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from gpuyard.serving.endpoints import Canary, Endpoints
 from gpuyard.serving.server import folder_of
 from gpuyard.serving.spec import CanaryGuardSpec, CanarySpec, ServedModel, ServerSettings
 
-from .cases import Load, ask, bundle, management, register, rows, serving, until
+from .cases import Load, ask, bundle, children, management, register, rows, serving, until
 
 BODY = json.dumps(rows((0.5, -1.0, 2.0, 0.25))).encode()
 MOUNTS = (ServedModel(name="m", reference="m@champion"),)
@@ -153,13 +152,6 @@ def test_failing_canary_rolls_back_without_client_errors(home: Home, tmp_path: P
         log = Path(endpoint.log).read_text(encoding="utf-8")
         assert re.search(r"m/2 is rolled back: failure rate \d+\.\d%, active version 0.0%", log)
         assert log.count("not finite") < 20  # told, and not once for every request
-
-
-def children(pid: int) -> list[int]:
-    found = subprocess.run(
-        ["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False
-    )
-    return [int(word) for word in found.stdout.split()]
 
 
 def test_killed_worker_is_replaced_and_its_counts_survive(home: Home) -> None:

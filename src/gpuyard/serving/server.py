@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from gpuyard.serving.access import check_exposure, check_tls, management_token
 from gpuyard.serving.api_keys import read_keys
 from gpuyard.serving.endpoints import Endpoints
 from gpuyard.serving.spec import ServerSettings, check_settings
-from gpuyard.serving.version_sources import find_version
+from gpuyard.serving.version_sources import ResolvedVersion, find_version
 
 SETTINGS, TOKEN, MAIN = "GPUYARD_SERVE_SETTINGS", "GPUYARD_SERVE_TOKEN", "GPUYARD_SERVE_MAIN"
 WORKER = "gpuyard.serving.worker"
@@ -47,24 +47,35 @@ def token_of(settings: ServerSettings) -> str:
     return os.environ.get(TOKEN, "") or management_token(Path(settings.home))
 
 
-def usable_port(host: str, port: int) -> int:
-    """Return the port, or a free one for 0. Raise ExternalError if it is in use.
+@contextlib.contextmanager
+def reserved_port(host: str, port: int) -> Iterator[int]:
+    """Reserve the port, or a free one for 0. Raise ExternalError if it is in use.
 
     Workers share the port with SO_REUSEPORT, so without this check a second server would start on
-    the same port unnoticed.
+    the same port unnoticed. The port stays bound until the block ends, so that nothing else gets
+    it while no worker listens; connections go only to sockets that listen.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, port))
-            trial.listen()
-        except OSError as error:
-            what = f"cannot listen: {error.strerror or error}"
-            raise ExternalError(
-                f"{host}:{port}", what, "choose another --port, or 0 for a free one"
-            ) from None
-        return int(trial.getsockname()[1])
+    try:
+        if port:
+            with socket.socket(family, socket.SOCK_STREAM) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind((host, port))
+                trial.listen()
+        reservation = socket.socket(family, socket.SOCK_STREAM)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(reservation)
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            reservation.bind((host, port))
+            stack.pop_all()
+    except OSError as error:
+        what = f"cannot listen: {error.strerror or error}"
+        raise ExternalError(
+            f"{host}:{port}", what, "choose another --port, or 0 for a free one"
+        ) from None
+    with reservation:
+        yield int(reservation.getsockname()[1])
 
 
 def serve(
@@ -82,12 +93,21 @@ def serve(
     home = Home(path=Path(settings.home))
     # Resolved here too, so that errors are reported before any process starts.
     versions = tuple(find_version(mount, home) for mount in settings.mounts)
-    settings = replace(settings, port=usable_port(settings.host, settings.port))
-    folder = Path(settings.folder)
-    shutil.rmtree(folder / "board", ignore_errors=True)
-    settings = replace(settings, folder=str(folder / "board"))
-    (folder / "board").mkdir(parents=True, exist_ok=True)
-    path = folder / "board" / "settings.json"
+    with reserved_port(settings.host, settings.port) as port:
+        _serve(replace(settings, port=port), home, versions, on_start)
+
+
+def _serve(
+    settings: ServerSettings,
+    home: Home,
+    versions: Sequence[ResolvedVersion],
+    on_start: Callable[[ServerSettings], None],
+) -> None:
+    board = Path(settings.folder) / "board"
+    shutil.rmtree(board, ignore_errors=True)
+    settings = replace(settings, folder=str(board))
+    board.mkdir(parents=True, exist_ok=True)
+    path = board / "settings.json"
     write_atomic(path, dump_json(settings))
     os.environ[SETTINGS] = str(path)
     os.environ[MAIN] = str(os.getpid())
@@ -104,14 +124,16 @@ def serve(
 
 
 def _granian(settings: ServerSettings) -> None:
-    from granian import Granian
     from granian.constants import HTTPModes, Interfaces, SSLProtocols, TaskImpl
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
 
+    from gpuyard.serving.supervision import SupervisedServer
+
     limits, access = settings.limits, settings.access
-    Granian(
+    SupervisedServer(
         WORKER,
+        board=Path(settings.folder),
         address=settings.host,
         port=settings.port,
         interface=Interfaces.RSGI,
@@ -129,8 +151,6 @@ def _granian(settings: ServerSettings) -> None:
         ssl_key=Path(access.tls_key) if access.tls_key else None,
         ssl_protocol_min=SSLProtocols.tls12,
         log_level=LogLevels.warning,
-        respawn_failed_workers=True,
-        respawn_interval=0.1,
         workers_kill_timeout=max(1, math.ceil(limits.drain_s)),
     ).serve(target_loader=_application, wrap_loader=False)
 

@@ -62,6 +62,15 @@ class WorkerCommands:
         )
 
 
+def _report_file(folder: Path, pid: int) -> Path:
+    return folder / f"worker-{pid}.json"
+
+
+def has_reported(folder: Path, pid: int) -> bool:
+    """Return whether a worker has reported, which it does as soon as its models are loaded."""
+    return _report_file(folder, pid).exists()
+
+
 class WorkerBoard:
     """The shared files of one server, as seen by one of its workers."""
 
@@ -69,7 +78,7 @@ class WorkerBoard:
         self._folder = folder
         self._path = folder / "commands.json"
         self.pid = os.getpid()
-        self._own = folder / f"worker-{self.pid}.json"
+        self._own = _report_file(folder, self.pid)
         self._seen: tuple[int, int] = (0, 0)
 
     def publish(self, report: WorkerReport) -> None:
