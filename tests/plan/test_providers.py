@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuyard.app.plan import plan_workload
-from gpuyard.app.workspace import workspace_from_tree
+from gpuyard.app.workspace import Workspace, workspace_of
 from gpuyard.catalog.load import load_catalog
 from gpuyard.document.frozen_json import Plain
+from gpuyard.document.read import read_plain
 from gpuyard.errors import InputError
 from gpuyard.plan.interruptions import interruption_risk
 from gpuyard.plan.option import Plan
@@ -23,14 +24,18 @@ SERVICE: dict[str, Plain] = {
 }
 
 
+def workspace_from(tree: dict[str, Plain]) -> Workspace:
+    return workspace_of(read_plain(tree, "workload"))
+
+
 def planned(where: dict[str, Plain]) -> Plan:
-    plan = plan_workload(workspace_from_tree({**SERVICE, "where": where}))
+    plan = plan_workload(workspace_from({**SERVICE, "where": where}))
     assert isinstance(plan, Plan)
     return plan
 
 
 def workload(where: dict[str, Plain]) -> Workload:
-    return workspace_from_tree({**SERVICE, "where": where}).workload
+    return workspace_from({**SERVICE, "where": where}).workload
 
 
 def provider(machine: str) -> str:
@@ -107,7 +112,7 @@ def test_training_is_planned_where_no_source_states_the_network(name: str) -> No
         "training": {"method": "full", "global_batch": "32"},
         "where": {"provider": name},
     }
-    plan = plan_workload(workspace_from_tree(tree))
+    plan = plan_workload(workspace_from(tree))
     assert isinstance(plan, Plan)
     for option in plan.options:
         assert (
