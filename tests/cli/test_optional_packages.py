@@ -17,6 +17,8 @@ EXAMPLES = ROOT / "examples"
 MODULES = {  # of packages whose name is not the one they are imported under
     "google-auth": "google",
     "pillow": "PIL",
+    "grpcio": "grpc",
+    "protobuf": "google",
     "scikit-learn": "sklearn",
 }
 # Runs every command line of standard input without optional packages, in one process.

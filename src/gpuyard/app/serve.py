@@ -42,6 +42,7 @@ class ServeOptions:
     name: str = ""
     host: str = "127.0.0.1"
     port: int = 8080
+    grpc_port: int | None = None
     workers: int = 1
     batch: BatchSpec = _BATCH
     limits: LimitSpec = _LIMITS
@@ -85,6 +86,7 @@ def settings_for(options: ServeOptions) -> ServerSettings:
             folder=str(folder_of(home, name)),
             host=options.host,
             port=options.port,
+            grpc_port=options.grpc_port,
             workers=options.workers,
             batch=options.batch,
             limits=options.limits,
@@ -117,6 +119,7 @@ def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettin
         name=spec.name,
         host=spec.host,
         port=spec.port,
+        grpc_port=spec.grpc_port,
         workers=spec.workers,
         batch=spec.batch,
         limits=spec.limits,

@@ -25,6 +25,7 @@ from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.serve import calls, endpoints_table
 from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.spec import BatchSpec, LimitSpec, RequestLogSpec, ServerSettings
 from gpuyard.units import RATIO
 
@@ -46,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--host HOST", "address to listen on (default 127.0.0.1)", default="127.0.0.1"
     )
     add_option(parser, "--port PORT", "port; 0 takes a free one (8080)", type=_port, default=8080)
+    add_option(
+        parser, "--grpc-port PORT", "also serve gRPC on this port; 0 takes a free one", type=_port
+    )
     add_option(parser, "--workers N", "worker processes (1)", default=1)
     add_home(parser)
     add_option(
@@ -154,9 +158,15 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(started)
     else:
         print_text(f"{started.name}: ready at {started.url}; log: {started.log}")
-        _print_calls(replace(settings_for(options), port=urlsplit(started.url).port or 0))
+        _print_calls(_at(settings_for(options), started))
         print_text(f"stop it with: gpuyard serve --stop {started.name} --home {home.path}")
     return EXIT_OK
+
+
+def _at(settings: ServerSettings, started: Endpoint) -> ServerSettings:
+    """Return the settings with the ports that the server has chosen."""
+    grpc_port = urlsplit(f"//{started.grpc_url}").port
+    return replace(settings, port=urlsplit(started.url).port or 0, grpc_port=grpc_port)
 
 
 def _add_api_key(arguments: argparse.Namespace) -> int:
@@ -178,6 +188,7 @@ def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
         name=arguments.name,
         host=arguments.host,
         port=arguments.port,
+        grpc_port=arguments.grpc_port,
         workers=arguments.workers,
         batch=BatchSpec(rows=arguments.batch_rows, wait_s=arguments.batch_wait),
         limits=LimitSpec(
@@ -201,7 +212,8 @@ def _request_log(arguments: argparse.Namespace) -> RequestLogSpec | None:
 def _print_urls(settings: ServerSettings, as_json: bool) -> None:
     print_warnings(settings.host, settings.access)
     if as_json:
-        print_json({"name": settings.name, "url": settings.url})
+        urls = {"url": settings.url, "grpc_url": settings.grpc_url}
+        print_json({"name": settings.name, **urls})
     else:
         _print_calls(settings)
         print_text("press Ctrl-C to stop")
@@ -214,3 +226,5 @@ def _print_calls(settings: ServerSettings) -> None:
         print_text(f"{mount.name}: {settings.url}/v2/models/{mount.name}")
         example = example_request(mount, home)
         print_text(calls(settings.url, mount.name, example, with_key=with_key))
+    if settings.grpc_url:
+        print_text(f"gRPC: {settings.grpc_url}, inference.GRPCInferenceService")

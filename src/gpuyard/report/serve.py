@@ -19,7 +19,7 @@ def endpoints_table(endpoints: Sequence[Endpoint]) -> Table:
             item.state,
             " ".join(item.models),
             _canaries(item),
-            item.url,
+            " ".join(filter(None, (item.url, item.grpc_url))),
             str(item.pid),
             str(item.workers),
             time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(item.started_s)),

@@ -34,6 +34,7 @@ class Endpoint:
     models: tuple[str, ...]  # active NAME/VERSION
     canaries: tuple[Canary, ...] = ()  # without those that were rolled back
     url: str
+    grpc_url: str = ""  # HOST:PORT; empty without gRPC
     tls_cert: str = ""  # path; empty without TLS
     pid: int
     workers: int
@@ -63,7 +64,8 @@ class Endpoints:
                     f"stop it with `gpuyard serve --stop {settings.name}`, or use another --name",
                 )
             connection.execute(
-                "INSERT OR REPLACE INTO endpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, '', ?)",
+                "INSERT OR REPLACE INTO endpoints"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, '', ?, ?)",
                 (
                     settings.name,
                     " ".join(models),
@@ -75,6 +77,7 @@ class Endpoints:
                     time.time(),
                     settings.folder,
                     settings.access.tls_cert,
+                    settings.grpc_url,
                 ),
             )
 
@@ -140,6 +143,7 @@ def _endpoint(row: sqlite3.Row) -> Endpoint:
         models=tuple(row["models"].split()),
         canaries=tuple(_canary(word) for word in row["canaries"].split()),
         url=f"{'https' if row['tls_cert'] else 'http'}://{host}:{row['port']}",
+        grpc_url=row["grpc_url"],
         tls_cert=row["tls_cert"],
         pid=row["pid"],
         workers=row["workers"],

@@ -37,10 +37,16 @@ class RequestGuard:
         if self._keys is None:
             self._check_page(headers)
         else:
-            given = headers.get("x-api-key") or bearer(headers.get("authorization"))
-            # The management token too, so that `gpuyard ui` can read the metrics.
-            if not self._keys.name_of(given) and not is_same_secret(given, self._token):
-                raise RequestError(401, "API key required: X-API-Key or Authorization: Bearer")
+            self.admit_program(headers)
+
+    def admit_program(self, headers: RequestHeaders) -> None:
+        """The same for gRPC, which pages in a browser cannot speak: only the key decides."""
+        if self._keys is None:
+            return
+        given = headers.get("x-api-key") or bearer(headers.get("authorization"))
+        # The management token too, so that `gpuyard ui` can read the metrics.
+        if not self._keys.name_of(given) and not is_same_secret(given, self._token):
+            raise RequestError(401, "API key required: X-API-Key or Authorization: Bearer")
 
     def admit_management(self, headers: RequestHeaders) -> None:
         """Raise RequestError unless the request may load and unload models."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from granian.rsgi import ProtocolClosed, ProtocolError
 
@@ -17,7 +18,7 @@ from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.request_log import RequestLog
 from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, error_body
 from gpuyard.serving.spec import LimitSpec
-from gpuyard.serving.version import RawResponse, Version
+from gpuyard.serving.version import Answer, RawResponse, Version
 from gpuyard.serving.worker_models import WorkerModels
 
 log = logging.getLogger("gpuyard.serving")
@@ -26,6 +27,9 @@ _EXTRA_HEADERS = {503: [("retry-after", str(RETRY_AFTER_S))], 401: [CHALLENGE]}
 MANAGEMENT = "/v2/repository/models/"
 OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")  # for probes, which have no key
 DISCONNECTED = (ProtocolClosed, ProtocolError)  # the client has disconnected
+
+
+_T = TypeVar("_T")
 
 
 class Scope(Protocol):
@@ -74,7 +78,7 @@ class Handler:
         guard: RequestGuard,
         request_log: RequestLog | None = None,
     ) -> None:
-        self._request_log = request_log
+        self.request_log = request_log
         self.models = models
         self.guard = guard
         self._limits = limits
@@ -99,7 +103,7 @@ class Handler:
         except RequestError as error:  # before a version is chosen: it is not a request to it
             proto.response_bytes(*error_response(error))
             return
-        version = _choose(target)
+        version = choose(target)
         if len(self._started_s) >= self._max_in_flight:
             self._send(proto, version, error_response(_full()), start)
             return
@@ -121,7 +125,15 @@ class Handler:
                     body = await proto()
             finally:
                 version.batcher.arriving -= 1
-            response = await self._infer(target, version, body, headers.get(HEAD_LENGTH))
+            head_length = headers.get(HEAD_LENGTH)
+
+            def infer(version: Version) -> Awaitable[Answer]:
+                return version.infer(body, head_length)
+
+            answering, answer = await self.infer(target, version, infer)
+            response = answering.write(answer)
+        except ModelError as error:
+            response = error.status, [JSON], error_body(str(error))
         except RequestError as error:
             response = error_response(error)
         except asyncio.CancelledError:  # by `sweep`
@@ -134,31 +146,53 @@ class Handler:
         finally:
             del self._started_s[task]
         self._send(proto, version, response, start)
-        if self._request_log is not None:
-            self._request_log.add(version.label, body, response, perf_counter() - start)
+        if self.request_log is not None:
+            self.request_log.add(version.label, body, response, perf_counter() - start)
 
-    # A request that fails on a canary is served by the active version.
-    async def _infer(
-        self, target: ModelSlot | Version, version: Version, body: bytes, head_length: str | None
-    ) -> RawResponse:
+    async def infer(
+        self,
+        target: ModelSlot | Version,
+        version: Version,
+        infer: Callable[[Version], Awaitable[_T]],
+    ) -> tuple[Version, _T]:
+        """Return the outputs and the version that gave them.
+
+        A request that fails on a canary is served by the active version.
+        """
         try:
-            return await version.respond(body, head_length)
+            return version, await infer(version)
         except ModelError as error:
             version.metrics.failures += 1
             # Failures 1, 2, 4, 8, … only, so that the log is not flooded.
             if version.metrics.failures.bit_count() == 1:
                 log.error("%s/%s: failure %d: %s", *version.label, version.metrics.failures, error)
-            if (
-                isinstance(target, ModelSlot)
-                and isinstance(target.active, Version)
-                and target.active is not version
-            ):
-                try:
-                    return await target.active.respond(body, head_length)
-                except ModelError as second:
-                    target.active.metrics.failures += 1
-                    error = second
-            return error.status, [JSON], error_body(str(error))
+            if not isinstance(target, ModelSlot) or not isinstance(target.active, Version):
+                raise
+            if target.active is version:
+                raise
+        try:
+            return target.active, await infer(target.active)
+        except ModelError:
+            target.active.metrics.failures += 1
+            raise
+
+    @contextmanager
+    def under_limits(self, start: float) -> Iterator[None]:
+        """Count the calling task as a request in flight, which `sweep` cancels if it is slow."""
+        if len(self._started_s) >= self._max_in_flight:
+            raise _full()
+        task = asyncio.current_task()
+        assert task is not None
+        self._started_s[task] = start
+        try:
+            yield
+        except asyncio.CancelledError:
+            if perf_counter() - start < self._limits.time_s:  # by the client
+                raise
+            task.uncancel()
+            raise self._too_long() from None
+        finally:
+            self._started_s.pop(task, None)
 
     def _send(self, proto: Proto, version: Version, response: RawResponse, start: float) -> None:
         proto.response_bytes(*response)
@@ -236,7 +270,8 @@ class Handler:
                 task.cancel()
 
 
-def _choose(target: ModelSlot | Version) -> Version:
+def choose(target: ModelSlot | Version) -> Version:
+    """Return the version for the next request of a path."""
     chosen = target.choose() if isinstance(target, ModelSlot) else target
     assert isinstance(chosen, Version), "only tensors have inference paths"
     return chosen

@@ -107,6 +107,15 @@ def _in_range(data: Sequence[object]) -> bool:
     return all(value is None or -(1 << 63) <= value < 1 << 63 for value in data)  # type: ignore[operator]
 
 
+def check_tensor(name: str, datatype: str, shape: Sequence[int]) -> None:
+    """Raise RequestError for an unknown datatype or an impossible shape."""
+    if datatype != BYTES and datatype not in DATATYPES:
+        choices = choices_text((*DATATYPES, BYTES), 20)
+        raise RequestError(400, f'input "{name}": unknown datatype "{datatype}"; use {choices}')
+    if any(size < 0 or size > 1 << 40 for size in shape) or len(shape) > 8:
+        raise RequestError(400, f'input "{name}": invalid shape {list(shape)}')
+
+
 class RequestParser:
     """Parser for the requests of one version, given its width, columns and outputs."""
 
@@ -178,10 +187,20 @@ class RequestParser:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RequestError(400, f"the request is not JSON: {error}") from None
         values = self._values(request.inputs, memoryview(tail))
-        rows, count = self._rows(request.inputs, values)
-        return InferenceRequest(
-            rows=rows, count=count, id=request.id, outputs=self._requested_outputs(request)
+        return self.from_tensors(
+            request.inputs, values, request.id, self._requested_outputs(request)
         )
+
+    def from_tensors(
+        self,
+        inputs: list[RequestTensor],
+        values: dict[str, list[object] | np.ndarray],
+        request_id: str = "",
+        outputs: tuple[tuple[str, bool], ...] = (),
+    ) -> InferenceRequest:
+        """Return the request with these input tensors, whose values are flat by name."""
+        rows, count = self._rows(inputs, values)
+        return InferenceRequest(rows=rows, count=count, id=request_id, outputs=outputs)
 
     def _values(
         self, inputs: list[RequestTensor], tail: memoryview
@@ -192,13 +211,7 @@ class RequestParser:
             name, datatype = tensor.name, tensor.datatype
             if name in values:
                 raise RequestError(400, f'input "{name}" is duplicated')
-            if datatype != BYTES and datatype not in DATATYPES:
-                choices = choices_text((*DATATYPES, BYTES), 20)
-                raise RequestError(
-                    400, f'input "{name}": unknown datatype "{datatype}"; use {choices}'
-                )
-            if any(size < 0 or size > 1 << 40 for size in tensor.shape) or len(tensor.shape) > 8:
-                raise RequestError(400, f'input "{name}": invalid shape {tensor.shape}')
+            check_tensor(name, datatype, tensor.shape)
             size_bytes = (tensor.parameters or {}).get("binary_data_size")
             if size_bytes is None:
                 if not len(tensor.data):
@@ -270,16 +283,19 @@ class RequestParser:
         binary = bool((request.parameters or {}).get("binary_data_output", False))
         if not request.outputs:
             return tuple((name, True) for name in self._outputs) if binary else ()
-        for output in request.outputs:
-            if output.name not in self._outputs:
-                raise RequestError(
-                    400,
-                    f'unknown output "{output.name[:80]}"; use {choices_text(self._outputs)}',
-                )
+        self.check_outputs([output.name for output in request.outputs])
         return tuple(
             (item.name, bool((item.parameters or {}).get("binary_data", binary)))
             for item in request.outputs
         )
+
+    def check_outputs(self, names: Sequence[str]) -> None:
+        """Raise RequestError for an output that the model does not have."""
+        for name in names:
+            if name not in self._outputs:
+                raise RequestError(
+                    400, f'unknown output "{name[:80]}"; use {choices_text(self._outputs)}'
+                )
 
     def _expected(self) -> str:
         matrix = f'"{MATRIX}" (FP32 [n, {self._width}])'

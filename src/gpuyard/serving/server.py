@@ -26,6 +26,7 @@ from gpuyard.serving.version_sources import ResolvedVersion, find_version
 SETTINGS, TOKEN, MAIN = "GPUYARD_SERVE_SETTINGS", "GPUYARD_SERVE_TOKEN", "GPUYARD_SERVE_MAIN"
 WORKER = "gpuyard.serving.worker"
 REQUIRED = ("granian", "msgspec", "onnxruntime", "numpy")
+REQUIRED_FOR_GRPC = ("grpc", "google.protobuf")
 
 
 def folder_of(home: Home, name: str) -> Path:
@@ -85,16 +86,19 @@ def serve(
 
     `on_start` receives the settings with the actual port.
     """
-    for module in REQUIRED:
-        if importlib.util.find_spec(module) is None:
-            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+    _check_packages(settings)
     check_settings(settings)
     check_access(settings)
     home = Home(path=Path(settings.home))
     # Resolved here too, so that errors are reported before any process starts.
     versions = tuple(find_version(mount, home) for mount in settings.mounts)
-    with reserved_port(settings.host, settings.port) as port:
-        _serve(replace(settings, port=port), home, versions, on_start)
+    with contextlib.ExitStack() as ports:
+        port = ports.enter_context(reserved_port(settings.host, settings.port))
+        settings = replace(settings, port=port)
+        if settings.grpc_port is not None:
+            grpc_port = ports.enter_context(reserved_port(settings.host, settings.grpc_port))
+            settings = replace(settings, grpc_port=grpc_port)
+        _serve(settings, home, versions, on_start)
 
 
 def _serve(
@@ -121,6 +125,17 @@ def _serve(
         endpoints.ended(settings.name)
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def _check_packages(settings: ServerSettings) -> None:
+    grpc = tuple((module, "grpc") for module in REQUIRED_FOR_GRPC if settings.grpc_url)
+    for module, package in (*((module, module) for module in REQUIRED), *grpc):
+        try:
+            missing = importlib.util.find_spec(module) is None
+        except ModuleNotFoundError:  # not even the package around it
+            missing = True
+        if missing:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=package)
 
 
 def _granian(settings: ServerSettings) -> None:

@@ -108,6 +108,9 @@ class DeploySpec:
     model: Annotated[str, Doc("NAME@ALIAS or NAME/VERSION (default: the model of this run)")] = ""
     host: Annotated[str, Doc("address to listen on")] = "127.0.0.1"
     port: Annotated[int, AtLeast(0), Doc("port to listen on; 0 selects a free one")] = 8080
+    grpc_port: Annotated[
+        int | None, AtLeast(0), Doc("port of the same protocol over gRPC (default: none)")
+    ] = None
     workers: Annotated[int, AtLeast(1), Doc("worker processes")] = 1
     batch: BatchSpec = BatchSpec()
     limits: LimitSpec = LimitSpec()
@@ -135,6 +138,7 @@ class ServerSettings:
     folder: str  # of this server: settings, worker board, log
     host: str = "127.0.0.1"
     port: int = 8080
+    grpc_port: int | None = None
     workers: int = 1
     batch: BatchSpec = BatchSpec()
     limits: LimitSpec = LimitSpec()
@@ -146,8 +150,16 @@ class ServerSettings:
     @property
     def url(self) -> str:
         """Base URL for clients."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.access.tls_cert else 'http'}://{host}:{self.port}"
+        return f"{'https' if self.access.tls_cert else 'http'}://{self._address}:{self.port}"
+
+    @property
+    def grpc_url(self) -> str:
+        """Address for gRPC clients, as HOST:PORT; empty without gRPC."""
+        return "" if self.grpc_port is None else f"{self._address}:{self.grpc_port}"
+
+    @property
+    def _address(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def check_settings(settings: ServerSettings) -> ServerSettings:
@@ -179,8 +191,12 @@ def _problems(settings: ServerSettings) -> Iterator[Problem]:
             what="duplicate name",
             fix="rename one of them: NAME=MODEL",
         )
-    if not 0 <= settings.port <= 65535:
-        yield Problem(where="port", what=f"{settings.port} is not a port", fix="use 0 to 65535")
+    for where, port in (("port", settings.port), ("grpc port", settings.grpc_port or 0)):
+        if not 0 <= port <= 65535:
+            yield Problem(where=where, what=f"{port} is not a port", fix="use 0 to 65535")
+    if settings.port and settings.port == settings.grpc_port:
+        fix = "use another port for gRPC"
+        yield Problem(where="grpc port", what=f"{settings.port} is the port of REST", fix=fix)
     if settings.request_log is not None:
         if not 0 < settings.request_log.share_ratio <= 1:
             what = f"{settings.request_log.share_ratio:g} is not a share"

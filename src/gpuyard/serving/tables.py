@@ -12,4 +12,5 @@ TABLES = (
     """,
     "ALTER TABLE endpoints ADD COLUMN canaries TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE endpoints ADD COLUMN tls_cert TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE endpoints ADD COLUMN grpc_url TEXT NOT NULL DEFAULT ''",
 )

@@ -73,7 +73,7 @@ def from_json(
     if len(values) != math.prod(shape):
         raise RequestError(400, f'input "{name}": {len(values)} values for shape {list(shape)}')
     if element == "int":
-        _in_range(name, datatype, values)
+        check_range(name, datatype, values)
     return values
 
 
@@ -109,7 +109,8 @@ def _nested(
     return level
 
 
-def _in_range(name: str, datatype: str, values: list[object]) -> None:
+def check_range(name: str, datatype: str, values: Sequence[object]) -> None:
+    """Raise RequestError for an integer that the datatype cannot hold."""
     limits = np.iinfo(DATATYPES[datatype].str)
     for value in values:
         if value is not None and not limits.min <= value <= limits.max:  # type: ignore[operator]

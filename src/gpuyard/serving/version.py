@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -27,6 +27,13 @@ RawResponse = tuple[int, list[tuple[str, str]], bytes]  # status, headers, body
 _JSON_HEADERS = [JSON]
 LABEL, CLASS = "label", "class"  # outputs: the index of a class, and its name
 _NUMBERS = ("Int", "UInt", "Float")
+
+
+class Answer(NamedTuple):
+    """The outputs for one request."""
+
+    request: InferenceRequest | None  # None: all outputs, as JSON
+    part: BatchSlice
 
 
 class InputColumn(Protocol):
@@ -99,8 +106,8 @@ class Version:
     """A version that serves requests; created on the event loop."""
 
     __slots__ = (
-        "_class_index", "_classes", "_model", "_names", "_parser", "_takes_rows", "_transform",
-        "_writer", "batcher", "columns", "metrics", "outputs", "resolved",
+        "_class_index", "_classes", "_model", "_names", "_takes_rows", "_transform", "batcher",
+        "columns", "metrics", "outputs", "parser", "resolved", "writer",
     )  # fmt: skip
 
     def __init__(self, loaded: LoadedVersion, batch: BatchSpec, pool: ThreadPoolExecutor) -> None:
@@ -119,12 +126,12 @@ class Version:
         self._takes_rows = loaded.transform is not None or (
             loaded.model.is_matrix and loaded.model.inputs[0].name == MATRIX
         )
-        self._parser: RequestParser = (
+        self.parser: RequestParser = (
             RequestParser(loaded.model.width, dict(loaded.columns), names)
             if self._takes_rows
             else TensorRequestParser(loaded.model.inputs, names)
         )
-        self._writer = ResponseWriter(loaded.resolved.name, loaded.resolved.version, outputs)
+        self.writer = ResponseWriter(loaded.resolved.name, loaded.resolved.version, outputs)
         self.metrics = VersionMetrics(loaded.resolved.name, loaded.resolved.version)
         self.batcher = Batcher(self.compute, batch, pool, inline=loaded.inline)
 
@@ -142,34 +149,49 @@ class Version:
     def snapshot(self) -> MetricsSnapshot:
         return self.metrics.snapshot(self.batcher.batches)
 
-    async def respond(self, body: bytes, head_length: str | None) -> RawResponse:
-        """Return the response to a request body. Raise RequestError or ModelError on failure."""
-        batcher = self.batcher
+    async def infer(self, body: bytes, head_length: str | None) -> Answer:
+        """Return the outputs for a request body. Raise RequestError or ModelError on failure."""
         parsed = (
-            self._parser.read(body) if head_length is None else self._read_binary(body, head_length)
+            self.parser.read(body) if head_length is None else self._read_binary(body, head_length)
         )
         if isinstance(parsed, tuple):
-            batch_slice = await batcher.submit(parsed[0], parsed[1])
+            part = await self.batcher.submit(parsed[0], parsed[1])
             self.metrics.rows += parsed[1]
-            return 200, _JSON_HEADERS, self._writer.plain(batch_slice)
-        batch_slice = await batcher.submit(parsed.rows, parsed.count)
-        self.metrics.rows += parsed.count
-        return self._write(parsed, batch_slice)
+            return Answer(None, part)
+        return await self.infer_request(parsed)
+
+    async def infer_request(self, request: InferenceRequest) -> Answer:
+        """Return the outputs for a request that `parser` has checked."""
+        part = await self.batcher.submit(request.rows, request.count)
+        self.metrics.rows += request.count
+        return Answer(request, part)
 
     def _read_binary(self, body: bytes, head_length: str) -> InferenceRequest:
         if not head_length.isascii() or not head_length.isdigit() or int(head_length) > len(body):
             raise RequestError(400, f"{HEAD_LENGTH} is not the length of the JSON in the body")
         view = memoryview(body)
-        return self._parser.read_any(view[: int(head_length)], view[int(head_length) :])
+        return self.parser.read_any(view[: int(head_length)], view[int(head_length) :])
 
-    def _write(self, request: InferenceRequest, batch_slice: BatchSlice) -> RawResponse:
+    def write(self, answer: Answer) -> RawResponse:
+        """Return the HTTP response with the outputs that the request wants."""
+        request, part = answer
+        if request is None:
+            return 200, _JSON_HEADERS, self.writer.plain(part)
         if not any(binary for _, binary in request.outputs):
             names = [name for name, _ in request.outputs] or [
                 output.name for output in self.outputs
             ]
-            return 200, _JSON_HEADERS, self._writer.json(batch_slice, request.id, names)
-        body, length = self._writer.mixed(batch_slice, request.id, request.outputs)
+            return 200, _JSON_HEADERS, self.writer.json(part, request.id, names)
+        body, length = self.writer.mixed(part, request.id, request.outputs)
         return 200, [("content-type", "application/octet-stream"), (HEAD_LENGTH, str(length))], body
+
+    def output_values(
+        self, part: BatchSlice
+    ) -> Iterator[tuple[Output, Sequence[object] | np.ndarray]]:
+        """Yield every output with its values for one request, flat."""
+        for output, values in zip(self.outputs, part.outputs, strict=True):
+            start, end = part.start * output.width, (part.start + part.size) * output.width
+            yield output, values[start:end]
 
     def compute(self, requests: Sequence[QueuedRequest]) -> list[BatchSlice | Exception]:
         """Run one batch and return a slice of the outputs per request."""

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 from gpuyard import __version__
 from gpuyard.datasets.transform import load_transform
@@ -31,6 +32,12 @@ POLL_S = 0.5  # how often a worker polls the board
 SWITCH_S = 0.0005
 
 
+class AsyncStop(Protocol):
+    """A server that finishes its requests in flight, at most for some seconds."""
+
+    async def stop(self, grace: float | None) -> None: ...
+
+
 class Worker:
     """The RSGI application of one process."""
 
@@ -50,6 +57,7 @@ class Worker:
             self._models, settings.limits, routes, self._guard, self._request_log
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._grpc: AsyncStop | None = None
         self.__rsgi__ = self._handler.__rsgi__
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -65,6 +73,8 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+        if self._grpc is not None:
+            loop.run_until_complete(self._grpc.stop(self._settings.limits.drain_s))
         self._models.close()
         if self._request_log is not None:
             self._request_log.flush()
@@ -82,6 +92,11 @@ class Worker:
         if self._settings.follow_s > 0:
             pairs.append((self._settings.follow_s, self._models.follow))
         self._tasks = [asyncio.create_task(_every(seconds, call)) for seconds, call in pairs]
+        if self._settings.grpc_port is not None:
+            from gpuyard.serving.grpc_service import GrpcService, start_grpc  # needs an extra
+
+            service = GrpcService(self._handler, __version__)
+            self._grpc = await start_grpc(self._settings, service)
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # loaded models stay, so the collector need not traverse them again
