@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,8 @@ from gpuyard.registry.bundle import Metric, ModelBundle, ModelLineage, Tag, Tens
 from gpuyard.registry.registry import Registry
 from gpuyard.serving.spec import AccessSpec
 from gpuyard.web.server import WebServer, open_site
+
+from .chromium import Browser
 
 HARM = """<script>document.title="harm"</script><img src=x onerror='document.title="harm"'>"""
 ONPREM = """
@@ -106,6 +110,20 @@ def _serve(site: WebServer) -> Iterator[WebServer]:
 def site(home: Home, request: pytest.FixtureRequest) -> Iterator[WebServer]:
     """The site on loopback: read-only, or with actions when parametrized with True."""
     yield from _serve(open_site(home, port=0, acts=request.param))
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    program = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+    if program is None:
+        assert os.environ.get("GPUYARD_REQUIRE_ALL") != "1", "no Chromium"
+        pytest.skip("no Chromium")
+    with Browser(program, tmp_path / "profile") as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from gpuyard.home import Home
@@ -21,20 +16,6 @@ PHONE = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    program = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
-    if program is None:
-        assert os.environ.get("GPUYARD_REQUIRE_ALL") != "1", "no Chromium"
-        pytest.skip("no Chromium")
-    with Browser(program, tmp_path / "profile") as opened:
-        yield opened
 
 
 def sign_in(browser: Browser, site: WebServer) -> str:

@@ -31,10 +31,11 @@ def page(title: str, sections: Sequence[str], stamp: str = "") -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title>{asset('page.css')}</head><body>\n<h1>{escape(title)}</h1>\n"
+        f"<title>{escape(title)}</title>{asset('page.css')}</head><body>\n<main>"
+        f"<h1>{escape(title)}</h1>\n"
         + below
         + "\n".join(sections)
-        + f"\n{asset('tables.js')}</body></html>\n"
+        + f"\n</main>{asset('tables.js')}</body></html>\n"
     )
 
 

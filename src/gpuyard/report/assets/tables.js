@@ -86,7 +86,7 @@ function save(name, address) {
   link.click();
 }
 
-function title(element) {
+function title(element) { // the heading above
   for (let place = element; place; place = place.previousElementSibling ?? place.parentElement) {
     if (/^H[1-4]$/.test(place.tagName)) return place.textContent.trim().toLowerCase().replace(/\W+/g, "-");
   }
@@ -169,10 +169,25 @@ document.addEventListener("click", (event) => {
 document.addEventListener("input", (event) => {
   if (event.target.matches("input[data-filter]")) filter(event.target);
 });
+// What scrolls can be focused, so that the arrow keys scroll it; what fits is no stop for Tab.
+function scrollable() {
+  for (const region of document.querySelectorAll(".scroll, .drawing, .heat")) {
+    if (region.scrollWidth > region.clientWidth) {
+      region.tabIndex = 0;
+      region.setAttribute("role", "group");
+      region.setAttribute("aria-label", title(region));
+    } else if (region.getAttribute("role") === "group") {
+      for (const name of ["tabindex", "role", "aria-label"]) region.removeAttribute(name);
+    }
+  }
+}
+
 function prepare() {
   sortable();
   savable();
+  scrollable();
 }
+addEventListener("resize", scrollable);
 document.addEventListener("fragments", prepare);
 prepare();
 })();
