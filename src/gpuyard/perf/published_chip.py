@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Words that do not tell one chip from another.
+# Words that several chips share.
 VENDOR = re.compile(
     r"\b(NVIDIA|AMD|Intel|Google|Cloud|AWS|Amazon|Instinct|Radeon|Tesla|GPUs?|accelerators?"
     r"|Tensor Core|Blackwell Ultra|Blackwell|Hopper|Ampere|Server Edition)\b[ -]*",
