@@ -34,6 +34,12 @@ steps:
 - impute: {columns: [b], value: median, by: code}
 - clip: {columns: [a, b], lower: -1, upper: 9}
 - zscore: {columns: [a, b]}
+- python:
+    file: steps.py
+    function: add_product
+    columns: [a, b]
+    adds: {product: float}
+    code: "def add_product(rows): return rows['a'] * rows['b']"
 - onehot: {columns: [city]}
 - target: {columns: [code]}
 split: {test: 0.2, stratify: true, seed: 1}

@@ -22,8 +22,10 @@ from onnx import TensorProto, helper, numpy_helper
 from gpuyard.datasets.columns import Column
 from gpuyard.datasets.steps.encode import FittedOneHot
 from gpuyard.datasets.steps.impute import FillNumbers
+from gpuyard.datasets.steps.python import AddedColumn, PythonColumns
 from gpuyard.datasets.steps.scale import Affine
 from gpuyard.datasets.transform import FittedTransform, TransformRecord, saved_part
+from gpuyard.datasets.user_code import digest_of_code
 from gpuyard.home import Home
 from gpuyard.registry.bundle import ONNX, TRANSFORM, ModelBundle, Tensor, write_bundle
 from gpuyard.registry.registry import Registry
@@ -77,14 +79,28 @@ def write_mlp(
     )
 
 
-def transform() -> FittedTransform:
-    """Two numbers, a text and a bool to four features; a missing age becomes 40."""
+def transform(code: str = "") -> FittedTransform:
+    """Two numbers and a text to four features; a missing age becomes 40; `code` adds the last."""
+    own = PythonColumns(
+        file="steps.py",
+        function="add_rome",
+        code=code,
+        sha256=digest_of_code(code),
+        columns=(Column(name="city", dtype="String"), Column(name="income", dtype="Int64")),
+        adds=(AddedColumn(name="city=Rome", type="float"),),
+    )
     parts = (
         saved_part("impute", FillNumbers(columns=("age",), values=(40.0,))),
         saved_part(
             "zscore", Affine(columns=("age", "income"), shift=(40.0, 1000.0), scale=(10.0, 500.0))
         ),
-        saved_part("one_hot", FittedOneHot(column="city", texts=True, categories=("Oslo", "Rome"))),
+        *((saved_part("python", own),) if code else ()),
+        saved_part(
+            "one_hot",
+            FittedOneHot(
+                column="city", texts=True, categories=("Oslo",) if code else ("Oslo", "Rome")
+            ),
+        ),
     )
     inputs = (
         Column(name="age", dtype="Float64"),
@@ -98,14 +114,19 @@ def transform() -> FittedTransform:
 
 
 def bundle(
-    folder: Path, *, columns: bool = False, sizes: Sequence[int] = (WIDTH, 8, 2), **options: object
+    folder: Path,
+    *,
+    columns: bool = False,
+    code: str = "",
+    sizes: Sequence[int] = (WIDTH, 8, 2),
+    **options: object,
 ) -> Path:
-    """A bundle folder; with `columns`, the transform stands in front."""
+    """A bundle folder; with `columns` or a Python step, the transform stands in front."""
     folder.mkdir(parents=True)
     write_mlp(folder / ONNX, sizes, **options)  # type: ignore[arg-type]
     inputs: tuple[Tensor, ...] = (Tensor(name="x", dtype="float32", shape=(-1, sizes[0])),)
-    if columns:
-        transform().save(folder / TRANSFORM)
+    if columns or code:
+        transform(code).save(folder / TRANSFORM)
         inputs = (
             Tensor(name="age", dtype="float64"),
             Tensor(name="income", dtype="int64"),

@@ -226,6 +226,7 @@ def predict(
     rows: Rows,
     *,
     home: str | Path = DEFAULT_HOME,
+    allow_code: bool = False,
 ) -> pl.DataFrame:
     """Predict rows; one row of predictions per row: `prediction`, and p(CLASS) of every class.
 
@@ -234,11 +235,13 @@ def predict(
         rows: a DataFrame, a mapping of columns, or a list of rows, with the columns of the
             source, before the transform.
         home: state directory of registered models.
+        allow_code: run Python code that is part of a model from a folder or the registry.
     """
     frame = _rows(rows)
     if frame.is_empty():
         raise InputError.one("rows", "there are none", "give at least one row")
-    return BundleModel(_model(model, home).folder).answers(frame)
+    allow_code = allow_code or not isinstance(model, str | Path)  # trained in this process
+    return BundleModel(_model(model, home).folder, allow_code=allow_code).answers(frame)
 
 
 def serve(

@@ -31,12 +31,12 @@ class BatchPrediction:
     columns: tuple[str, ...]
 
 
-def open_model(model: str, home: Home) -> BundleModel:
+def open_model(model: str, home: Home, *, allow_code: bool = False) -> BundleModel:
     """Open NAME, NAME@ALIAS, NAME/3 or a bundle folder."""
     place = Path(model)
     if (place / DESCRIPTION).is_file():
-        return BundleModel(place)
-    return BundleModel(Registry(home=home).get(model).path)
+        return BundleModel(place, allow_code=allow_code)
+    return BundleModel(Registry(home=home).get(model).path, allow_code=allow_code)
 
 
 def predict_file(
@@ -46,12 +46,16 @@ def predict_file(
     *,
     home: Home,
     keep: bool = False,
+    allow_code: bool = False,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> BatchPrediction:
-    """Write one row of predictions per row of the file; `keep` adds the columns of the file."""
+    """Write one row of predictions per row of the file; `keep` adds the columns of the file.
+
+    A model that runs Python code of its author needs `allow_code`.
+    """
     if out.suffix not in (".parquet", ".csv"):
         raise InputError.one(str(out), "is no known format", "write out.parquet or out.csv")
-    opened, rows = open_model(model, home), 0
+    opened, rows = open_model(model, home, allow_code=allow_code), 0
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     parts: list[pl.DataFrame] = []
     try:

@@ -49,6 +49,7 @@ class ServeOptions:
     access: AccessSpec = _ACCESS
     canaries: tuple[str, ...] = ()
     request_log: RequestLogSpec | None = None
+    allow_code: bool = False
 
 
 def read_mount(text: str) -> ServedModel:
@@ -93,6 +94,7 @@ def settings_for(options: ServeOptions) -> ServerSettings:
             access=_absolute(options.access),
             canaries=tuple(read_canary(text) for text in options.canaries),
             request_log=options.request_log and _absolute_log(options.request_log),
+            allow_code=options.allow_code,
         )
     )
 
@@ -125,6 +127,7 @@ def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettin
         limits=spec.limits,
         access=spec.access,
         request_log=spec.request_log,
+        allow_code=spec.allow_code,
     )
     settings = settings_for(options)
     return check_settings(replace(settings, canaries=(spec.canary,))) if spec.canary else settings

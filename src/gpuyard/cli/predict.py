@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "FILE", "rows with the raw columns of the training data")
     add_option(parser, "-o, --out PATH", "a .parquet or .csv file", required=True)
     add_option(parser, "--keep", "also write the columns of the file")
+    add_option(parser, "--allow-code", "run Python code that is part of the model, as this user")
     add_home(parser)
     add_json(parser)
 
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out,
         home=home_of(arguments),
         keep=arguments.keep,
+        allow_code=arguments.allow_code,
     )
     if arguments.json:
         print_json(done)

@@ -74,6 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=quantity(RATIO),
         default=1.0,
     )
+    add_option(
+        parser, "--allow-code", "serve models that run Python code of their author, as this user"
+    )
     _add_limits(parser, limits)
     add_access(parser)
     add_option(
@@ -200,6 +203,7 @@ def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
         access=read_access(arguments, api_keys=arguments.api_keys),
         canaries=tuple(arguments.canary),
         request_log=_request_log(arguments),
+        allow_code=arguments.allow_code,
     )
 
 

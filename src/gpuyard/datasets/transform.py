@@ -11,6 +11,7 @@ import numpy as np
 from gpuyard.datasets.batch import RowBatch, Slots
 from gpuyard.datasets.columns import Column
 from gpuyard.datasets.step import Fitted, FittedStep, SeriesPart, written_columns
+from gpuyard.datasets.steps.python import PythonColumns
 from gpuyard.datasets.steps.step_list import FORMER_PARTS, PARTS
 from gpuyard.datasets.times import micros_of
 from gpuyard.document.encode import dump_json, load_json, plain
@@ -201,6 +202,19 @@ def _not_numbers(columns: Values, numbers: Sequence[Column]) -> list[Problem]:
     return problems
 
 
-def load_transform(path: Path) -> FittedTransform:
-    """Return a saved transform; raise InputError if the file is not one."""
-    return FittedTransform(load_json(read_text(path, MAX_BYTES), TransformRecord, str(path)))
+def load_transform(path: Path, *, allow_code: bool = True) -> FittedTransform:
+    """Return a saved transform; raise InputError if the file is not one.
+
+    Without `allow_code`, one that runs Python code of its author is refused.
+    """
+    record = load_json(read_text(path, MAX_BYTES), TransformRecord, str(path))
+    names = sorted({saved.step for saved in record.parts if saved.part == PythonColumns.__name__})
+    if names and not allow_code:
+        raise code_refused(str(path), "its transform runs Python code")
+    return FittedTransform(record)
+
+
+def code_refused(where: str, what: str) -> InputError:
+    """Return the error for a model with code of its author."""
+    fix = "add --allow-code if you trust where the model comes from"
+    return InputError.one(where, f"{what}, which needs --allow-code", fix)

@@ -117,6 +117,7 @@ class DeploySpec:
     access: AccessSpec = AccessSpec()
     canary: CanarySpec | None = None
     request_log: RequestLogSpec | None = None
+    allow_code: Annotated[bool, Doc("serve models that run Python code of their author")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ class ServerSettings:
     access: AccessSpec = AccessSpec()
     canaries: tuple[CanarySpec, ...] = ()
     request_log: RequestLogSpec | None = None
+    allow_code: bool = False
     follow_s: float = 2.0  # how often aliases are resolved again; 0: never
 
     @property

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
+from gpuyard.datasets.user_code import CodeError
 from gpuyard.errors import InputError
 from gpuyard.registry.bundle import ONNX, TRANSFORM
 from gpuyard.serving.batcher import INLINE_S, Batcher, BatchSlice, QueuedRequest
@@ -263,6 +264,8 @@ class Version:
                     dict(zip(self._names, joined, strict=True)),
                     [request.size for request in requests],
                 )
+        except CodeError as error:  # of a Python step: not the request's fault
+            raise ModelError(f"{error.problems[0].where}: {error.problems[0].what}") from None
         except InputError as error:
             raise RequestError(
                 400, "; ".join(f"{item.where}: {item.what}" for item in error.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -43,7 +44,8 @@ class Worker:
 
     def __init__(self, settings: ServerSettings, token: str) -> None:
         self._settings = settings
-        self._models = WorkerModels(settings, load_transform)
+        load = functools.partial(load_transform, allow_code=settings.allow_code)
+        self._models = WorkerModels(settings, load)
         access = settings.access
         self._guard = RequestGuard(
             HostCheck(settings.host, access.allow_hosts),

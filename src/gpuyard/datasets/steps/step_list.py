@@ -17,6 +17,7 @@ from gpuyard.datasets.steps.derive import Bucketise, Drop, Polynomial
 from gpuyard.datasets.steps.encode import Hash, OneHot, Ordinal
 from gpuyard.datasets.steps.impute import Impute
 from gpuyard.datasets.steps.power import Power
+from gpuyard.datasets.steps.python import Python
 from gpuyard.datasets.steps.ranks import QuantileMap, UnitLength
 from gpuyard.datasets.steps.rows import Deduplicate, DropNulls, Filter
 from gpuyard.datasets.steps.scale import MinMax, Robust, ZScore
@@ -57,6 +58,7 @@ class StepSpec:
     lags: Lags | None = None
     differences: Differences | None = None
     rolling: Rolling | None = None
+    python: Python | None = None
     drop: Drop | None = None
     near_duplicates: NearDuplicates | None = None
     hash_words: HashWords | None = None

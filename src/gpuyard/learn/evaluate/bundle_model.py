@@ -23,7 +23,7 @@ AnyArray: typing.TypeAlias = "npt.NDArray[typing.Any]"
 class BundleModel:
     """A registered or exported model; a language model has no rows and raises InputError."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, allow_code: bool = True) -> None:
         self.folder = folder
         self.bundle = read_bundle(folder)
         if self.bundle.kind == "language":
@@ -32,7 +32,7 @@ class BundleModel:
             )
         transform = folder / TRANSFORM
         self.transform: FittedTransform | None = (
-            load_transform(transform) if transform.is_file() else None
+            load_transform(transform, allow_code=allow_code) if transform.is_file() else None
         )
         self.predictor = OnnxPredictor(folder / ONNX, self.bundle.kind, self.bundle.classes)
 
