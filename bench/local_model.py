@@ -18,7 +18,9 @@ from gpuyard.app.measure import measure_rates, trainers_here
 from gpuyard.app.serving_cost import measure_serving, served_cost_s, work_of
 from gpuyard.app.training_probes import ProbeShape, probes_of, shapes_of
 from gpuyard.document.encode import dump_json, load_json
-from gpuyard.learn.spec import MlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.perf.local.predict import fit_probes, predict_step
 from gpuyard.perf.local.profile import MachineProfile
 

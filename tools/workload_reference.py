@@ -21,19 +21,14 @@ from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectLimits, SelectSpec
-from gpuyard.learn.spec import (
-    CommandSpec,
-    LoraSpec,
-    MlpSpec,
-    SklearnSpec,
-    TorchCnnSpec,
-    TorchMlpSpec,
-    TorchTransformerSpec,
-    TorchVitSpec,
-    TrainSpec,
-    TransformerSpec,
-    TreesSpec,
-)
+from gpuyard.learn.spec import TrainSpec
+from gpuyard.learn.trainers.command.settings import CommandSpec
+from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
+from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
+from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec, TorchTransformerSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.serving.spec import (
     AccessSpec,
     BatchSpec,

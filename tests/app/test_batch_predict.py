@@ -20,8 +20,9 @@ from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.learn.evaluate.bundled import bundle_predictions
 from gpuyard.learn.fit import fit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.registry.registry import Registry
 
 CITIES = ("Oslo", "Rome", None)

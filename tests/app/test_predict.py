@@ -18,8 +18,11 @@ from gpuyard.app.serving_cost import work_of
 from gpuyard.app.stage_worker import DataResult, load_result, open_run
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
-from gpuyard.learn.spec import CommandSpec, MlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainResult
+from gpuyard.learn.trainers.command.settings import CommandSpec
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.perf.local.predict import fit_probes, predict_step
 from gpuyard.perf.local.profile import MachineProfile
 from gpuyard.perf.local.step_work import trees_step_work

@@ -20,8 +20,9 @@ from gpuyard.datasets.steps.step_list import StepSpec
 from gpuyard.home import Home
 from gpuyard.learn.evaluate.bundled import rejudged_predictions
 from gpuyard.learn.fit import fit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.registry.bundle import Metric, read_bundle
 from gpuyard.registry.interface import interface_difference
 from gpuyard.registry.registry import ModelVersion, Registry

@@ -11,8 +11,9 @@ import pytest
 from gpuyard.cli.main import main
 from gpuyard.home import Home
 from gpuyard.learn.fit import fit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask, read_task, write_task
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.registry.registry import Registry
 
 

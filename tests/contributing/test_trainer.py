@@ -43,15 +43,16 @@ class FittedToy:
 def make(spec):
     return ToyTrainer(spec.toy.value)
 '''
-# The settings in learn/spec.py, and their key in TrainSpec.
+# The settings in src/gpuyard/learn/trainers/toy/settings.py, and their key in TrainSpec.
 SETTINGS = '''
+from dataclasses import dataclass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToySpec:
     """A constant."""
 
     value: float = 1.0
-
-
 '''
 KEY = "    toy: ToySpec | None = None\n"
 # The loader and the line of the list in learn/trainer_list.py.
@@ -96,8 +97,9 @@ def checkout(tmp_path: Path) -> Checkout:
     copy = Checkout(tmp_path, "Add a trainer")
     copy.write("src/gpuyard/learn/trainers/toy/trainer.py", TRAINER)
     spec, trainers = "src/gpuyard/learn/spec.py", "src/gpuyard/learn/trainer_list.py"
-    record = "@dataclass(frozen=True, slots=True, kw_only=True)\nclass TrainSpec:"
-    copy.insert(spec, record, SETTINGS.lstrip())
+    copy.write("src/gpuyard/learn/trainers/toy/settings.py", SETTINGS.lstrip())
+    imported = "from gpuyard.learn.trainers.trees.settings import TreesSpec\n"
+    copy.insert(spec, imported, "from gpuyard.learn.trainers.toy.settings import ToySpec\n")
     copy.insert(spec, "    command: CommandSpec | None = None\n", KEY)
     copy.insert(trainers, "TRAINERS = (", LOADER.lstrip())
     copy.insert(trainers, '    TrainerEntry(name="command"', LINE)

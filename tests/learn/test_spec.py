@@ -12,8 +12,11 @@ from gpuyard.document.field_types import Keys
 from gpuyard.document.read import read_yaml
 from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
-from gpuyard.learn.spec import TRAINER_NAMES, EnvVarSpec, MlpSpec, TrainSpec, TreesSpec, trainer_of
+from gpuyard.learn.spec import TRAINER_NAMES, TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
+from gpuyard.learn.trainers.command.settings import EnvVarSpec
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 
 
 def read(text: str) -> TrainSpec:

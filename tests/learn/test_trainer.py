@@ -10,9 +10,12 @@ import pytest
 
 from gpuyard.errors import ExternalError
 from gpuyard.learn.fit import fit_data
-from gpuyard.learn.spec import TRAINER_NAMES, MlpSpec, TorchMlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.spec import TRAINER_NAMES, TrainSpec
 from gpuyard.learn.trainer import TabularData
 from gpuyard.learn.trainer_list import TRAINERS, trainer_for
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 
 
 def test_every_key_of_the_train_section_has_a_trainer() -> None:

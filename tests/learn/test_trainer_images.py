@@ -15,9 +15,10 @@ from gpuyard.errors import InputError
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.networks.images import augmented
-from gpuyard.learn.spec import TorchCnnSpec, TorchVitSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import ImageData, StoppedError, TrainingContext, TrainingInputs
 from gpuyard.learn.trainer_list import trainer_for
+from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
 
 CNN = TorchCnnSpec(channels=6, stages=2, blocks=2, epochs=4, batch=16, learning_rate=5e-3)
 VIT = TorchVitSpec(

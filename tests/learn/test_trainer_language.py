@@ -20,7 +20,7 @@ from gpuyard.learn.evaluate.metric_table import metrics_named
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import MetricsLog, read_metrics
 from gpuyard.learn.networks.weights import transformer_weights
-from gpuyard.learn.spec import LoraSpec, TorchTransformerSpec, TrainSpec, TransformerSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     FittedModel,
     NextTokenModel,
@@ -31,6 +31,9 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
 )
 from gpuyard.learn.trainer_list import trainer_for
+from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.network_settings import TransformerSpec
+from gpuyard.learn.trainers.torch_nets.settings import TorchTransformerSpec
 from gpuyard.perf.from_catalog import architecture
 from gpuyard.perf.operators import model_flop_per_token
 from gpuyard.registry.bundle import ModelBundle, write_bundle

@@ -13,7 +13,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import MetricsLog, StepMetrics, read_events, read_metrics
-from gpuyard.learn.spec import MlpSpec, TorchMlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     FittedModel,
     StoppedError,
@@ -23,6 +23,9 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
 )
 from gpuyard.learn.trainer_list import trainer_for
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.learn.training_data import with_validation
 
 PACKAGES = {"trees": "lightgbm", "jax_mlp": "jax", "torch_mlp": "torch"}

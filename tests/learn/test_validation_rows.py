@@ -17,9 +17,10 @@ from gpuyard.learn.evaluate.evaluation import evaluate
 from gpuyard.learn.evaluate.prepared import method_of, prepared_splits
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.fit import fit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TabularData
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.learn.training_data import load_training
 
 ROWS = 200

@@ -8,8 +8,9 @@ from pathlib import Path
 from gpuyard.app.serving_cost import work_of
 from gpuyard.datasets.manifest import DatasetManifest
 from gpuyard.datasets.prepared import load_prepared
-from gpuyard.learn.spec import MlpSpec, TrainSpec, TransformerSpec, trainer_of
+from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainResult
+from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
 from gpuyard.perf.local.comparison import PredictedVsMeasured, TrainingPrediction
 from gpuyard.perf.local.predict import StepPrediction, predict_step
 from gpuyard.perf.local.profile import MachineProfile

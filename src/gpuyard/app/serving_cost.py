@@ -18,9 +18,11 @@ from gpuyard.errors import ExternalError
 from gpuyard.home import Home
 from gpuyard.learn.bundle import write_model
 from gpuyard.learn.fit import fit_data
-from gpuyard.learn.spec import MlpSpec, TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TabularData, TrainingInputs
+from gpuyard.learn.trainers.network_settings import MlpSpec
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.learn.training_data import LoadedDataset
 from gpuyard.measure.progress import ProgressCallback, silent
 from gpuyard.perf.local.profile import ServingProbe

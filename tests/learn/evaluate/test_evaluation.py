@@ -25,8 +25,9 @@ from gpuyard.learn.evaluate.pool import open_pool
 from gpuyard.learn.evaluate.scorecard import Scorecard
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.evaluate.splits import ArraySplits, TrainTestSplit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData, TokenData
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 
 TREES = TrainSpec(trees=TreesSpec(rounds=15, leaves=7))
 

@@ -21,9 +21,10 @@ from gpuyard.learn.evaluate.prepared import method_of, prepared_splits, problem_
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.evaluate.splits import cached_split
 from gpuyard.learn.fit import fit
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TabularData
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 
 ROWS = 240
 

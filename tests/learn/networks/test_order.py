@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
 from gpuyard.learn.networks.order import learning_rate, order_of
-from gpuyard.learn.spec import GradientTrainingSpec
+from gpuyard.learn.trainers.network_settings import GradientTrainingSpec
 
 
 @settings(max_examples=40)

@@ -14,7 +14,8 @@ from gpuyard.errors import InputError
 from gpuyard.learn.select.prune import is_clearly_worse, surviving_trials
 from gpuyard.learn.select.space import grid_of, read_candidates, train_spec, trained_values
 from gpuyard.learn.select.spec import SelectSpec
-from gpuyard.learn.spec import MlpSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
+from gpuyard.learn.trainers.network_settings import MlpSpec
 
 SECTION = """
 metric: roc_auc

@@ -15,10 +15,11 @@ from gpuyard.errors import ExternalError
 from gpuyard.learn.fit import fit
 from gpuyard.learn.metrics_log import StepMetrics, read_metrics
 from gpuyard.learn.ranks import Ranks
-from gpuyard.learn.spec import CommandSpec, EnvVarSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask, write_task
 from gpuyard.learn.trainer import StoppedError, TrainerError
 from gpuyard.learn.trainers.command.program import _lines, metrics_of
+from gpuyard.learn.trainers.command.settings import CommandSpec, EnvVarSpec
 from gpuyard.learn.trainers.command.trainer import summary_of
 from gpuyard.registry.bundle import read_bundle
 

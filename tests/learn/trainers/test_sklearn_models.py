@@ -11,8 +11,9 @@ import pytest
 from gpuyard.errors import InputError
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.onnx_predictor import OnnxPredictor
-from gpuyard.learn.spec import SklearnSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData
+from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
 
 pytest.importorskip("skl2onnx")
 from gpuyard.learn.trainers.sklearn_models.families import FAMILIES

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
 from gpuyard.learn.fit import fit_data
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 
 pytestmark = pytest.mark.usefixtures("lightgbm")
 

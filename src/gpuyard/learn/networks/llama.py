@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpuyard.catalog.models import Transformer
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.spec import TransformerSpec
 from gpuyard.learn.trainer import Exported, TokenData
+from gpuyard.learn.trainers.network_settings import TransformerSpec
 from gpuyard.registry.bundle import WEIGHTS, Tensor
 
 NORM_EPSILON = 1e-5

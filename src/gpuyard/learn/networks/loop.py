@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.networks.order import Order, learning_rate
-from gpuyard.learn.spec import GradientTrainingSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import StoppedError, TrainingContext, TrainingSummary
+from gpuyard.learn.trainers.network_settings import GradientTrainingSpec
 
 
 class Stepper(typing.Protocol):

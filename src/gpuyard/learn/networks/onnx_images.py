@@ -11,8 +11,8 @@ import numpy as np
 from gpuyard.learn.networks.images import EPSILON, ImageShape, image_shape
 from gpuyard.learn.networks.onnx_graph import PIXELS, save_graph
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.spec import TorchCnnSpec, TorchVitSpec
 from gpuyard.learn.trainer import Exported, ImageData
+from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
 
 
 class _Graph:

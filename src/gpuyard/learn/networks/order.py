@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.errors import InputError
-from gpuyard.learn.spec import GradientTrainingSpec
+from gpuyard.learn.trainers.network_settings import GradientTrainingSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from pathlib import Path
 from gpuyard.errors import ExternalError
 from gpuyard.learn.metrics_log import NAMES, StepMetrics
 from gpuyard.learn.ranks import Ranks
-from gpuyard.learn.spec import CommandSpec
 from gpuyard.learn.trainer import StoppedError, TrainerError
+from gpuyard.learn.trainers.command.settings import CommandSpec
 
 METRICS = "GPUYARD_METRICS"
 POLL_S = 0.2

@@ -13,7 +13,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.onnx_predictor import OnnxPredictor
-from gpuyard.learn.spec import CommandSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TabularData,
@@ -22,6 +22,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.command.program import environment, run_program
+from gpuyard.learn.trainers.command.settings import CommandSpec
 from gpuyard.registry.bundle import ONNX, WEIGHTS, Tensor
 
 WHERE = "train: command"

@@ -16,7 +16,7 @@ from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.onnx_mlp import export_mlp
 from gpuyard.learn.networks.order import order_of
 from gpuyard.learn.networks.weights import Weights, mlp_weights, mlp_widths
-from gpuyard.learn.spec import MlpSpec, Precision, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     ProblemType,
@@ -27,6 +27,7 @@ from gpuyard.learn.trainer import (
 )
 from gpuyard.learn.trainers.jax_nets.mesh import devices_of
 from gpuyard.learn.trainers.jax_nets.stepper import Batch, JaxStepper, Loss, Params
+from gpuyard.learn.trainers.network_settings import MlpSpec, Precision
 
 
 @functools.partial(jax.jit, static_argnames="precision")

@@ -16,9 +16,9 @@ from jax.sharding import NamedSharding
 
 from gpuyard.errors import InputError
 from gpuyard.learn.networks.weights import Weights, decays
-from gpuyard.learn.spec import GradientTrainingSpec
 from gpuyard.learn.trainer import TrainingContext
 from gpuyard.learn.trainers.jax_nets.mesh import Devices
+from gpuyard.learn.trainers.network_settings import GradientTrainingSpec
 
 Params = dict[str, jax.Array]
 Batch = tuple[jax.Array, ...]

@@ -20,7 +20,7 @@ from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
 from gpuyard.learn.networks.weights import Weights, check_shape, transformer_weights
-from gpuyard.learn.spec import Precision, TrainSpec, TransformerSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TokenData,
@@ -30,6 +30,7 @@ from gpuyard.learn.trainer import (
 )
 from gpuyard.learn.trainers.jax_nets.mesh import devices_of
 from gpuyard.learn.trainers.jax_nets.stepper import JaxStepper, Loss, Params
+from gpuyard.learn.trainers.network_settings import Precision, TransformerSpec
 
 LAYER = "model.layers."
 STACKED = "layers:"

@@ -20,7 +20,7 @@ from gpuyard.learn.networks.inputs import mean_label_loss, tokens_of
 from gpuyard.learn.networks.llama import language_model
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
-from gpuyard.learn.spec import LoraSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TokenData,
@@ -29,6 +29,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters
+from gpuyard.learn.trainers.lora.settings import LoraSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 from gpuyard.learn.trainers.torch_nets.transformer import mean_of_labels, nats_in_chunks

@@ -22,7 +22,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.memory import peak_bytes
 from gpuyard.learn.metrics_log import StepMetrics
-from gpuyard.learn.spec import SklearnSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TabularData,
@@ -31,6 +31,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.sklearn_models.families import Estimator, family_named
+from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
 from gpuyard.registry.bundle import ONNX, Tensor
 
 WHERE = "train: sklearn"

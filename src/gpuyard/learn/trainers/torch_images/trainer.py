@@ -24,7 +24,7 @@ from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.onnx_images import export_images
 from gpuyard.learn.networks.order import order_of
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.spec import TorchCnnSpec, TorchVitSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     ImageData,
@@ -34,6 +34,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.torch_images.networks import network
+from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 

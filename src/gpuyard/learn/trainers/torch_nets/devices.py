@@ -13,8 +13,8 @@ import torch.distributed as dist
 from gpuyard.errors import ExternalError
 from gpuyard.learn.memory import peak_bytes
 from gpuyard.learn.ranks import Ranks
-from gpuyard.learn.spec import Device
 from gpuyard.learn.trainer import StoppedError
+from gpuyard.learn.trainers.network_settings import Device
 from gpuyard.learn.trainers.torch_nets import xla
 
 JOIN_TIMEOUT_S = 600.0  # for the slowest process to start

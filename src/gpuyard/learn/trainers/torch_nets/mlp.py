@@ -16,7 +16,7 @@ from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.onnx_mlp import export_mlp
 from gpuyard.learn.networks.order import order_of
 from gpuyard.learn.networks.weights import Weights, mlp_weights, mlp_widths
-from gpuyard.learn.spec import TorchMlpSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TabularData,
@@ -25,6 +25,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
+from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 
 

@@ -26,8 +26,8 @@ from gpuyard.errors import ExternalError, InputError, external_error_from
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.networks.weights import Weights, decays
-from gpuyard.learn.spec import GradientTrainingSpec, Parallel
 from gpuyard.learn.trainer import TrainingContext
+from gpuyard.learn.trainers.network_settings import GradientTrainingSpec, Parallel
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice
 
 Batch = tuple[torch.Tensor, ...]

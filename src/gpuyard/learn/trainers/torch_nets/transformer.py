@@ -19,7 +19,7 @@ from gpuyard.learn.networks.llama import NORM_EPSILON, export_llama
 from gpuyard.learn.networks.loop import LoopConfig, run_steps
 from gpuyard.learn.networks.order import order_of
 from gpuyard.learn.networks.weights import Weights, check_shape, transformer_weights
-from gpuyard.learn.spec import TorchTransformerSpec, TrainSpec, TransformerSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     TokenData,
@@ -27,7 +27,9 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
     TrainingSummary,
 )
+from gpuyard.learn.trainers.network_settings import TransformerSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
+from gpuyard.learn.trainers.torch_nets.settings import TorchTransformerSpec
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 
 PREDICT_ROWS = 8

@@ -18,7 +18,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.memory import peak_bytes
 from gpuyard.learn.metrics_log import StepMetrics
-from gpuyard.learn.spec import TrainSpec, TreesSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import (
     Exported,
     StoppedError,
@@ -28,6 +28,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.trees.onnx_trees import export_trees
+from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.learn.trainers.trees.structure import additions, leaves, nodes_of
 
 WHERE = "train: trees"
