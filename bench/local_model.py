@@ -20,7 +20,7 @@ from gpuyard.app.training_probes import ProbeShape, probes_of, shapes_of
 from gpuyard.document.encode import dump_json, load_json
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.perf.local.predict import fit_probes, predict_step
 from gpuyard.perf.local.profile import MachineProfile
 

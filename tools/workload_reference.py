@@ -22,13 +22,13 @@ from gpuyard.jobs.spec import EngineSpec
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectLimits, SelectSpec
 from gpuyard.learn.spec import TrainSpec
-from gpuyard.learn.trainers.command.settings import CommandSpec
-from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.command.command_settings import CommandSpec
+from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
-from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec, TorchTransformerSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec, TorchTransformerSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.serving.spec import (
     AccessSpec,
     BatchSpec,

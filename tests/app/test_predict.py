@@ -20,9 +20,9 @@ from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainResult
-from gpuyard.learn.trainers.command.settings import CommandSpec
+from gpuyard.learn.trainers.command.command_settings import CommandSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.perf.local.predict import fit_probes, predict_step
 from gpuyard.perf.local.profile import MachineProfile
 from gpuyard.perf.local.step_work import trees_step_work

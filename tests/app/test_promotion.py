@@ -22,7 +22,7 @@ from gpuyard.learn.evaluate.bundled import rejudged_predictions
 from gpuyard.learn.fit import fit
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.registry.bundle import Metric, read_bundle
 from gpuyard.registry.interface import interface_difference
 from gpuyard.registry.registry import ModelVersion, Registry

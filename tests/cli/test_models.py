@@ -13,7 +13,7 @@ from gpuyard.home import Home
 from gpuyard.learn.fit import fit
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask, read_task, write_task
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.registry.registry import Registry
 
 

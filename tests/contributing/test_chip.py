@@ -66,7 +66,7 @@ def checkout(tmp_path: Path) -> Checkout:
     copy = Checkout(tmp_path, "Add a chip")
     copy.append("src/gpuyard/catalog/data/chips.toml", CHIP)
     copy.append("src/gpuyard/catalog/data/sources.toml", SOURCE)
-    copy.append("src/gpuyard/perf/data/silicon.toml", SILICON)
+    copy.append("src/gpuyard/perf/data/chip_kernels.toml", SILICON)
     return copy
 
 

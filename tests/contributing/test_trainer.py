@@ -43,7 +43,7 @@ class FittedToy:
 def make(spec):
     return ToyTrainer(spec.toy.value)
 '''
-# The settings in src/gpuyard/learn/trainers/toy/settings.py, and their key in TrainSpec.
+# The settings in src/gpuyard/learn/trainers/toy/toy_settings.py, and their key in TrainSpec.
 SETTINGS = '''
 from dataclasses import dataclass
 
@@ -97,9 +97,9 @@ def checkout(tmp_path: Path) -> Checkout:
     copy = Checkout(tmp_path, "Add a trainer")
     copy.write("src/gpuyard/learn/trainers/toy/trainer.py", TRAINER)
     spec, trainers = "src/gpuyard/learn/spec.py", "src/gpuyard/learn/trainer_list.py"
-    copy.write("src/gpuyard/learn/trainers/toy/settings.py", SETTINGS.lstrip())
-    imported = "from gpuyard.learn.trainers.trees.settings import TreesSpec\n"
-    copy.insert(spec, imported, "from gpuyard.learn.trainers.toy.settings import ToySpec\n")
+    copy.write("src/gpuyard/learn/trainers/toy/toy_settings.py", SETTINGS.lstrip())
+    imported = "from gpuyard.learn.trainers.trees.trees_settings import TreesSpec\n"
+    copy.insert(spec, imported, "from gpuyard.learn.trainers.toy.toy_settings import ToySpec\n")
     copy.insert(spec, "    command: CommandSpec | None = None\n", KEY)
     copy.insert(trainers, "TRAINERS = (", LOADER.lstrip())
     copy.insert(trainers, '    TrainerEntry(name="command"', LINE)

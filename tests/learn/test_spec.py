@@ -14,9 +14,9 @@ from gpuyard.document.schema import json_schema
 from gpuyard.errors import InputError
 from gpuyard.learn.spec import TRAINER_NAMES, TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
-from gpuyard.learn.trainers.command.settings import EnvVarSpec
+from gpuyard.learn.trainers.command.command_settings import EnvVarSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 
 
 def read(text: str) -> TrainSpec:

@@ -14,8 +14,8 @@ from gpuyard.learn.spec import TRAINER_NAMES, TrainSpec
 from gpuyard.learn.trainer import TabularData
 from gpuyard.learn.trainer_list import TRAINERS, trainer_for
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 
 
 def test_every_key_of_the_train_section_has_a_trainer() -> None:

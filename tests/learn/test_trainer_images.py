@@ -18,7 +18,7 @@ from gpuyard.learn.networks.images import augmented
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import ImageData, StoppedError, TrainingContext, TrainingInputs
 from gpuyard.learn.trainer_list import trainer_for
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
 
 CNN = TorchCnnSpec(channels=6, stages=2, blocks=2, epochs=4, batch=16, learning_rate=5e-3)
 VIT = TorchVitSpec(

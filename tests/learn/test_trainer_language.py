@@ -31,9 +31,9 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
 )
 from gpuyard.learn.trainer_list import trainer_for
-from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 from gpuyard.learn.trainers.network_settings import TransformerSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchTransformerSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchTransformerSpec
 from gpuyard.perf.from_catalog import architecture
 from gpuyard.perf.operators import model_flop_per_token
 from gpuyard.registry.bundle import ModelBundle, write_bundle

@@ -24,8 +24,8 @@ from gpuyard.learn.trainer import (
 )
 from gpuyard.learn.trainer_list import trainer_for
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.learn.training_data import with_validation
 
 PACKAGES = {"trees": "lightgbm", "jax_mlp": "jax", "torch_mlp": "torch"}

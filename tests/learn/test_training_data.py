@@ -13,7 +13,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.ranks import Ranks, ranks_of
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData, TokenData, TrainingInputs
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.learn.training_data import with_validation
 
 

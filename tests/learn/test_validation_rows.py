@@ -20,7 +20,7 @@ from gpuyard.learn.fit import fit
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TabularData
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.learn.training_data import load_training
 
 ROWS = 200

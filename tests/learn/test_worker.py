@@ -29,8 +29,8 @@ from gpuyard.learn.metrics_log import read_events, read_metrics
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import FoldOf, TrainTask, read_result, write_task
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec, TorchTransformerSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec, TorchTransformerSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.registry.bundle import read_bundle
 
 SHAPE = Transformer(layers=1, hidden=16, heads=2, ffn=32, vocab=260)

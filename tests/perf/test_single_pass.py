@@ -17,7 +17,7 @@ from gpuyard.perf.single_pass import (
 )
 
 CATALOG = load_catalog()
-# MLPerf Inference, closed division, Offline, a chip (see perf/data/samples.toml).
+# MLPerf Inference, closed division, Offline, a chip (see perf/data/single_pass.toml).
 PUBLISHED = [
     ("resnet-50", "h200-sxm", 756960 / 8),
     ("resnet-50", "l4", 25600 / 2),
@@ -104,4 +104,6 @@ def test_families() -> None:
 def test_trees_by_visits() -> None:
     row_s, trees = tree_cost(CATALOG.model("xgboost-500x8"))
     assert row_s == pytest.approx(500 * 8 * trees.visit_s)
-    assert 1024 * row_s == pytest.approx(8.187e-3, rel=0.05)  # measured: see perf/data/samples.toml
+    assert 1024 * row_s == pytest.approx(
+        8.187e-3, rel=0.05
+    )  # measured: see perf/data/single_pass.toml

@@ -19,7 +19,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.spec import TrainSpec
-from gpuyard.learn.trainers.command.settings import EnvVarSpec
+from gpuyard.learn.trainers.command.command_settings import EnvVarSpec
 from gpuyard.serving.spec import DeploySpec
 from gpuyard.workload.key_info import keys_of
 from gpuyard.workload.read import parse_workload

@@ -22,7 +22,7 @@ from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask
 from gpuyard.learn.trainer import TabularData, TrainingInputs
 from gpuyard.learn.trainers.network_settings import MlpSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.learn.training_data import LoadedDataset
 from gpuyard.measure.progress import ProgressCallback, silent
 from gpuyard.perf.local.profile import ServingProbe

@@ -26,8 +26,8 @@ from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData, TokenData
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec, TorchTransformerSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec, TorchTransformerSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.measure.progress import ProgressCallback, silent
 from gpuyard.perf.local.predict import plain_bytes
 from gpuyard.perf.local.profile import Probe

@@ -9,13 +9,13 @@ from typing import Annotated
 from gpuyard.datasets.data_kind import DataKind
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError, choices_text
-from gpuyard.learn.trainers.command.settings import CommandSpec
-from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.command.command_settings import CommandSpec
+from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
-from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec, TorchTransformerSpec
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec, TorchTransformerSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 from gpuyard.units import RATIO
 
 

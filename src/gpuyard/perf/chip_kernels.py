@@ -88,7 +88,7 @@ class _File:
 @functools.cache
 def read_silicon() -> tuple[ChipKernels, ...]:
     """Return the chips of the kernel models."""
-    path = Path(__file__).parent / "data" / "silicon.toml"
+    path = Path(__file__).parent / "data" / "chip_kernels.toml"
     return decode(read_file(path).root, _File, Keys.SUFFIXED).silicon
 
 

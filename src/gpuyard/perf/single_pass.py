@@ -84,7 +84,7 @@ class _File:
 @functools.cache
 def _data() -> _File:
     return decode(
-        read_file(Path(__file__).parent / "data" / "samples.toml").root, _File, Keys.SUFFIXED
+        read_file(Path(__file__).parent / "data" / "single_pass.toml").root, _File, Keys.SUFFIXED
     )
 
 

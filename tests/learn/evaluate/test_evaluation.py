@@ -27,7 +27,7 @@ from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.evaluate.splits import ArraySplits, TrainTestSplit
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData, TokenData
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 
 TREES = TrainSpec(trees=TreesSpec(rounds=15, leaves=7))
 

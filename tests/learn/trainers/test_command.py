@@ -18,8 +18,8 @@ from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.task import TrainTask, write_task
 from gpuyard.learn.trainer import StoppedError, TrainerError
+from gpuyard.learn.trainers.command.command_settings import CommandSpec, EnvVarSpec
 from gpuyard.learn.trainers.command.program import _lines, metrics_of
-from gpuyard.learn.trainers.command.settings import CommandSpec, EnvVarSpec
 from gpuyard.learn.trainers.command.trainer import summary_of
 from gpuyard.registry.bundle import read_bundle
 

@@ -13,7 +13,7 @@ from gpuyard.learn.fit import fit_data
 from gpuyard.learn.onnx_predictor import OnnxPredictor
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData
-from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
+from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
 
 pytest.importorskip("skl2onnx")
 from gpuyard.learn.trainers.sklearn_models.families import FAMILIES

@@ -15,7 +15,7 @@ from gpuyard.errors import InputError
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData
-from gpuyard.learn.trainers.trees.settings import TreesSpec
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 
 pytestmark = pytest.mark.usefixtures("lightgbm")
 

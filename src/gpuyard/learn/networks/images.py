@@ -14,7 +14,11 @@ from gpuyard.errors import InputError
 from gpuyard.learn.arrays import Array
 from gpuyard.learn.networks.weights import Weights, normal_weights
 from gpuyard.learn.trainer import ImageData
-from gpuyard.learn.trainers.torch_images.settings import Augmentation, TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_images.image_settings import (
+    Augmentation,
+    TorchCnnSpec,
+    TorchVitSpec,
+)
 from gpuyard.registry.bundle import ONNX
 
 EPSILON = 1e-5  # of every norm

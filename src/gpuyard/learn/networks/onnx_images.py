@@ -12,7 +12,7 @@ from gpuyard.learn.networks.images import EPSILON, ImageShape, image_shape
 from gpuyard.learn.networks.onnx_graph import PIXELS, save_graph
 from gpuyard.learn.networks.weights import Weights
 from gpuyard.learn.trainer import Exported, ImageData
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
 
 
 class _Graph:

@@ -21,7 +21,7 @@ from gpuyard.errors import ExternalError
 from gpuyard.learn.metrics_log import NAMES, StepMetrics
 from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.trainer import StoppedError, TrainerError
-from gpuyard.learn.trainers.command.settings import CommandSpec
+from gpuyard.learn.trainers.command.command_settings import CommandSpec
 
 METRICS = "GPUYARD_METRICS"
 POLL_S = 0.2

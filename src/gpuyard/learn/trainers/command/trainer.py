@@ -21,8 +21,8 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
     TrainingSummary,
 )
+from gpuyard.learn.trainers.command.command_settings import CommandSpec
 from gpuyard.learn.trainers.command.program import environment, run_program
-from gpuyard.learn.trainers.command.settings import CommandSpec
 from gpuyard.registry.bundle import ONNX, WEIGHTS, Tensor
 
 WHERE = "train: command"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gpuyard.errors import InputError
-from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 
 PREFIX = "base_model.model."  # PEFT's wrapping of the model
 

@@ -29,7 +29,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters
-from gpuyard.learn.trainers.lora.settings import LoraSpec
+from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 from gpuyard.learn.trainers.torch_nets.transformer import mean_of_labels, nats_in_chunks

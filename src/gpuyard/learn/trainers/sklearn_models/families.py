@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
+from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
 
 Estimator: typing.TypeAlias = typing.Any  # scikit-learn has no type for all estimators
 MAX_ITERATIONS = 1000

@@ -31,7 +31,7 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.sklearn_models.families import Estimator, family_named
-from gpuyard.learn.trainers.sklearn_models.settings import SklearnSpec
+from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
 from gpuyard.registry.bundle import ONNX, Tensor
 
 WHERE = "train: sklearn"

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from gpuyard.learn.networks.images import EPSILON, ImageShape
 from gpuyard.learn.networks.weights import Weights
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
 
 
 class ImageNet(nn.Module):  # type: ignore[misc]

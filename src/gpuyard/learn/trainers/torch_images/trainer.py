@@ -33,8 +33,8 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
     TrainingSummary,
 )
+from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
 from gpuyard.learn.trainers.torch_images.networks import network
-from gpuyard.learn.trainers.torch_images.settings import TorchCnnSpec, TorchVitSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 

@@ -25,8 +25,8 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
-from gpuyard.learn.trainers.torch_nets.settings import TorchMlpSpec
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchMlpSpec
 
 
 class Perceptron(nn.Module):  # type: ignore[misc]

@@ -29,8 +29,8 @@ from gpuyard.learn.trainer import (
 )
 from gpuyard.learn.trainers.network_settings import TransformerSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
-from gpuyard.learn.trainers.torch_nets.settings import TorchTransformerSpec
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
+from gpuyard.learn.trainers.torch_nets.torch_settings import TorchTransformerSpec
 
 PREDICT_ROWS = 8
 

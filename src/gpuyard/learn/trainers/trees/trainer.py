@@ -28,8 +28,8 @@ from gpuyard.learn.trainer import (
     TrainingSummary,
 )
 from gpuyard.learn.trainers.trees.onnx_trees import export_trees
-from gpuyard.learn.trainers.trees.settings import TreesSpec
 from gpuyard.learn.trainers.trees.structure import additions, leaves, nodes_of
+from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
 
 WHERE = "train: trees"
 MODEL = "booster.txt"
