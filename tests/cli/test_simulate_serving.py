@@ -78,7 +78,7 @@ def test_trace_replaces_traffic(capsys: pytest.CaptureFixture[str]) -> None:
         (["--machine", "a3-ultra"], 'error: catalog: no row named "a3-ultra" under machines'),
         (["--rate", "fast"], 'error: --rate: "fast" is not a rate of events'),
         (["--rate", "0"], "error: --rate: must be above zero"),
-        (["--rate", "1e-12/s"], "error: --rate: fewer than one request in a day"),
+        (["--rate", "1e-12/s"], "error: --rate: fewer than one request per day"),
         (["--trace", "no.csv"], "error: --trace: no such file: no.csv"),
         (["--trace", "."], "error: --trace: . is a folder"),
         (["--kv", "fp8"], "error: --kv: needs a machine"),

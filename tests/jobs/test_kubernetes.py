@@ -168,7 +168,7 @@ FAILED: Plain = {
             ),
             [],
             "pending",
-            "no node has room for it (Unschedulable: 0/2 nodes",
+            "no node fits the pod (Unschedulable: 0/2 nodes",
         ),
         (
             pod("Failed", {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}),

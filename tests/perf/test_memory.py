@@ -1,4 +1,4 @@
-"""Memory of the fullest chip: the parts add up, the equations it came from, and what saves memory."""
+"""Memory of the most-loaded chip: the parts add up, the equations it came from, and what saves memory."""
 
 from __future__ import annotations
 

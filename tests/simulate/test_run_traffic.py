@@ -45,10 +45,10 @@ def small() -> NetworkSetup:
 
 
 def all_reduce(
-    where: NetworkSetup, play: SimulationOptions = SimulationOptions(), **more: object
+    where: NetworkSetup, options: SimulationOptions = SimulationOptions(), **more: object
 ) -> SimulationResult:
     return simulate_collective(
-        where, replace(Collective(name="all-reduce", size_bytes=4e6), **more), play
+        where, replace(Collective(name="all-reduce", size_bytes=4e6), **more), options
     )  # type: ignore[arg-type]
 
 
@@ -225,7 +225,7 @@ def asked(**more: object) -> SweepOptions:
     base = SweepOptions(
         networks=(site(NetworkOptions(hosts=2)), site(NetworkOptions(hosts=16))),
         axes=axes,
-        play=SimulationOptions(engine="flow"),
+        simulation=SimulationOptions(engine="flow"),
         collective=Collective(name="all-reduce", size_bytes=0.0),
     )
     return replace(base, **more)  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ def export_model(home: Home, reference: str, out: Path) -> ModelVersion:
     """Copy a version's bundle into a new folder."""
     version = Registry(home=home).get(reference)
     if out.exists():
-        raise InputError.one(str(out), "is there already", "name a folder that is not")
+        raise InputError.one(str(out), "already exists", "name a new folder")
     shutil.copytree(version.path, out)
     return version
 

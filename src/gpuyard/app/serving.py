@@ -214,7 +214,7 @@ def _serving_run(
             for name, values in (
                 ("first token", outcome.ttft_s),
                 ("each further token", outcome.tpot_s),
-                ("whole answer", outcome.e2e_s),
+                ("end to end", outcome.e2e_s),
             )
         ),
         tracks=_tracks(outcome, replica, named.replicas * replica.ranks),

@@ -195,7 +195,7 @@ def _phase(
         ranks=phase.ranks,
         size_bytes=phase.size_bytes,
         times=phase.times,
-        beside=phase.beside,
+        overlaps_with=phase.overlaps_with,
         closed_s=closed_s,
         simulated_s=simulated_s,
         bus_bytes_per_s=bus_bytes_per_s(

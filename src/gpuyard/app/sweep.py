@@ -27,7 +27,7 @@ class SweepOptions:
 
     networks: tuple[NetworkSetup | Infeasible, ...]  # one per design of the axes
     axes: Axes
-    play: SimulationOptions
+    simulation: SimulationOptions
     collective: Collective | None = None
     file: Path | None = None
     on: On = "local"
@@ -39,7 +39,7 @@ class _SweepJob:
     """One simulation, as it is sent to a worker process."""
 
     case: SweepCase
-    play: SimulationOptions
+    simulation: SimulationOptions
     collective: Collective | None
     file: Path | None
 
@@ -62,7 +62,7 @@ def simulate_sweep(options: SweepOptions, on_progress: SweepProgress = quiet) ->
     jobs = [
         _SweepJob(
             case=case,
-            play=replace(options.play, seed=case.seed, balancing=case.balancing),
+            simulation=replace(options.simulation, seed=case.seed, balancing=case.balancing),
             collective=options.collective,
             file=options.file,
         )
@@ -146,10 +146,10 @@ def _simulated(job: _SweepJob, networks: Networks) -> RowOrProblems:
                 algorithm=job.case.algorithm,
                 channels=job.case.channels,
             )
-            return _row(job, simulate_collective(site, collective, job.play).summary, None)
+            return _row(job, simulate_collective(site, collective, job.simulation).summary, None)
         assert job.file is not None, "a collective or a file"
         traffic = read_traffic(job.file, job.case.size_bytes)
-        return _row(job, simulate_traffic(site, traffic, job.play).summary, None)
+        return _row(job, simulate_traffic(site, traffic, job.simulation).summary, None)
     except InputError as error:
         return error.problems
 

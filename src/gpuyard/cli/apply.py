@@ -112,8 +112,8 @@ def _offer(prepared: ApplyTarget) -> str:
     """What would be created, and its maximum cost."""
     target = prepared.target
     blueprint, place, cost_bound = target.blueprint, target.settings, target.cost_bound
-    way = f" by {blueprint.consumption}" if blueprint.consumption else ""
-    machines = f"{blueprint.machine_count:,} × {blueprint.machine.name}{way}"
+    consumption = f" by {blueprint.consumption}" if blueprint.consumption else ""
+    machines = f"{blueprint.machine_count:,} × {blueprint.machine.name}{consumption}"
     lines = [
         f"{blueprint.name}: {machines} on {target.deployment.platform}",
         (

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if path.exists() and not arguments.force:
         raise InputError.one(
-            str(path), "is there already", "choose another name, or add --force to write over it"
+            str(path), "already exists", "choose another name, or add --force to write over it"
         )
     write_atomic(path, text)
     if arguments.json:

@@ -45,14 +45,14 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    wanted = LabOptions(
+    options = LabOptions(
         name=arguments.name,
         servers_count=arguments.servers,
         rate_bits_per_s=arguments.rate,
         bfd_interval_s=arguments.bfd,
         crossed=tuple(arguments.miswire) if arguments.miswire else None,
     )
-    raised = lab_up(arguments.file, wanted, catalog_layers(arguments), print_status)
+    raised = lab_up(arguments.file, options, catalog_layers(arguments), print_status)
     if isinstance(raised, Infeasible):
         if arguments.json:
             print_json({"infeasible": raised})
@@ -132,13 +132,13 @@ def _fail(arguments: argparse.Namespace) -> int:
                 "error: fail link: two devices are needed\n  fix: gpuyard lab fail link LEAF SPINE"
             )
             return 2
-        wire = link_between(lab, *arguments.devices)
-        fail_link(lab, wire)
-        message = f"{wire.a} – {wire.b} is down"
+        link = link_between(lab, *arguments.devices)
+        fail_link(lab, link)
+        message = f"{link.a} – {link.b} is down"
     else:
         for device in arguments.devices:
             fail_switch(lab, device, silent=arguments.silent)
-        message = f"{', '.join(arguments.devices)}: {'silent' if arguments.silent else 'gone'}"
+        message = f"{', '.join(arguments.devices)}: {'silent' if arguments.silent else 'down'}"
     if arguments.json:
         print_json({"failed": message})
     else:
@@ -165,7 +165,7 @@ def _down(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"removed": gone})
     else:
-        print_text(f"removed: {', '.join(gone) or 'nothing stood'}")
+        print_text(f"removed: {', '.join(gone) or 'no lab was running'}")
     return EXIT_OK
 
 

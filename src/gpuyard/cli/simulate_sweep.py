@@ -208,7 +208,7 @@ def _options(arguments: argparse.Namespace) -> SweepOptions:
             open_network(options, fabric, layers, hosts) for _, options, fabric in designs
         ),
         axes=axes,
-        play=SimulationOptions(
+        simulation=SimulationOptions(
             engine=arguments.engine, congestion_control=arguments.cc, mtu_bytes=arguments.mtu
         ),
         collective=Collective(name=arguments.what, size_bytes=0.0) if file is None else None,

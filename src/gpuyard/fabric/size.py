@@ -61,7 +61,7 @@ class Size:
     uplinks_per_leaf: Annotated[int, Doc("cables; each carries one link per plane")]
     oversubscription_ratio: Annotated[
         float,
-        Doc("server bandwidth over uplink bandwidth of the fullest leaf; 0 without uplinks"),
+        Doc("server bandwidth over uplink bandwidth of the most-loaded leaf; 0 without uplinks"),
     ]
     nodes: int
     rails: int

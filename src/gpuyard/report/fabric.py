@@ -33,7 +33,10 @@ def facts_table(fabric: Fabric) -> Table:
     )
     if size.spines:
         rows += [
-            ("leaf to spine", f"{size.leaf_spine_cables:,} cables, {size.uplinks_per_leaf} a leaf"),
+            (
+                "leaf to spine",
+                f"{size.leaf_spine_cables:,} cables, {size.uplinks_per_leaf} per leaf",
+            ),
             (
                 "oversubscription",
                 f"{size.oversubscription_ratio:.3g}:1" if size.spines else "no uplinks",
@@ -74,7 +77,7 @@ def _addresses(fabric: Fabric) -> str:
         return "by the subnet manager"
     kind = "unnumbered (IPv6 link-local)" if fabric.routing.unnumbered else "IPv4 /31"
     tenants = f", {len(fabric.vrfs)} tenants over EVPN" if fabric.vrfs else ""
-    return f"eBGP, one AS a switch, {kind}{tenants}"
+    return f"eBGP, one AS per switch, {kind}{tenants}"
 
 
 def size_table(size: Size) -> Table:

@@ -17,7 +17,7 @@ from gpuyard.units import DURATION, show
 ROW, LEFT = 17, 160
 WORDS = (
     "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
-    " links, the fullest. Point at a wire for both."
+    " links, the hottest. Point at a link for both."
 )
 
 

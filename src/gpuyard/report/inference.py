@@ -169,7 +169,7 @@ def service_facts(option: Option) -> Table:
     known = (
         ("first token", service.ttft),
         ("each further token", service.tpot),
-        ("whole answer", service.e2e),
+        ("end to end", service.e2e),
     )
     rows += [(name, _spread(spread)) for name, spread in known if spread]
     rows += [("rates", _rates(service)), ("cost", _cost(service)), ("network", option.network)]
@@ -239,10 +239,9 @@ def _starts(service: Service) -> list[tuple[str, str]]:
 
 
 def _batch(service: Service) -> str:
-    budget = f", {service.budget_tokens:,} tokens a step" if service.budget_tokens else ""
+    budget = f", {service.budget_tokens:,} tokens per iteration" if service.budget_tokens else ""
     return (
-        f"{service.batch_count:.1f} on average in a replica, at most"
-        f" {service.max_sequences_count}{budget}"
+        f"{service.batch_count:.1f} mean per replica, at most {service.max_sequences_count}{budget}"
     )
 
 
@@ -256,9 +255,7 @@ def _spread(spread: LatencyStats) -> str:
             ("p99", spread.p99_s),
         )
     ]
-    return (
-        ", ".join(values) + f"; four of five predictions within ±{show(spread.error_ratio, RATIO)}"
-    )
+    return ", ".join(values) + f"; 80 % interval ±{show(spread.error_ratio, RATIO)}"
 
 
 def _rates(service: Service) -> str:

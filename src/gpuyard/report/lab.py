@@ -27,7 +27,7 @@ def status_table(status: LabStatus) -> Table:
         TableColumn(heading="role"),
         TableColumn(heading="sessions", numeric=True),
         TableColumn(heading="routes", numeric=True),
-        TableColumn(heading="equal paths", numeric=True),
+        TableColumn(heading="ECMP paths", numeric=True),
     )
     rows = tuple(
         (

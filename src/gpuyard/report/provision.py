@@ -26,11 +26,11 @@ def provisioned_text(
     changes: tuple[Change, ...] = (),
 ) -> str:
     """The option, its maximum cost, changes since the last rendering, and next steps."""
-    way = f" by {blueprint.consumption}" if blueprint.consumption else ""
+    consumption = f" by {blueprint.consumption}" if blueprint.consumption else ""
     lines = [
         (
-            f"{blueprint.name}: {blueprint.machine_count:,} × {blueprint.machine.name}{way} on"
-            f" {artefacts.platform}"
+            f"{blueprint.name}: {blueprint.machine_count:,} × {blueprint.machine.name}{consumption}"
+            f" on {artefacts.platform}"
         )
     ]
     if (

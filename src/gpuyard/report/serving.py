@@ -15,22 +15,22 @@ from gpuyard.units import DURATION, RATIO, TOKENS, show
 def serving_table(run: ServingRun) -> Table:
     """Latencies, one per row."""
     rows = (
-        ("time to first token", run.ttft),
-        ("time per output token", run.tpot),
-        ("between two tokens", run.itl),
-        ("whole answer", run.e2e),
-        ("in the queue", run.queued),
+        ("time to first token (TTFT)", run.ttft),
+        ("time per output token (TPOT)", run.tpot),
+        ("inter-token latency (ITL)", run.itl),
+        ("end-to-end latency (E2E)", run.e2e),
+        ("queueing", run.queued),
     )
     headings = ("latency", "mean", "p50", "p90", "p99", "±")
-    met = f"not kept: {', '.join(run.broken)}" if run.broken else "every target of the file is kept"
+    met = f"missed: {', '.join(run.broken)}" if run.broken else "every latency target is met"
     if not run.targets:
-        met = "the file asks for no latency"
+        met = "no latency target in the file"
     layout = f"{run.replicas} × {layout_text(run.tp, run.pp, run.ep, run.attention_dp)}"
     if run.prefill is not None:
         pool = run.prefill
         layout = (
-            f"{pool.replicas} × {layout_text(pool.tp, 1, pool.ep, pool.attention_dp)} read,"
-            f" {layout} write,"
+            f"{pool.replicas} × {layout_text(pool.tp, 1, pool.ep, pool.attention_dp)}"
+            f" (prefill), {layout} (decode)"
         )
     return Table(
         columns=tuple(
@@ -38,10 +38,10 @@ def serving_table(run: ServingRun) -> Table:
         ),
         rows=tuple((name, *_cells(values)) for name, values in rows),
         notes=(
-            f"{layout} on {run.machine}, {run.weights} weights, {run.kv} cache, {run.engine}",
+            f"{layout} on {run.machine}, {run.weights} weights, {run.kv} KV cache, {run.engine}",
             _rates(run),
             met,
-            "±: four of five predictions of published runs were within it",
+            "±: 80 % of predictions of published runs were within it",
             *run.notes,
         ),
     )
@@ -50,8 +50,8 @@ def serving_table(run: ServingRun) -> Table:
 def _rates(run: ServingRun) -> str:
     return (
         f"{run.requests:,} requests in {show(run.duration_s, DURATION)}, seed {run.seed}:"
-        f" {run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} tokens/s"
-        f" written, {show(run.total_tokens_per_s, TOKENS)} read and written"
+        f" {run.requests_per_s:.3g} requests/s, {show(run.output_tokens_per_s, TOKENS)} output"
+        f" tokens/s, {show(run.total_tokens_per_s, TOKENS)} input and output"
         f" (±{show(run.rate_error_ratio, RATIO, 2)}), {run.preemptions} preemptions"
     )
 

@@ -34,9 +34,9 @@ def _count(value: float) -> str:
 ROWS: tuple[tuple[str, str, Words], ...] = (
     ("completion_s", "completion", _time),
     ("bus_bytes_per_s", "bus bandwidth", _rate),
-    ("algorithm_bytes_per_s", "size over time", _rate),
-    ("nccl_s", "NCCL on such links, as measured", _time),
-    ("nccl_bus_bytes_per_s", "its bus bandwidth", _rate),
+    ("algorithm_bytes_per_s", "algorithm bandwidth", _rate),
+    ("nccl_s", "NCCL, fitted on measurements", _time),
+    ("nccl_bus_bytes_per_s", "NCCL bus bandwidth", _rate),
     ("fct_mean_s", "flow completion, mean", _time),
     ("fct_p50_s", "flow completion, p50", _time),
     ("fct_p90_s", "flow completion, p90", _time),
@@ -45,16 +45,16 @@ ROWS: tuple[tuple[str, str, Words], ...] = (
     ("flow_jain_ratio", "Jain's index of flow rates", lambda value: f"{value:.3f}"),
     ("link_mmr_ratio", "MMR of links between switches", lambda value: f"{value:.3f}"),
     ("link_jain_ratio", "Jain's index of those links", lambda value: f"{value:.3f}"),
-    ("link_max_ratio", "fullest link", lambda value: show(value, RATIO)),
-    ("pauses", "pauses", _count),
+    ("link_max_ratio", "hottest link", lambda value: show(value, RATIO)),
+    ("pauses", "PFC pauses", _count),
     ("pause_s", "paused, summed over links", _time),
     ("pause_max_s", "paused, worst link", _time),
     ("marks", "ECN marks", _count),
     ("notifications", "CNPs", _count),
     ("drops", "drops", _count),
     ("timeouts", "timeouts", _count),
-    ("failed_flows", "flows given up", _count),
-    ("buffer_peak_bytes", "fullest switch buffer", lambda value: show(value, BYTES)),
+    ("failed_flows", "failed flows", _count),
+    ("buffer_peak_bytes", "peak switch buffer", lambda value: show(value, BYTES)),
     ("queue_peak_bytes", "longest queue", lambda value: show(value, BYTES)),
     ("storms", "PFC storms found by the watchdog", _count),
     ("events", "events", _count),
@@ -110,7 +110,7 @@ def _how(summary: NetworkSummary) -> str:
 def links_table(summary: NetworkSummary) -> Table:
     """Hottest links first."""
     packets = summary.engine == "packet"
-    headings = ("fullest links", "utilisation", "carried") + (
+    headings = ("hottest links", "utilisation", "carried") + (
         ("paused", "longest queue") if packets else ()
     )
     rows = []

@@ -16,7 +16,7 @@ from gpuyard.units import BYTES, DURATION, RATIO, show
 
 HEAT = (
     "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
-    " links, the fullest. Point at a wire for both."
+    " links, the hottest. Point at a link for both."
 )
 CURVE_POINTS = 201
 HOSTS_SHOWN, FLOWS_SHOWN = 32, 4000

@@ -76,7 +76,7 @@ def phases_table(run: StepRun) -> Table:
             show(phase.closed_s, DURATION),
             show(phase.simulated_s, DURATION),
             show(phase.bus_bytes_per_s, BYTES_PER_S),
-            phase.beside,
+            phase.overlaps_with,
         )
         for phase in run.phases
     )

@@ -78,7 +78,7 @@ def read_traffic(path: Path, size_bytes: float | None = None) -> TrafficFile:
 def simulate_traffic(
     site: NetworkSetup,
     file: TrafficFile,
-    play: SimulationOptions,
+    options: SimulationOptions,
     on_progress: OnProgress = ignore_progress,
 ) -> SimulationResult:
     """Simulate the flows of a file on a network."""
@@ -90,31 +90,31 @@ def simulate_traffic(
             f"use --hosts {file.host_count}",
         )
     return run_traffic(
-        site, file.traffic, replace(play, done=file.done), file.label, file.notes, on_progress
+        site, file.traffic, replace(options, done=file.done), file.label, file.notes, on_progress
     )
 
 
 def run_traffic(
     site: NetworkSetup,
     traffic: FlowSet,
-    play: SimulationOptions,
+    options: SimulationOptions,
     label: str,
     notes: Sequence[str] = (),
     on_progress: OnProgress = ignore_progress,
 ) -> SimulationResult:
     """Simulate traffic on a network; only the engine that is used is imported."""
-    if chosen_engine(traffic, play) == "packet":
+    if chosen_engine(traffic, options) == "packet":
         from gpuyard.simulate.packet.packet_run import run
     else:
         from gpuyard.simulate.flow.flow_run import run
-    return run(site, traffic, play, label, notes, on_progress)
+    return run(site, traffic, options, label, notes, on_progress)
 
 
-def chosen_engine(traffic: FlowSet, play: SimulationOptions) -> Literal["flow", "packet"]:
+def chosen_engine(traffic: FlowSet, options: SimulationOptions) -> Literal["flow", "packet"]:
     """Return the engine; `auto` is packets if they are few or something needs them."""
-    if play.engine != "auto":
-        return play.engine
-    storm = any(isinstance(fault, PfcStorm) for fault in play.faults)
-    needs = storm or play.congestion_control != "none" or play.balancing == "flowlet"
-    packets = float(np.ceil(traffic.size_bytes / play.mtu_bytes).sum())
+    if options.engine != "auto":
+        return options.engine
+    storm = any(isinstance(fault, PfcStorm) for fault in options.faults)
+    needs = storm or options.congestion_control != "none" or options.balancing == "flowlet"
+    packets = float(np.ceil(traffic.size_bytes / options.mtu_bytes).sum())
     return "packet" if needs or packets <= MOST_PACKETS else "flow"

@@ -66,7 +66,9 @@ class NetworkSummary:
     fct_max_s: float | None = None
     algorithm: str | None = None
     bus_bytes_per_s: Annotated[float | None, Doc("bus bandwidth as nccl-tests defines it")] = None
-    algorithm_bytes_per_s: Annotated[float | None, Doc("size over time")] = None
+    algorithm_bytes_per_s: Annotated[
+        float | None, Doc("message size over completion time (algbw)")
+    ] = None
     nccl_s: Annotated[
         float | None, Doc("what NCCL takes on such links, by the time model fitted on measurements")
     ] = None
@@ -76,12 +78,12 @@ class NetworkSummary:
         float | None, Doc("Jain's index of the rates of flows between servers")
     ] = None
     link_mmr_ratio: Annotated[
-        float | None, Doc("fullest over mean load of the links between switches")
+        float | None, Doc("highest over mean load of the links between switches")
     ] = None
     link_jain_ratio: Annotated[
         float | None, Doc("Jain's index of the loads of the links between switches")
     ] = None
-    link_max_ratio: Annotated[float | None, Doc("utilisation of the fullest link")] = None
+    link_max_ratio: Annotated[float | None, Doc("utilisation of the hottest link")] = None
     drops: int | None = None
     pauses: int | None = None
     pause_s: Annotated[float | None, Doc("summed over links")] = None
@@ -90,7 +92,7 @@ class NetworkSummary:
     notifications: Annotated[int | None, Doc("CNPs")] = None
     timeouts: int | None = None
     failed_flows: int | None = None
-    buffer_peak_bytes: Annotated[int | None, Doc("of the fullest switch")] = None
+    buffer_peak_bytes: Annotated[int | None, Doc("highest of any switch")] = None
     queue_peak_bytes: int | None = None
     storms: Annotated[int | None, Doc("ports that the watchdog found stuck")] = None
     deadlock: Annotated[

@@ -200,10 +200,10 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
 def _keeps_numerics(candidate: ServiceCandidate) -> bool:
     """Weights of fewer than 8 bits and fp16 only where the file or the checkpoint says so."""
     workload = candidate.workload
-    asked = workload.requirements.precision is not None or (
+    is_required = workload.requirements.precision is not None or (
         workload.pinned is not None and workload.pinned.weights is not None
     )
-    if asked or native(candidate.model) is not None:
+    if is_required or native(candidate.model) is not None:
         return True
     has_bf16 = candidate.machine.chip is None or candidate.chip.dense.bf16_flop_per_s is not None
     return has_bf16 and candidate.replica.precision.weights not in NARROW

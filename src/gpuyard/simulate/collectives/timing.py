@@ -69,7 +69,7 @@ class CollectiveTiming:
 class _Way:
     name: str
     latency_s: float
-    bytes_per_s: float  # of the algorithm: size over time
+    bytes_per_s: float  # algorithm bandwidth: size over time
     fill_s: float = (
         0.0  # the pipeline's own time: it is filled in chunks of the best size, up to the largest
     )

@@ -21,13 +21,13 @@ QUANTUM_RATIO = 0.01
 def run(
     site: NetworkSetup,
     traffic: FlowSet,
-    play: SimulationOptions,
+    options: SimulationOptions,
     words: str,
     notes: Sequence[str] = (),
     on_progress: OnProgress = ignore_progress,
 ) -> SimulationResult:
     """Simulate traffic flow by flow."""
-    settings, more = flow_settings(site, play)
+    settings, more = flow_settings(site, options)
     if traffic.flow_count > MOST_EXACT and not len(
         traffic.after
     ):  # along chains the haste would add up
@@ -39,7 +39,7 @@ def run(
                 " together"
             ),
         )
-    result = simulate_flows(site.network, traffic, settings, play.faults, on_progress)
+    result = simulate_flows(site.network, traffic, settings, options.faults, on_progress)
     summary = summary_of(
         site.network,
         result.outcome,
@@ -49,7 +49,7 @@ def run(
             traffic=words,
             balancing=settings.balance,
             congestion_control="none",
-            seed=play.seed,
+            seed=options.seed,
             notes=(*site.notes, *notes, *more),
         ),
         events=result.fill_count,
@@ -65,15 +65,15 @@ def run(
 
 
 def flow_settings(
-    site: NetworkSetup, play: SimulationOptions
+    site: NetworkSetup, options: SimulationOptions
 ) -> tuple[FlowSettings, tuple[str, ...]]:
     """Return the settings of the flow engine, and a note on what it leaves out."""
-    if play.congestion_control != "none" and play.engine == "flow":
+    if options.congestion_control != "none" and options.engine == "flow":
         raise InputError.one(
             "--cc", "flows know no congestion control", "use --engine packet, or --cc none"
         )
-    mode = play.balancing or (site.packets.balance if site.packets else "ecmp")
-    if mode == "flowlet" and play.balancing is not None and play.engine == "flow":
+    mode = options.balancing or (site.packets.balance if site.packets else "ecmp")
+    if mode == "flowlet" and options.balancing is not None and options.engine == "flow":
         raise InputError.one(
             "--balancing", "flows know no flowlets", "use --engine packet, or adaptive"
         )
@@ -81,4 +81,4 @@ def flow_settings(
     notes = (
         ("flowlets are taken as adaptive balancing, an upper bound",) if mode == "flowlet" else ()
     )
-    return FlowSettings(balance=balance, seed=play.seed, mtu_bytes=play.mtu_bytes), notes
+    return FlowSettings(balance=balance, seed=options.seed, mtu_bytes=options.mtu_bytes), notes

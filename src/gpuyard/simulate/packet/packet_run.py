@@ -28,14 +28,14 @@ KMIN_S, KMAX_S, PMAX_RATIO = 800e3 / 50e9, 3200e3 / 50e9, 0.2
 def run(
     site: NetworkSetup,
     traffic: FlowSet,
-    play: SimulationOptions,
+    options: SimulationOptions,
     words: str,
     notes: Sequence[str] = (),
     on_progress: OnProgress = ignore_progress,
 ) -> SimulationResult:
     """Simulate traffic packet by packet."""
-    settings = packet_settings(site, play)
-    result = simulate_packets(site.network, traffic, settings, play.faults, on_progress)
+    settings = packet_settings(site, options)
+    result = simulate_packets(site.network, traffic, settings, options.faults, on_progress)
     summary = summary_of(
         site.network,
         result.outcome,
@@ -44,8 +44,8 @@ def run(
             network=site.label,
             traffic=words,
             balancing=settings.balance,
-            congestion_control=play.congestion_control,
-            seed=play.seed,
+            congestion_control=options.congestion_control,
+            seed=options.seed,
             notes=(*site.notes, *site.packet_notes, *notes),
         ),
         events=result.counters.event_count,
@@ -61,7 +61,7 @@ def run(
     )
 
 
-def packet_settings(site: NetworkSetup, play: SimulationOptions) -> PacketSettings:
+def packet_settings(site: NetworkSetup, options: SimulationOptions) -> PacketSettings:
     """Return the packet settings: those of the design, overridden by the options."""
     base = site.packets or PacketSettings()
     rate = float(
@@ -71,21 +71,23 @@ def packet_settings(site: NetworkSetup, play: SimulationOptions) -> PacketSettin
     ecn = base.ecn or EcnSettings(
         kmin_bytes=round(KMIN_S * speed), kmax_bytes=round(KMAX_S * speed), pmax_ratio=PMAX_RATIO
     )
-    dcqcn = DcqcnSettings() if play.congestion_control == "dcqcn" else None
-    watchdog = base.watchdog if any(isinstance(fault, PfcStorm) for fault in play.faults) else None
-    if play.watchdog_s is not None:  # polled twice in that time, as switch OSs do
+    dcqcn = DcqcnSettings() if options.congestion_control == "dcqcn" else None
+    watchdog = (
+        base.watchdog if any(isinstance(fault, PfcStorm) for fault in options.faults) else None
+    )
+    if options.watchdog_s is not None:  # polled twice in that time, as switch OSs do
         watchdog = WatchdogSettings(
-            detect_s=play.watchdog_s, restore_s=play.watchdog_s, poll_s=play.watchdog_s / 2
+            detect_s=options.watchdog_s, restore_s=options.watchdog_s, poll_s=options.watchdog_s / 2
         )
     return replace(
         base,
-        payload_bytes=play.mtu_bytes,
-        cell_count=play.cell_count,
+        payload_bytes=options.mtu_bytes,
+        cell_count=options.cell_count,
         ecn=ecn if dcqcn else None,
         dcqcn=dcqcn,
-        balance=play.balancing or base.balance,  # type: ignore[arg-type]
-        acks=play.acks,
-        done=play.done,
+        balance=options.balancing or base.balance,  # type: ignore[arg-type]
+        acks=options.acks,
+        done=options.done,
         watchdog=watchdog,
-        seed=play.seed,
+        seed=options.seed,
     )

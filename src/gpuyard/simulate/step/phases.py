@@ -30,7 +30,7 @@ class StepPhase:
     size_bytes: float  # as nccl-tests counts it
     ranks: int
     times: float  # a step, for one chip
-    beside: str  # overlaps with: nothing, attention, backward, forward
+    overlaps_with: str  # nothing, attention, backward, forward
 
     @property
     def sent_bytes(self) -> float:
@@ -80,7 +80,7 @@ def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
             size_bytes=2.0 * tokens * hidden,
             ranks=tp,
             times=2.0 * again * passes,
-            beside="nothing",
+            overlaps_with="nothing",
         ),
         StepPhase(
             label="keys and values",
@@ -89,7 +89,7 @@ def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
             size_bytes=2.0 * tokens * cp * kv,
             ranks=cp,
             times=3.0 * passes,
-            beside="attention",
+            overlaps_with="attention",
         ),
         StepPhase(
             label="experts",
@@ -98,7 +98,7 @@ def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
             size_bytes=routed,
             ranks=ep,
             times=4.0 * passes * moe,
-            beside="nothing",
+            overlaps_with="nothing",
         ),
         StepPhase(
             label="stages",
@@ -107,7 +107,7 @@ def _activations(arch: Architecture, layout: Layout) -> tuple[StepPhase, ...]:
             size_bytes=2.0 * tokens * hidden / tp,
             ranks=pp,
             times=2.0 * float(layout.virtual_pipeline * layout.grad_accum),
-            beside="forward",
+            overlaps_with="forward",
         ),
     )
 
@@ -130,7 +130,7 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
                 size_bytes=2.0 * (dense + experts),
                 ranks=shard,
                 times=2.0 * turns,
-                beside="forward",
+                overlaps_with="forward",
             ),
             StepPhase(
                 label="sharded gradients",
@@ -139,7 +139,7 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
                 size_bytes=gradient * (dense + experts),
                 ranks=shard,
                 times=turns,
-                beside="backward",
+                overlaps_with="backward",
             ),
         )
     retained = (
@@ -153,7 +153,7 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
             size_bytes=gradient * dense,
             ranks=ranks,
             times=1.0,
-            beside="backward",
+            overlaps_with="backward",
         ),
         StepPhase(
             label="parameters",
@@ -162,7 +162,7 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
             size_bytes=retained * dense,
             ranks=shard if shard > 1 else ranks,
             times=1.0,
-            beside="forward",
+            overlaps_with="forward",
         ),
         StepPhase(
             label="expert gradients",
@@ -171,7 +171,7 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
             size_bytes=gradient * experts,
             ranks=spread,
             times=1.0,
-            beside="backward",
+            overlaps_with="backward",
         ),
         StepPhase(
             label="expert parameters",
@@ -180,6 +180,6 @@ def _weights(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPh
             size_bytes=2.0 * experts,
             ranks=spread,
             times=1.0,
-            beside="forward",
+            overlaps_with="forward",
         ),
     )

@@ -83,7 +83,7 @@ def _waits(status: dict[str, Plain], waiting: dict[str, Plain]) -> str:
         return f"{WAITING[word]} ({word}{': ' + message if message else ''})"
     for row in _rows(status.get("conditions")):
         if row.get("type") == "PodScheduled" and row.get("status") == "False":
-            return f"no node has room for it ({row.get('reason')}: {row.get('message', '')})"
+            return f"no node fits the pod ({row.get('reason')}: {row.get('message', '')})"
     return ""
 
 
