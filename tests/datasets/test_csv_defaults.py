@@ -39,3 +39,13 @@ def test_column_without_a_name_is_refused_until_it_is_ignored(tmp_path: Path) ->
     assert problem.where == "rows.csv: column 1"
     assert 'ignore: [""]' in problem.fix
     assert prepared(tmp_path, text, ignore=("",)).manifest.features == ("x", "y")
+
+
+def test_rows_that_do_not_fit_next_to_a_column_without_a_name_are_no_traceback(
+    tmp_path: Path,
+) -> None:
+    text = "3,7.25,a,\n\n1,0.5,a,2026-01-01\n2,,b,2026-01-02\nid,x,en\n4,1e3,b,20x"
+    with pytest.raises(InputError) as caught:
+        prepared(tmp_path, text)
+    assert "column 4" in str(caught.value)
+    assert prepared(tmp_path, text, ignore=("",)).manifest.features == ("3", "7.25", "a")

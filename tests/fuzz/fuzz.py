@@ -64,6 +64,15 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def _warm_up(target: FuzzTarget, folder: Path) -> None:
+    """Read the seed files once, so that no try pays for imports and compiled kernels."""
+    path = folder / f"seed{target.suffix}"
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for seed in target.seeds():
+            path.write_bytes(seed)
+            target.read(path)
+
+
 def attempt(target: FuzzTarget, seed: int, folder: Path) -> str | None:
     """Read one mutated file; return "" if it was accepted, None if refused, else the failure."""
     path = folder / f"input{target.suffix}"
@@ -94,6 +103,7 @@ def attempt(target: FuzzTarget, seed: int, folder: Path) -> str | None:
 def fuzz(target: FuzzTarget, tries: int, folder: Path, first: int = 0) -> FuzzReport:
     """Run a target on `tries` inputs, from seed number `first` on."""
     begin_s, accepted, failures = time.perf_counter(), 0, []
+    _warm_up(target, folder)
     for seed in range(first, first + tries):
         outcome = attempt(target, seed, folder)
         accepted += outcome == ""

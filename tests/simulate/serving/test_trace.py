@@ -40,6 +40,7 @@ def test_trace_columns_may_have_any_order() -> None:
         (HEADER + "nan,10,5\n", "t.csv:2", "arrived_at: nan"),
         (HEADER + "0,1.5,5\n", "t.csv:2", "num_prefill_tokens: 1.5"),
         (HEADER + "0,10\n", "t.csv:2", "2 cells"),
+        (HEADER + "0,1e300,5\n", "t.csv:2", "num_prefill_tokens: 1e300"),
     ],
 )
 def test_invalid_trace_names_line_and_fix(text: str, where: str, what: str) -> None:

@@ -251,8 +251,9 @@ def _typed_rows(rows: list[list[str]], chunk: Chunk, schema: pl.Schema, nulls: s
     }
     texts = pl.DataFrame(columns, schema=dict.fromkeys(schema, pl.String()))
     frame = texts.select(_typed_column(name, dtype) for name, dtype in schema.items())
+    # A dict, because a list of columns would rename one without a name.
     misfits = pl.DataFrame(
-        [(texts[name].is_not_null() & frame[name].is_null()).alias(name) for name in schema]
+        {name: texts[name].is_not_null() & frame[name].is_null() for name in schema}
     )
     good = pl.Series([], dtype=pl.Boolean)
     if schema:

@@ -20,6 +20,7 @@ COLUMNS = ("arrived_at", "num_prefill_tokens", "num_decode_tokens")
 HEADER = ",".join(COLUMNS)
 MAX_PROBLEMS = 20
 MAX_BYTES = 1 << 30  # about forty million requests
+MAX_TOKENS = 1e12  # of one request: sums stay exact as floats
 MAX_SPAN_S = 1e9  # thirty years; beyond, a float of seconds is coarser than an iteration
 
 
@@ -71,8 +72,9 @@ def _numbers(text: str, places: list[int]) -> Reals | None:
     except ValueError:
         return None
     tokens = table[:, 1:]
-    valid = np.isfinite(table).all() and (table[:, 0] >= 0.0).all() and (tokens >= 1.0).all()
-    return table if len(table) and valid and (tokens == np.floor(tokens)).all() else None
+    valid = np.isfinite(table).all() and (table[:, 0] >= 0.0).all()
+    is_count = (tokens >= 1.0) & (tokens <= MAX_TOKENS) & (tokens == np.floor(tokens))
+    return table if len(table) and valid and is_count.all() else None
 
 
 def _line_by_line(
@@ -86,7 +88,10 @@ def _line_by_line(
             continue
         row = _row(cells, places)
         if isinstance(row, str):
-            fix = "give a time of 0 or more in seconds, and tokens as integers of 1 or more"
+            fix = (
+                "give a time of 0 or more in seconds, and tokens as integers from 1 to "
+                f"{MAX_TOKENS:g}"
+            )
             problems.append(Problem(where=f"{name}:{number}", what=row, fix=fix))
         else:
             rows.append(row)
@@ -109,7 +114,7 @@ def _row(cells: list[str], places: list[int]) -> tuple[float, int, int] | str:
         if (
             not math.isfinite(value)
             or value < minimum
-            or (column != "arrived_at" and value != int(value))
+            or (column != "arrived_at" and (value > MAX_TOKENS or value != int(value)))
         ):
             return f"{column}: {text}"
     return float(texts[0]), int(float(texts[1])), int(float(texts[2]))
