@@ -186,7 +186,7 @@ def _ray(folder: Path) -> Iterator[Place]:
         if node:
             assert node.stdin
             node.stdin.close()
-            node.wait(timeout=60)
+            node.wait(timeout=LONG_S)
         kept = ray_cluster.kept_cluster(own)
         if kept:
             send(kept.keeper, signal.SIGTERM)

@@ -25,7 +25,7 @@ def meet() -> int:
     if RANK:
         while True:
             try:
-                with socket.create_connection(place, timeout=30) as line:
+                with socket.create_connection(place, timeout=300) as line:
                     line.sendall(b"%d\n" % RANK)
                     return int(line.makefile().readline())
             except ConnectionRefusedError:

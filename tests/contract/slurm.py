@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuyard.jobs.rendezvous import free_port
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 NODES = ("n1", "n2")
-START_S = 60
+START_S = 300  # a ceiling: busy machines are no failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Cluster:
         """The output of a Slurm command."""
         environment = {**os.environ, "SLURM_CONF": self.config}
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, env=environment, capture_output=True, text=True, timeout=START_S, check=False
         ).stdout
 
     def start(self, node: str) -> None:
@@ -100,6 +102,15 @@ def _path() -> str:
     return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until a daemon has made a file."""
+    deadline = time.monotonic() + START_S
+    while not path.exists():
+        assert process.poll() is None, path
+        assert time.monotonic() < deadline, path
+        time.sleep(0.05)
+
+
 def _daemon(folder: Path, *command: str) -> subprocess.Popen[bytes]:
     """A daemon in the foreground of its own process."""
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
@@ -109,11 +120,10 @@ def _daemon(folder: Path, *command: str) -> subprocess.Popen[bytes]:
 
 def _ports(count: int) -> list[int]:
     """Ports that nobody uses."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return sorted(ports)
 
 
 def _configure(folder: Path) -> None:
@@ -180,9 +190,8 @@ def slurm_cluster() -> Iterator[Cluster]:
             f"--log-file={folder / 'munged.log'}",
             f"--seed-file={folder / 'munged.seed'}",
         )
-        time.sleep(0.3)
+        _wait_for(folder / "munge.socket", cluster.daemons["munged"])
         cluster.daemons["slurmctld"] = _daemon(folder, "slurmctld", "-D")
-        time.sleep(0.3)
         for node in NODES:
             cluster.start(node)
         cluster.wait()
@@ -192,7 +201,7 @@ def slurm_cluster() -> Iterator[Cluster]:
             process.terminate()
         for process in cluster.daemons.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             process.kill()
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from gpuyard.errors import InputError
 from gpuyard.jobs.engines import ENGINES
 from gpuyard.jobs.task import Handle, Task
 
-from .place import Place, place
+from .place import LONG_S, Place, place
 
 Case = Callable[[Place], Iterator[None]]
 
@@ -221,11 +222,19 @@ def _nothing_runs(at: Place, task: Task) -> None:
         at.spec.name == "slurm" or not noted.exists()
     ):  # on a busy machine a task may be late before it has begun
         return
-    pid = int(noted.read_text())
-    with contextlib.suppress(FileNotFoundError):
+    pid, until_s = int(noted.read_text()), time.monotonic() + LONG_S
+    while _runs_program(pid):
+        assert time.monotonic() < until_s, f"{pid} still runs"
+        time.sleep(0.1)
+
+
+def _runs_program(pid: int) -> bool:
+    try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        assert b"program.py" not in command or state in "ZX", f"{pid} still runs"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return b"program.py" in command and state not in "ZX"
 
 
 @pytest.mark.parametrize("name", tuple(ENGINES))

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Keys
 from gpuyard.document.read import read_yaml
 from gpuyard.errors import InputError
+from gpuyard.jobs.rendezvous import free_port
 from gpuyard.learn.fit import fit
 from gpuyard.learn.metrics_log import read_events, read_metrics
 from gpuyard.learn.spec import TrainSpec
@@ -96,9 +96,7 @@ def start(cache: Path):  # type: ignore[no-untyped-def]
     def begin(
         folder: Path, world: int = 1, under: tuple[str, ...] = ()
     ) -> list[subprocess.Popen[str]]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         for rank in range(world):
             env = {
                 **os.environ,
@@ -127,7 +125,7 @@ def start(cache: Path):  # type: ignore[no-untyped-def]
 def ended(processes: list[subprocess.Popen[str]]) -> list[int]:
     """The exit codes; what they said is shown when a test fails."""
     for process in processes:
-        _, said = process.communicate(timeout=300)
+        _, said = process.communicate(timeout=600)
         sys.stderr.write(said)
     return [process.returncode for process in processes]
 
@@ -290,7 +288,7 @@ def test_full_disk_leaves_last_good_checkpoint(
     (worker,) = start(
         write_task(task), under=("bash", "-c", 'ulimit -f 60; exec "$@"', "-")
     )  # KiB: the model outgrows it
-    _, said = worker.communicate(timeout=120)
+    _, said = worker.communicate(timeout=600)
     assert worker.returncode == 4, said
     assert "the checkpoint cannot be written" in said
     kept = sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir())
@@ -316,7 +314,7 @@ def test_failed_export_is_reported_and_repeated_on_resume(
     (worker,) = start(
         write_task(task), under=(*FULL, "8")
     )  # nothing is left to train: it goes on to the export
-    _, said = worker.communicate(timeout=300)
+    _, said = worker.communicate(timeout=600)
     assert worker.returncode == 4, said
     assert (
         f"{tmp_path / 'bundle'}: cannot be written: File too large\n  fix: free disk space, then resume"
@@ -335,7 +333,7 @@ def test_processes_that_write_together_are_refused_together(
     task = task_of("torch_mlp ddp", prepared, tmp_path, torch_mlp=settings, validation_ratio=0.2)
     workers = start(write_task(task), world=2, under=(*FULL, "8"))
     for worker in workers:
-        _, said = worker.communicate(timeout=300)
+        _, said = worker.communicate(timeout=600)
         assert worker.returncode == 4, said
         assert f"{tmp_path / 'checkpoints'}: the checkpoint cannot be written: " in said
         assert "Traceback" not in said
@@ -343,10 +341,11 @@ def test_processes_that_write_together_are_refused_together(
 
 
 LEAVING = """
-import os, select, socket, sys, time, types
+import os, select, sys, time, types
 import torch
 import torch.distributed as dist
 from gpuyard.errors import ExternalError, InputError
+from gpuyard.jobs.rendezvous import free_port
 from gpuyard.learn import worker
 from gpuyard.learn.trainer import StoppedError
 from gpuyard.learn.trainers.torch_nets.devices import place_of
@@ -403,9 +402,7 @@ def start(ending, rank, port):
 
 
 for ending in ENDINGS:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     pids.clear()
     for rank in range(2):
         pids.append(start(ending, rank, port))
@@ -424,7 +421,7 @@ def test_ranks_exit_with_their_code_while_threads_of_gloo_hold_tensors(
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if not line.startswith("train:")]
@@ -435,11 +432,11 @@ def test_ranks_exit_with_their_code_while_threads_of_gloo_hold_tensors(
 
 def test_invalid_folders_and_tasks_raise_input_error(tmp_path: Path, start, prepared: Path) -> None:  # type: ignore[no-untyped-def]
     (nothing,) = start(tmp_path)
-    _, said = nothing.communicate(timeout=60)
+    _, said = nothing.communicate(timeout=600)
     assert nothing.returncode == 2
     assert "task.json: no such file" in said
     task = TrainTask(train=TrainSpec(), data=str(prepared / "table"), out=str(tmp_path))
     (empty,) = start(write_task(task))
-    _, said = empty.communicate(timeout=60)
+    _, said = empty.communicate(timeout=600)
     assert empty.returncode == 2
     assert "no trainer is set" in said

@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuyard.jobs.rendezvous import free_port
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 NODE_COUNT, GPU_COUNT = 4, 8
-START_S = 60
+START_S = 300  # a ceiling: busy machines are no failure
 NVIDIA_MAJOR = 195  # any character device will do: GRES wants a file that exists
 
 
@@ -30,7 +32,7 @@ class Cluster:
         """A Slurm command."""
         environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, env=environment, capture_output=True, text=True, timeout=START_S, check=False
         )
 
 
@@ -53,11 +55,10 @@ def _path() -> str:
 
 def _ports(count: int) -> list[int]:
     """Ports that nobody uses."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return sorted(ports)
 
 
 def _configure(folder: Path) -> None:
@@ -142,7 +143,9 @@ def slurm_cluster() -> Iterator[Cluster]:
         with (folder / "daemons.log").open("wb") as log:
             for command in commands:
                 started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-                time.sleep(0.3)
+                until_s = time.monotonic() + START_S
+                while not (folder / "munge.socket").exists() and time.monotonic() < until_s:
+                    time.sleep(0.05)
         cluster = Cluster(folder=folder)
         _wait(cluster)
         yield cluster
@@ -151,7 +154,7 @@ def slurm_cluster() -> Iterator[Cluster]:
             process.terminate()
         for process in started:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             process.kill()
         shutil.rmtree(folder, ignore_errors=True)
 

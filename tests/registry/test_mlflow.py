@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -18,6 +17,7 @@ import pytest
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
 from gpuyard.http import HttpError
+from gpuyard.jobs.rendezvous import free_port
 from gpuyard.registry.bundle import Metric, ModelBundle, ModelLineage, Tag, Tensor, write_bundle
 from gpuyard.registry.mlflow import _mlmodel, import_version, mirror_version
 from gpuyard.registry.mlflow_client import MlflowClient, connect_mlflow, error_code
@@ -34,6 +34,7 @@ def program() -> str | None:
     )
 
 
+START_S = 300.0  # a ceiling: busy machines are no failure
 MLFLOW = program()
 real = pytest.mark.skipif(
     MLFLOW is None and os.environ.get("GPUYARD_REQUIRE_ALL") != "1",
@@ -46,9 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
     """A real server on a free port."""
     assert MLFLOW is not None, "no mlflow: make mlflow installs it"
     folder = tmp_path_factory.mktemp("mlflow")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     command = [
         MLFLOW,
@@ -76,9 +75,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
         )
     try:
         uri = f"http://127.0.0.1:{port}"
-        for _ in range(600):
+        until_s = time.monotonic() + START_S
+        while time.monotonic() < until_s:
             try:
-                with urllib.request.urlopen(f"{uri}/health", timeout=5) as response:
+                with urllib.request.urlopen(f"{uri}/health", timeout=START_S) as response:
                     assert response.read() == b"OK"
                 break
             except OSError:
@@ -88,7 +88,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -257,9 +257,7 @@ def test_import_of_missing_or_foreign_model_raises_error(
 
 def test_unreachable_server_raises_external_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuyard.retry.RetryPolicy.wait_s", lambda *_: 0.0)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with pytest.raises(ExternalError, match="no response"):
         connect_mlflow(f"http://127.0.0.1:{port}").get("mlflow/experiments/search")
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuyard.jobs.task import Task
+
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+PORTS = range(20_000, 30_000)  # Ray's workers take 10,002 to 19,999, Kubernetes 30,000 to 32,767
+PORT_TRIES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,22 @@ def rank_environment(
 
 
 def free_port() -> int:
-    """Return an unused port of this host."""
+    """Return an unused port of this host.
+
+    It is below the range from which the kernel takes ports for connections, so that none of them
+    gets it before the process for which it is meant has bound it.
+    """
+    ports = range(PORTS.start, min(PORTS.stop, _first_ephemeral_port()))
+    for _ in range(PORT_TRIES if ports else 0):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("", random.choice(ports)))
+            return int(listener.getsockname()[1])
     with socket.socket() as listener:
         listener.bind(("", 0))
         return int(listener.getsockname()[1])
+
+
+def _first_ephemeral_port() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(EPHEMERAL.read_text(encoding="ascii").split()[0])
+    return 0

@@ -91,7 +91,7 @@ def runner(environment: dict[str, str] | None = None) -> Iterator[Runner]:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
-        process.wait(timeout=20)
+        process.wait(timeout=300)
         process.stdout.close()
 
 

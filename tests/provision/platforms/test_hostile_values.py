@@ -123,7 +123,7 @@ def run_lines(artefacts: Artefacts, folder: Path) -> list[str]:
     # From a file, because the text is longer than one argument may be.
     (folder / "lines").write_text("\n".join(bodies), encoding="utf-8")
     environment = {"PATH": "/nowhere", "HOME": "/h", "LC_ALL": "C.UTF-8"}
-    subprocess.run(["/bin/bash", "lines"], cwd=folder, env=environment, check=False, timeout=60)
+    subprocess.run(["/bin/bash", "lines"], cwd=folder, env=environment, check=False, timeout=300)
     (folder / "lines").unlink()
     assert (folder / "SYNTAX").read_text(encoding="utf-8") == ""
     recorded = folder / "ARGUMENTS"

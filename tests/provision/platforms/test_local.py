@@ -36,7 +36,7 @@ def ran(
         env=place,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,13 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuyard.jobs.rendezvous import free_port
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms.ray.ray_platform import RAY
 
 from .rendering import SETTINGS, blueprint_of, render, render_artefacts
 
 TRAINING = blueprint_of("a3-ultragpu-8g", "multi-node", "spot")
-START_S = 90
+START_S = 300
 PROGRAM = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 needs_ray = pytest.mark.skipif(
     PROGRAM is None and os.environ.get("GPUYARD_REQUIRE_ALL") != "1",
@@ -66,13 +66,6 @@ def test_ray_is_unsuitable_for_services_and_tpus() -> None:
         assert result.nearest == nearest
 
 
-def free_port() -> int:
-    """Return a free port."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @contextlib.contextmanager
 def ray_cluster(folder: Path) -> Iterator[dict[str, str]]:
     """Start a local Ray with eight virtual GPUs; yield the environment that connects to it."""
@@ -106,7 +99,7 @@ def ray_cluster(folder: Path) -> Iterator[dict[str, str]]:
         yield environment
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=START_S)
 
 
 def _wait_until_jobs_run(environment: dict[str, str], log: Path) -> None:
@@ -142,7 +135,7 @@ def test_ray_cluster_runs_the_job(tmp_path: Path) -> None:
             env=place,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=START_S,
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr

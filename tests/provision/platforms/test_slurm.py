@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.provision.slurm import Cluster, missing, slurm_cluster
+from tests.provision.slurm import START_S, Cluster, missing, slurm_cluster
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.fabric.design import design
@@ -198,7 +198,8 @@ def test_slurm_rejects_job_that_does_not_fit(cluster: Cluster, tmp_path: Path) -
 
 def finished(cluster: Cluster, job: str) -> str:
     """Wait for a job and return its final state."""
-    for _ in range(120):
+    until_s = time.monotonic() + START_S
+    while time.monotonic() < until_s:
         output = cluster.run("scontrol", "show", "job", job).stdout
         result = re.search(r"JobState=(\w+)", output)
         if result and result.group(1) not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING"):
@@ -236,15 +237,16 @@ def test_failed_slurm_job_is_requeued(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_text(text)
     sent = cluster.run("sbatch", "--parsable", f"--chdir={tmp_path}", str(tmp_path / "job.sbatch"))
     job = sent.stdout.strip()
-    for _ in range(40):  # Slurm delays a requeued job
+    until_s = time.monotonic() + START_S
+    output = shown = ""
+    while time.monotonic() < until_s:  # Slurm delays a requeued job
         output = "".join(path.read_text() for path in tmp_path.glob("*.out"))
-        if "restarting" in output:
+        shown = cluster.run("scontrol", "show", "job", job).stdout
+        if "restarting" in output and re.search(r"Restarts=1\b", shown):
             break
         time.sleep(0.5)
-    assert "the program exited with code 7: restarting from its last checkpoint" in output
-    time.sleep(1)
-    shown = cluster.run("scontrol", "show", "job", job).stdout
     cluster.run("scancel", job)
+    assert "the program exited with code 7: restarting from its last checkpoint" in output
     assert "Requeue=1" in shown
     assert re.search(r"Restarts=1\b", shown), shown
     assert list(tmp_path.glob(f".begun-{job}"))
