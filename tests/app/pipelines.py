@@ -65,8 +65,8 @@ def processes_of(folder: Path) -> dict[int, str]:
 
 
 def assert_nothing_runs(folder: Path) -> None:
-    """Fail if a process of the folder is still running after a minute."""
-    until_s = time.monotonic() + 60
+    """Fail if a process of the folder is still running after a while."""
+    until_s = time.monotonic() + LONG_S
     while (left := processes_of(folder)) and time.monotonic() < until_s:
         time.sleep(0.2)
     assert not left

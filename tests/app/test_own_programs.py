@@ -130,13 +130,13 @@ def test_images_are_trained_evaluated_registered_and_served(tmp_path: Path) -> N
         version = Registry(home=home).get("own@champion")
         assert [tensor.shape for tensor in version.bundle.inputs] == [(-1, 1, 8, 8)]
         url = f"{load_result(folder, 'deploy', Endpoint).url}/v2/models/own"
-        with urllib.request.urlopen(url, timeout=30) as response:
+        with urllib.request.urlopen(url, timeout=120) as response:
             described = json.load(response)["inputs"]
         assert described == [{"name": "pixels", "datatype": "FP32", "shape": [-1, 1, 8, 8]}]
         data = np.zeros((2, 1, 8, 8)).tolist()
         tensor = {"name": "pixels", "shape": [2, 1, 8, 8], "datatype": "FP32", "data": data}
         body = json.dumps({"inputs": [tensor]}).encode()
-        with urllib.request.urlopen(f"{url}/infer", body, timeout=30) as response:
+        with urllib.request.urlopen(f"{url}/infer", body, timeout=120) as response:
             (answer,) = json.load(response)["outputs"]
         assert (answer["name"], answer["shape"]) == ("scores", [2, 3])
     finally:

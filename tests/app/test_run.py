@@ -61,7 +61,7 @@ def predict(url: str, names: tuple[str, ...]) -> dict[str, list[object]]:
     request = urllib.request.Request(
         f"{url}/v2/models/iris/infer", json.dumps({"inputs": columns}).encode()
     )
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=120) as response:
         return {item["name"]: item["data"] for item in json.load(response)["outputs"]}
 
 
@@ -188,7 +188,7 @@ def test_running_run_cannot_be_resumed_but_stopped(tmp_path: Path) -> None:
             str(Home.for_workload(path).path),
         ]
         subprocess.run(command, capture_output=True, check=True)
-        assert process.wait(60) == 4  # cancelled, not done
+        assert process.wait(300) == 4  # cancelled, not done
     ended = Ledger(home=Home.for_workload(path)).get(run.id)
     assert [stage.state for stage in ended.stages] == ["cancelled", "pending"]
     assert_nothing_runs(tmp_path)

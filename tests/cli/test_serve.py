@@ -32,7 +32,7 @@ def test_service_is_started_listed_and_stopped(
     endpoint = json.loads(capsys.readouterr().out)
     try:
         with urllib.request.urlopen(
-            f"{endpoint['url']}/v2/models/tiny/ready", timeout=5
+            f"{endpoint['url']}/v2/models/tiny/ready", timeout=120
         ) as response:
             assert json.load(response) == {"name": "tiny", "ready": True}
         assert main(["serve", str(folder), "--port", "0", "--detach", *home]) == 4
@@ -135,9 +135,9 @@ def test_printed_commands_call_and_stop_the_service(
     (stop,) = (line.partition("gpuyard ")[2] for line in lines if line.startswith("stop it"))
     try:
         (metadata, infer) = calls
-        with urllib.request.urlopen(metadata[1], timeout=5) as response:
+        with urllib.request.urlopen(metadata[1], timeout=120) as response:
             assert json.load(response)["name"] == "tiny"
-        with urllib.request.urlopen(infer[1], infer[3].encode(), timeout=5) as response:
+        with urllib.request.urlopen(infer[1], infer[3].encode(), timeout=120) as response:
             assert json.load(response)["model_name"] == "tiny"
     finally:
         assert main(shlex.split(stop)) == 0

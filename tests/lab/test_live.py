@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,8 @@ def lab(small: Fabric, name: str) -> Lab:
     return booted
 
 
-def pings(ping: str, lab: Lab, seconds: int) -> subprocess.Popen[str]:
-    """Echoes every 5 ms from the first server to the last, rail 0."""
+def received_ratio(ping: str, lab: Lab) -> float:
+    """The share of 100 echoes from the first server to the last, rail 0, that comes back."""
     first, last = lab.fabric.servers[0].interfaces[0], lab.fabric.servers[-1].interfaces[0]
     command = [
         ping,
@@ -55,13 +56,34 @@ def pings(ping: str, lab: Lab, seconds: int) -> subprocess.Popen[str]:
         "-i",
         "0.005",
         "-c",
-        str(200 * seconds),
+        "100",
         "-I",
         (first.address or "").partition("/")[0],
         (last.address or "").partition("/")[0],
     ]
     space = lab.namespace(lab.fabric.servers[0].name)
-    return subprocess.Popen(inside(space, command), stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(inside(space, command), capture_output=True, text=True, check=False)
+    return int(done.stdout.split(" received")[0].split()[-1]) / 100
+
+
+def until(true: Callable[[], bool], within_s: float = 180.0) -> None:
+    """Wait for a condition."""
+    end_s = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < end_s, "it never came true"
+        time.sleep(0.1)
+
+
+def sessions_and_width(lab: Lab, name: str) -> tuple[int, int]:
+    """Sessions of a switch that are up, and the width of its narrowest route."""
+    (switch,) = (switch for switch in lab_status(lab.name).switches if switch.name == name)
+    return switch.sessions_up_count, switch.least_width_count
+
+
+def findings_about(name: str, switch: str) -> list[str]:
+    """What the verification of a lab says about a switch."""
+    findings = lab_verify(name).findings
+    return [finding.what for finding in findings if switch in f"{finding.where} {finding.what}"]
 
 
 def test_lab_matches_the_design_and_detects_failures(ping: str, lab: Lab) -> None:
@@ -73,10 +95,7 @@ def test_lab_matches_the_design_and_detects_failures(ping: str, lab: Lab) -> Non
     assert {check.verdict for check in verification.checks} == {"passed"}
 
     fail_link(lab, link_between(lab, "leaf-s1-r1", "spine-1"))
-    time.sleep(1.0)
-    state = {switch.name: switch for switch in lab_status(lab.name).switches}
-    assert state["leaf-s1-r1"].sessions_up_count == 1
-    assert state["leaf-s1-r1"].least_width_count == 1
+    until(lambda: sessions_and_width(lab, "leaf-s1-r1") == (1, 1))
     broken = lab_verify(lab.name)
     assert any(
         finding.rule == "missing-link" and "leaf-s1-r1" in finding.where
@@ -86,12 +105,8 @@ def test_lab_matches_the_design_and_detects_failures(ping: str, lab: Lab) -> Non
     wait(lab)
     assert not lab_verify(lab.name).has_errors
 
-    traffic = pings(ping, lab, 5)
-    time.sleep(0.5)
     fail_switch(lab, "spine-1", silent=True)  # traffic over it is lost until BFD detects it
-    output, _ = traffic.communicate()
-    received = int(output.split(" received")[0].split()[-1])
-    assert 1000 - 400 <= received <= 1000
+    until(lambda: received_ratio(ping, lab) == 1.0)
     assert heal(lab) > 0
     wait(lab)
 
@@ -104,15 +119,9 @@ def test_lab_matches_the_design_and_detects_failures(ping: str, lab: Lab) -> Non
 def test_crossed_cables_are_reported(saved: Path, name: str) -> None:
     raised = lab_up(saved, LabOptions(name=name, crossed=("leaf-s1-r1", "leaf-s2-r2")))
     assert not hasattr(raised, "binding")
-    time.sleep(6.0)  # wait for the sessions that can come up
-    verification = lab_verify(name)
-    wrong = [
-        finding
-        for finding in verification.findings
-        if "leaf-s1-r1" in f"{finding.where} {finding.what}"
-    ]
-    assert any("instead of" in finding.what for finding in wrong)
-    assert verification.has_errors
+    # Until the sessions that can come up have done so.
+    until(lambda: any("instead of" in what for what in findings_about(name, "leaf-s1-r1")))
+    assert lab_verify(name).has_errors
     with pytest.raises(InputError, match="already up"):
         lab_up(saved, LabOptions(name=name))
     assert load(name).name == name
@@ -124,17 +133,13 @@ def test_down_removes_what_a_killed_boot_left(saved: Path, name: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    for _ in range(3000):
-        if namespaces(f"{PREFIX}{name}_"):
-            break
-        time.sleep(0.02)
-    time.sleep(0.3)
+    until(lambda: bool(namespaces(f"{PREFIX}{name}_")))
+    time.sleep(0.3)  # somewhere in the middle
     os.kill(started.pid, signal.SIGKILL)
     started.wait()
     assert name in labs()
     assert lab_down(name) == (name,)
-    time.sleep(0.5)
-    assert left(name) == []
+    until(lambda: left(name) == [])
 
 
 def test_status_of_a_lab_that_is_not_up_raises_input_error(name: str) -> None:

@@ -21,6 +21,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from .cases import LONG_S
+
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -34,7 +36,7 @@ VERSIONS = ("1", "2", "99999999999999999999999999")
 
 def document(url: str) -> dict[str, Any]:
     """The document of a server, with its parameters narrowed to names that mostly exist."""
-    with urllib.request.urlopen(f"{url}/openapi.json", timeout=20) as response:
+    with urllib.request.urlopen(f"{url}/openapi.json", timeout=LONG_S) as response:
         tree: dict[str, Any] = json.load(response)
     for path, item in tree["paths"].items():
         for parameter in item.get("parameters", ()):
@@ -83,7 +85,7 @@ def infer(url: str, headers: Mapping[str, str], request: tuple[str, str]) -> int
     """Send an inference, check that its answer is JSON and finite, and return its status."""
     model, body = request
     response = requests.post(
-        f"{url}/v2/models/{model}/infer", body, headers=dict(headers), timeout=20
+        f"{url}/v2/models/{model}/infer", body, headers=dict(headers), timeout=LONG_S
     )
     answer = response.json(parse_constant=lambda token: pytest.fail(f"{token} is not JSON"))
     assert response.status_code in (200, 400, 422), answer
@@ -112,7 +114,7 @@ def send_generated(url: str, headers: Mapping[str, str], examples: int) -> Count
         if isinstance(case, tuple):
             statuses[infer(url, headers, case)] += 1
             return
-        response = case.call(base_url=url, headers=dict(headers), timeout=20)
+        response = case.call(base_url=url, headers=dict(headers), timeout=LONG_S)
         statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS)
 

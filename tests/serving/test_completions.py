@@ -19,7 +19,7 @@ from gpuyard.serving.completion_requests import read_chat, read_completion
 from gpuyard.serving.request_errors import RequestError
 from gpuyard.serving.spec import ServedModel
 
-from .cases import ask, register, serving, until
+from .cases import LONG_S, ask, register, serving, until
 
 if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
     pytest.importorskip("transformers")
@@ -139,7 +139,7 @@ def events(url: str, **fields: object) -> list[str]:
     body = json.dumps(
         {"model": "lm", "prompt": "w1 w2 w3", "temperature": 0, "stream": True} | fields
     ).encode()
-    with urllib.request.urlopen(f"{url}/v1/completions", body, timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/v1/completions", body, timeout=LONG_S) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
         return [line.removeprefix("data: ") for line in answer.read().decode().splitlines() if line]
 
@@ -321,7 +321,7 @@ def test_chat_is_rendered_with_the_template_of_the_model(url: str) -> None:
     assert answer["object"] == "chat.completion"
     body = {"model": "lm", "messages": [{"role": "user", "content": "w1 w2"}]}
     request = json.dumps(body | {"temperature": 0, "max_tokens": 5, "stream": True}).encode()
-    with urllib.request.urlopen(f"{url}/v1/chat/completions", request, timeout=20) as stream:
+    with urllib.request.urlopen(f"{url}/v1/chat/completions", request, timeout=LONG_S) as stream:
         lines = [line[6:] for line in stream.read().decode().splitlines() if line]
     deltas = [json.loads(line)["choices"][0]["delta"] for line in lines[:-1]]
     assert deltas[0]["role"] == "assistant"

@@ -19,11 +19,11 @@ from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.openapi import openapi
 from gpuyard.serving.spec import ServedModel
 
-from .cases import Load, ask, bundle, management, register, rows, serving, until
+from .cases import LONG_S, Load, ask, bundle, children, management, register, rows, serving, until
 
 if os.environ.get("GPUYARD_REQUIRE_ALL") != "1":
     pytest.importorskip("schemathesis")
-from .contract import footprint, processes, send_generated
+from .contract import footprint, send_generated
 
 pytestmark = pytest.mark.slow
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
@@ -77,13 +77,14 @@ def test_generated_requests_keep_the_contract(endpoint: Endpoint, home: Home) ->
     metrics = str(ask(f"{endpoint.url}/metrics")[1])
     for model in ("plain", "people"):  # they did reach the models
         assert f'gpuyard_requests_total{{model="{model}",version="1",code="200"}}' in metrics
-    assert footprint(endpoint.pid)[1] <= before[1] + 4
+    # The server closes connections a moment after their clients.
+    until(lambda: footprint(endpoint.pid)[1] <= before[1] + 4)
     assert ask(f"{endpoint.url}/v2/models/plain/infer", BODY)[0] == 200
 
 
 def test_memory_and_descriptors_do_not_grow(endpoint: Endpoint) -> None:
     parts = urlsplit(endpoint.url)
-    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=LONG_S)
 
     def send(count: int) -> tuple[int, int]:
         for number in range(count):
@@ -99,9 +100,10 @@ def test_memory_and_descriptors_do_not_grow(endpoint: Endpoint) -> None:
 
     send(1000)
     before = send(1000)
-    resident, descriptors = send(4000)
-    assert descriptors <= before[1] + 4
-    assert resident <= before[0] + 10_000_000  # 2.5 kB per request would be a leak
+    send(4000)
+    until(lambda: footprint(endpoint.pid)[1] <= before[1] + 4)
+    # 2.5 kB per request would be a leak.
+    until(lambda: footprint(endpoint.pid)[0] <= before[0] + 10_000_000)
 
 
 def test_killed_worker_loses_only_requests_in_flight(home: Home) -> None:
@@ -113,10 +115,10 @@ def test_killed_worker_loses_only_requests_in_flight(home: Home) -> None:
         Load(endpoint.url, "plain", BODY, clients=CLIENTS) as load,
     ):
         until(lambda: len(load.answers) > 200)
-        victim = max(processes(endpoint.pid)[1:])
+        victim = max(children(endpoint.pid))
         os.kill(victim, signal.SIGKILL)
-        until(lambda: victim not in processes(endpoint.pid))
-        until(lambda: len(processes(endpoint.pid)) >= 3)
+        until(lambda: victim not in children(endpoint.pid))
+        until(lambda: len(children(endpoint.pid)) == 2)
         count = len(load.answers)
         until(lambda: len(load.answers) > count + 500)
     assert {status for status, _ in load.answers} == {200}

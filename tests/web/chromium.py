@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",

@@ -138,7 +138,7 @@ class Response:
     def __init__(
         self, site: WebServer, method: str, path: str, headers: dict[str, str], body: str | None
     ) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", site.server_address[1], timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", site.server_address[1], timeout=120)
         try:
             connection.request(method, path, body=body, headers=headers)
             reply = connection.getresponse()

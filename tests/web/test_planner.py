@@ -169,7 +169,7 @@ def test_deployment_is_an_archive_of_the_rendered_files(site: WebServer) -> None
     import http.client
 
     port = site.server_address[1]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Origin": f"http://127.0.0.1:{port}"}
     connection.request(
         "POST", "/planner/deployment.zip", urlencode({"text": FILE, "option": "1"}), headers

@@ -93,7 +93,8 @@ def bgpd(tmp_path: Path) -> Iterator[Callable[[str], str]]:
             stderr=subprocess.DEVNULL,
         )
         started.append(daemon)
-        for _ in range(100):
+        until_s = time.monotonic() + 120.0
+        while time.monotonic() < until_s:
             asked = subprocess.run(
                 [
                     "vtysh",
@@ -116,7 +117,7 @@ def bgpd(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     yield run
     for daemon in started:
         daemon.terminate()
-        daemon.wait(timeout=10)
+        daemon.wait(timeout=60)
 
 
 def of_bgpd(text: str) -> str:
