@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuyard.calibrate.collectives import (
     collective_error_bars,
@@ -20,7 +20,7 @@ from gpuyard.calibrate.collectives import (
 )
 from gpuyard.calibrate.error_bars import error_bars_text
 from gpuyard.perf import error_bars
-from gpuyard.perf.error_bars import ErrorBar
+from gpuyard.perf.error_bars import ErrorBar, read_error_bars
 from gpuyard.perf.score import ErrorStats
 from gpuyard.simulate.collectives.constants import CONSTANTS_PATH, read_constants
 from gpuyard.simulate.collectives.published_collectives import MeasuredCollective, read_measured
@@ -31,18 +31,15 @@ def write(items: Sequence[MeasuredCollective]) -> None:
     """Fits, and writes the constants and the error bars."""
     fit = fit_collectives(items)
     CONSTANTS_PATH.write_text(constants_text(fit, len(items)), encoding="utf-8")
-    write_bars(collective_error_bars(hold_out_families(items, fit.constants)))
+    held_out = hold_out_families(items, fit.constants)
+    write_bars(collective_error_bars(held_out, score_measured(items, (), fit.constants)))
 
 
 def write_bars(bars: Mapping[str, ErrorBar]) -> None:
     """Replaces the bars of collectives in the data file."""
-    table = tomllib.loads(error_bars.PATH.read_text(encoding="utf-8"))
-    others = {
-        name: ErrorBar(low=bar["low"], high=bar["high"])
-        for name, bar in table["bar"].items()
-        if not name.endswith("|collective")
-    }
-    text = error_bars_text(others | dict(bars), table["measured"]["cells"])
+    table = read_error_bars()
+    others = {name: bar for name, bar in table.bars.items() if not name.endswith("|collective")}
+    text = error_bars_text(replace(table, bars=others | dict(bars)))
     error_bars.PATH.write_text(text, encoding="utf-8")
 
 

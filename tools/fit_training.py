@@ -13,6 +13,7 @@ from gpuyard.calibrate.error_bars import (
     error_bars_text,
     held_out_steps,
     measured_cells,
+    measured_models,
     training_error_bars,
 )
 from gpuyard.calibrate.training import calibration_text, fit_training, refit
@@ -41,7 +42,10 @@ def main() -> None:
     PATH.write_text(calibration_text(fit, runs, rows), encoding="utf-8")
     steps = held_out_steps(runs, fit.calibration, refit)
     bars = training_error_bars(runs, steps) | collective_bars()
-    error_bars.PATH.write_text(error_bars_text(bars, measured_cells(runs)), encoding="utf-8")
+    table = error_bars.ErrorBars(
+        bars=bars, cells=frozenset(measured_cells(runs)), models=frozenset(measured_models(runs))
+    )
+    error_bars.PATH.write_text(error_bars_text(table), encoding="utf-8")
     print(errors(predict(runs, fit.calibration, rows), runs.reference_s[rows]))
 
 

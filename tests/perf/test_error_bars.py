@@ -15,6 +15,7 @@ from gpuyard.perf.error_bars import (
     ErrorBar,
     collective_error_bar,
     distance,
+    model_key,
     run_kind,
     training_error_bar,
 )
@@ -50,6 +51,20 @@ def test_distance_grows_with_what_was_not_measured() -> None:
     assert distance(H100, replace(MEASURED, fitted_on=()), "moe") == "release"
     assert distance(H100, replace(UNMEASURED, scalar=1.1), "dense") == "group"
     assert distance(replace(H100, calibrated=False), MEASURED, "dense") == "chip"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_model_widens_the_error_bar(kind: str) -> None:
+    for level in LEVELS:
+        bar = training_error_bar(level, kind)  # type: ignore[arg-type]
+        new = training_error_bar(level, kind, model=model_key(kind, 3, 5))  # type: ignore[arg-type]
+        assert new.low <= bar.low
+        assert new.high >= bar.high
+    near, new = (
+        training_error_bar("run", "adapters", model=model_key("adapters", layers, 8192))
+        for layers in (80, 81)
+    )
+    assert new.high > near.high
 
 
 def test_kinds() -> None:

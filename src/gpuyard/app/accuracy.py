@@ -22,6 +22,7 @@ from gpuyard.perf.error_bars import (
     Level,
     RunKind,
     distance,
+    model_key,
     run_kind,
     training_error_bar,
 )
@@ -300,7 +301,9 @@ def _level(runs: PublishedRuns, index: int, match: ProfileMatch, holdout: Holdou
 
 
 def _error_bar(runs: PublishedRuns, index: int, level: Level) -> ErrorBar:
-    bar = training_error_bar(level, row_kind(runs, index), runs.profiles[index].name)
+    kind = row_kind(runs, index)
+    size = model_key(kind, float(runs.arch.layers[index]), float(runs.arch.hidden[index]))
+    bar = training_error_bar(level, kind, runs.profiles[index].name, size)
     return bar.widened(CONTRADICTED) if _note(runs, index) else bar
 
 

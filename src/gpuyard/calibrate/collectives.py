@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuyard.calibrate.error_bars import TAIL, weighted_quantile
+from gpuyard.calibrate.error_bars import HELD_OUT_SPREAD, TAIL, weighted_quantile
 from gpuyard.calibrate.gauss_newton import (
     LOOSE_TOLERANCE,
     STEP,
@@ -30,6 +30,7 @@ from gpuyard.simulate.collectives.published_collectives import MeasuredCollectiv
 from gpuyard.simulate.collectives.score import (
     CollectiveScore,
     collective_level,
+    network_of,
     predicted_s,
     score_measured,
     score_rows,
@@ -117,28 +118,46 @@ def hold_out_families(items: Sequence[MeasuredCollective], start: NcclConstants)
         own = [item for item in items if family_of(item) == name]
         others = [item for item in items if family_of(item) != name]
         fitted = fit_collectives(others, start, LOOSE_TOLERANCE).constants
-        known = frozenset(item.cluster.technology for item in others)
+        known = frozenset(network_of(item) for item in others)
         score = score_measured(own, (), fitted)
         rows += [replace(row, level=collective_level(row.measured, known)) for row in score.rows]
     order = {id(item): place for place, item in enumerate(items)}
     return score_rows(tuple(sorted(rows, key=lambda row: order[id(row.measured)])), ())
 
 
-def collective_error_bars(held_out: CollectiveScore) -> dict[str, ErrorBar]:
-    """Return the error bars of collectives by level, from families held out of the fit."""
+def collective_error_bars(
+    held_out: CollectiveScore, fitted: CollectiveScore
+) -> dict[str, ErrorBar]:
+    """Return the error bars of collectives by level.
+
+    Args:
+        held_out: each family predicted without it.
+        fitted: the same rows in the same order, predicted by the fit to all of them. A network that
+            one family alone has is near the fit once its rows are in it, so its errors in the fit,
+            somewhat wider, count for the near levels.
+    """
+    samples: dict[str, list[tuple[str, float]]] = {level: [] for level in LEVELS}
+    for row, own in zip(held_out.rows, fitted.rows, strict=True):
+        if row.measured.coarse:
+            continue
+        family = family_of(row.measured)
+        samples[row.level].append((family, float(np.log(row.measured.time_s / row.predicted_s))))
+        if row.level != own.level:
+            error = float(np.log(own.measured.time_s / own.predicted_s))
+            samples[own.level].append((family, HELD_OUT_SPREAD * error))
     bars: dict[str, ErrorBar] = {}
     for level in LEVELS:
-        rows = [row for row in held_out.rows if row.level == level and not row.measured.coarse]
         near = bars.get(level.removesuffix("-unmeasured"))
-        if len(rows) < MIN_ROWS and near is not None:
-            bars[level] = near.widened(2.0)
+        if len(samples[level]) < MIN_ROWS:
+            if near is not None:
+                bars[level] = near.widened(2.0)
             continue
-        errors = np.log([row.measured.time_s / row.predicted_s for row in rows])
-        families = [family_of(row.measured) for row in rows]
-        low, high = (weighted_quantile(errors, families, share) for share in (TAIL, 1.0 - TAIL))
-        bars[level] = ErrorBar(
-            low=min(low, near.low if near else 0.0), high=max(high, near.high if near else 0.0)
+        families, errors = zip(*samples[level], strict=True)
+        low, high = (
+            weighted_quantile(np.array(errors), families, share) for share in (TAIL, 1.0 - TAIL)
         )
+        bar = ErrorBar(low=min(low, 0.0), high=max(high, 0.0))
+        bars[level] = bar.hull(near) if near else bar
     return {f"{level}|collective": bar for level, bar in bars.items()}
 
 

@@ -1,10 +1,12 @@
 """Error bars of the training model from held-out predictions.
 
-Idea: every run is predicted by fits with its group (source, model and chip), its software release,
-its source or its chip held out, and every recent run by a fit to the runs of earlier half-years, as
-the next release will be. The quantiles of the errors at each distance, by kind of run, are
-the error bars of new cases at that distance. A group of n rows has the weight of √n rows, so that
-one large table does not dominate.
+Idea: every run is predicted by fits with its group (source, model and chip), its model, its
+software release, its source or its chip held out, and every recent run by a fit to the runs of
+earlier half-years, as the next release will be. The error bar at a distance is the split conformal
+one of the errors at that distance, by kind of run: each run counts once, and the quantile is the
+order statistic that covers the next of n + 1 exchangeable runs. Errors of one source share a sign.
+A kind with few sources cannot say which sign the next source has, so its bars hold the sizes of
+errors, on both sides.
 Invariant: bars contain 0 and do not narrow with distance.
 """
 
@@ -18,13 +20,25 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyard.perf.calibration import TrainingCalibration
-from gpuyard.perf.error_bars import KINDS, LEVELS, ErrorBar, Level, RunKind, cell_of, run_kind
+from gpuyard.perf.error_bars import (
+    KINDS,
+    LEVELS,
+    ErrorBar,
+    ErrorBars,
+    Level,
+    RunKind,
+    cell_of,
+    model_key,
+    run_kind,
+)
 from gpuyard.perf.layout import Array
 from gpuyard.perf.runs import PublishedRuns
 from gpuyard.perf.score import (
     Fit,
+    Index,
     OnProgress,
     group_folds,
+    group_of,
     hold_out,
     ignore_progress,
     predict,
@@ -34,8 +48,9 @@ from gpuyard.perf.score import (
 
 TAIL = 0.05  # on either side of a bar
 OWN_ROWS = 20  # a profile with N rows of a kind has its own bar for further runs
-LATER_ROWS = 20  # a kind with N later runs has a bar of its own for them
+FEW_SOURCES = 5.0  # effective number below which both sides of a bar are equally long
 EARLIER_SHARE = 0.5  # of the runs, for a fit that predicts later ones
+TAIL_ROWS = 40  # with fewer, the quantile of one tail would be about its largest error
 MIN_ERROR = 0.02  # log error between repeated measurements of one system
 # Errors of held-out groups are spread by this factor over errors in the fit.
 HELD_OUT_SPREAD = 1.15
@@ -51,6 +66,7 @@ class HeldOutSteps:
 
     fitted: Array
     by_level: Mapping[Level, Array]
+    model: Array  # by fits without the model
     later: Array  # by fits to earlier half-years
 
 
@@ -60,7 +76,7 @@ def held_out_steps(
     fit: Fit,
     on_progress: OnProgress = ignore_progress,
 ) -> HeldOutSteps:
-    """Return step times with groups, releases, sources and chips held out."""
+    """Return step times with groups, models, releases, sources and chips held out."""
     rows = scored_rows(runs)
     fitted = np.full(len(runs.rows), np.nan)
     fitted[rows] = predict(runs, calibration, rows)
@@ -76,6 +92,7 @@ def held_out_steps(
             level: hold_out(runs, names, calibration, fit, on_progress)
             for level, names in keys.items()
         },
+        model=hold_out(runs, [row["model"] for row in runs.rows], calibration, fit, on_progress),
         later=later_steps(runs, calibration, fit),
     )
 
@@ -109,43 +126,63 @@ def kinds_of(runs: PublishedRuns) -> list[RunKind]:
     return [run_kind(silicon, bool(moe), bool(adapters)) for silicon, moe, adapters in cells]
 
 
-def training_error_bars(runs: PublishedRuns, steps: HeldOutSteps) -> dict[str, ErrorBar]:
-    """Return error bars by level and kind, and those of profiles with many rows."""
-    rows = scored_rows(runs)
+def training_error_bars(
+    runs: PublishedRuns, steps: HeldOutSteps, rows: Index | None = None
+) -> dict[str, ErrorBar]:
+    """Return error bars by level and kind, of new models, and of profiles with many rows.
+
+    rows: that count; default: all with a measured step time.
+    """
+    rows = scored_rows(runs) if rows is None else rows
     kinds = np.array(kinds_of(runs))
+    sources = np.array([source_of(row["id"]) for row in runs.rows])
+    groups = np.array([group_of(row) for row in runs.rows])
     profiles = np.array([profile.name for profile in runs.profiles])
     near = np.log(runs.reference_s / steps.fitted) * HELD_OUT_SPREAD
     bars: dict[str, ErrorBar] = {}
     for kind in KINDS:
         own = rows[kinds[rows] == kind]
-        last = bars[f"run|{kind}"] = _bar(near[own], profiles[own])
+        last = bars[f"run|{kind}"] = conformal_bar(near[own], sources[own])
         for level in LEVELS[1:]:
             error = np.log(runs.reference_s / steps.by_level[level])[own]
-            clusters = np.array([source_of(runs.rows[i]["id"]) for i in own])
-            bar = _bar(error, clusters if level in ("stack", "chip") else profiles[own])
+            of = sources[own]
             if level == "release":
-                bar = _wider(bar, np.log(runs.reference_s / steps.later)[own], profiles[own])
-            last = ErrorBar(low=min(bar.low, last.low), high=max(bar.high, last.high))
-            bars[f"{level}|{kind}"] = last
+                later = own[np.isfinite(steps.later[own])]
+                error = np.append(error, np.log(runs.reference_s / steps.later)[later])
+                of = np.append(of, sources[later])
+            last = bars[f"{level}|{kind}"] = last.hull(conformal_bar(error, of))
+        new = np.log(runs.reference_s / steps.model)[own]
+        bars[f"model|{kind}"] = conformal_bar(new, sources[own])
         for name in np.unique(profiles[own]):
             same = own[profiles[own] == name]
             if len(same) >= OWN_ROWS:
-                bars[f"run|{kind}|{name}"] = _bar(near[same], profiles[same])
+                bars[f"run|{kind}|{name}"] = conformal_bar(near[same], groups[same])
     return bars
 
 
-def _wider(bar: ErrorBar, errors: Array, clusters: npt.NDArray[np.str_]) -> ErrorBar:
-    """Return a bar that also holds the known ones of these errors."""
-    known = np.isfinite(errors)
-    if known.sum() < LATER_ROWS:
-        return bar
-    own = _bar(errors[known], clusters[known])
-    return ErrorBar(low=min(bar.low, own.low), high=max(bar.high, own.high))
+def conformal_bar(errors: Array, clusters: npt.NDArray[np.str_]) -> ErrorBar:
+    """Return the bar that covers 90 % of further errors.
+
+    Both sides have the same length where there are few rows or clusters.
+    """
+    if len(errors) < TAIL_ROWS or effective_count(clusters) < FEW_SOURCES:
+        size = max(conformal_quantile(np.abs(errors), 1.0 - 2.0 * TAIL), MIN_ERROR)
+        return ErrorBar(low=-size, high=size)
+    low, high = (conformal_quantile(side, 1.0 - TAIL) for side in (-errors, errors))
+    return ErrorBar(low=min(-low, -MIN_ERROR), high=max(high, MIN_ERROR))
 
 
-def _bar(errors: Array, clusters: Sequence[str] | npt.NDArray[np.str_]) -> ErrorBar:
-    low, high = (weighted_quantile(errors, clusters, share) for share in (TAIL, 1.0 - TAIL))
-    return ErrorBar(low=min(low, -MIN_ERROR), high=max(high, MIN_ERROR))
+def effective_count(clusters: npt.NDArray[np.str_]) -> float:
+    """Return the number of clusters of one size that vary as much as these."""
+    counts = np.unique(clusters, return_counts=True)[1].astype(float)
+    return float(counts.sum() ** 2 / (counts**2).sum())
+
+
+def conformal_quantile(values: Array, share: float) -> float:
+    """Return a bound that the next exchangeable value is below with this probability."""
+    count = len(values)
+    place = min(int(np.ceil((count + 1) * share)), count)
+    return float(np.sort(values)[place - 1])
 
 
 def weighted_quantile(
@@ -165,11 +202,23 @@ def measured_cells(runs: PublishedRuns) -> list[str]:
     return sorted({cell_of(runs.silicon[i], runs.profiles[i], kinds[i]) for i in scored_rows(runs)})
 
 
-def error_bars_text(bars: Mapping[str, ErrorBar], cells: Sequence[str]) -> str:
+def measured_models(runs: PublishedRuns) -> list[str]:
+    """Return the measured model sizes by kind of run, sorted."""
+    kinds = kinds_of(runs)
+    layers, hidden = (np.broadcast_to(x, len(kinds)) for x in (runs.arch.layers, runs.arch.hidden))
+    return sorted({model_key(kinds[i], layers[i], hidden[i]) for i in scored_rows(runs)})
+
+
+def error_bars_text(table: ErrorBars) -> str:
     """Return the data file."""
     sections = [HEADER]
-    for name, bar in bars.items():
+    for name, bar in table.bars.items():
         sections.append(f'[bar."{name}"]\nlow = {bar.low:.4f}\nhigh = {bar.high:.4f}\n')
-    lines = "".join(f'  "{cell}",\n' for cell in cells)
-    sections.append(f"[measured]  # profile, chip and kind of run\ncells = [\n{lines}]\n")
+    cells, models = (
+        "".join(f'  "{name}",\n' for name in sorted(names)) for names in (table.cells, table.models)
+    )
+    sections.append(
+        "[measured]  # profile, chip and kind of run; kind of run, layers and width of the model\n"
+        f"cells = [\n{cells}]\nmodels = [\n{models}]\n"
+    )
     return "\n".join(sections)

@@ -55,6 +55,18 @@ def load_of(case: ServingBenchmark) -> str:
     return "disaggregated" if case.prefill is not None else case.load.kind
 
 
+def query_of(case: ServingBenchmark, level: Level, metric: Metric) -> CellQuery:
+    """Return the query of a run's interval at a distance."""
+    return CellQuery(
+        level=level,
+        metric=metric,
+        load=load_of(case),
+        kind=case.shape.kind,
+        family=case.engine.family,
+        kernels=case.chip.kernels,
+    )
+
+
 def held_out_errors(
     cases: Sequence[ServingBenchmark],
     levels: Sequence[Level],
@@ -66,14 +78,7 @@ def held_out_errors(
     errors = np.log(truth / np.maximum(predicted, 1e-12))
     return [
         HeldOutError(
-            query=CellQuery(
-                level=levels[i],
-                metric=metric,
-                load=load_of(case),
-                kind=case.shape.kind,
-                family=case.engine.family,
-                kernels=case.chip.kernels,
-            ),
+            query=query_of(case, levels[i], metric),
             group=groups[i],
             error=float(errors[i, k]),
         )

@@ -43,6 +43,10 @@ class ErrorBar:
             value=value, low=value * math.exp(self.low), high=value * math.exp(self.high)
         )
 
+    def hull(self, other: ErrorBar) -> ErrorBar:
+        """Return the shortest bar that contains both."""
+        return ErrorBar(low=min(self.low, other.low), high=max(self.high, other.high))
+
     def widened(self, factor: float) -> ErrorBar:
         """Return the bar with both sides longer, on the log scale."""
         return ErrorBar(low=factor * self.low, high=factor * self.high)
@@ -62,8 +66,9 @@ class ErrorBar:
 class ErrorBars:
     """The data file."""
 
-    bars: Mapping[str, ErrorBar]  # by "level|kind" and "run|kind|profile"
+    bars: Mapping[str, ErrorBar]  # by "level|kind", "model|kind" and "run|kind|profile"
     cells: frozenset[str]  # measured, as `cell_of` names them
+    models: frozenset[str]  # measured, as `model_key` names them
 
 
 @functools.cache
@@ -75,6 +80,7 @@ def read_error_bars() -> ErrorBars:
             name: ErrorBar(low=bar["low"], high=bar["high"]) for name, bar in table["bar"].items()
         },
         cells=frozenset(table["measured"]["cells"]),
+        models=frozenset(table["measured"]["models"]),
     )
 
 
@@ -110,10 +116,20 @@ def distance(
     return "run" if cell_of(silicon, profile, kind) in read_error_bars().cells else "group"
 
 
-def training_error_bar(level: Level, kind: RunKind, profile: str = "") -> ErrorBar:
-    """Return the error bar of a step time."""
-    bars = read_error_bars().bars
-    return bars.get(f"{level}|{kind}|{profile}", bars[f"{level}|{kind}"])
+def model_key(kind: RunKind, layers: float, hidden: float) -> str:
+    """Return the key of a measured model: kind of run, layers and width."""
+    return f"{kind}|{layers:.0f}x{hidden:.0f}"
+
+
+def training_error_bar(level: Level, kind: RunKind, profile: str = "", model: str = "") -> ErrorBar:
+    """Return the error bar of a step time.
+
+    model: its `model_key`; the bar of a model without published runs also holds the errors of
+    models held out of the fit.
+    """
+    table = read_error_bars()
+    bar = table.bars.get(f"{level}|{kind}|{profile}", table.bars[f"{level}|{kind}"])
+    return bar if not model or model in table.models else bar.hull(table.bars[f"model|{kind}"])
 
 
 def collective_error_bar(level: str) -> ErrorBar:

@@ -23,6 +23,7 @@ from gpuyard.perf.error_bars import (
     LEVELS,
     ErrorBar,
     distance,
+    model_key,
     run_kind,
     training_error_bar,
 )
@@ -161,13 +162,14 @@ class TrainingSearch:
         model = self.demand.model
         moe, adapters = self.demand.shape.moe is not None, self.demand.method != "full"
         kind = run_kind(self.silicon, moe, adapters)
+        size = model_key(kind, self.demand.shape.layers, self.demand.shape.hidden)
         if unmeasured(model):
-            return training_error_bar("chip", kind)
+            return training_error_bar("chip", kind, model=size)
         unseen = not self.is_profiled or model.transformer is None or bool(model.transformer.linear)
         level = distance(self.silicon, self.profile, kind)
         if unseen:
             level = max(level, "stack", key=LEVELS.index)
-        return training_error_bar(level, kind, self.profile.name)
+        return training_error_bar(level, kind, self.profile.name, size)
 
 
 def training_searches(

@@ -19,7 +19,8 @@ from gpuyard.simulate.collectives.published_collectives import (
 )
 from gpuyard.simulate.collectives.timing import RankTopology, collective_time
 
-# By size, except where the chip is not named; then networks that no measurement of the fit has.
+# By size, except where the chip is not named; then networks that no measurement of the fit has
+# with that generation of chips.
 CollectiveLevel = Literal[
     "small",
     "medium",
@@ -30,7 +31,23 @@ CollectiveLevel = Literal[
     "large-unmeasured",
     "unnamed-unmeasured",
 ]
-MEASURED = frozenset(("rdma", "tcpxo", "tcpx", "efa", "efa1", "none"))  # technologies of the fit
+# Network technologies and chip generations of the fit; without a network, one server or rack.
+MEASURED = frozenset(
+    (
+        ("none", "ampere"),
+        ("none", "hopper"),
+        ("none", "blackwell"),
+        ("none", "unnamed"),
+        ("rdma", "ampere"),
+        ("rdma", "hopper"),
+        ("rdma", "blackwell"),
+        ("rdma", "unnamed"),
+        ("efa1", "ampere"),
+        ("efa", "hopper"),
+        ("tcpx", "hopper"),
+        ("tcpxo", "hopper"),
+    )
+)
 SMALL_BYTES = 2.0**20  # up to here, starting takes most of the time
 LARGE_BYTES = 2.0**26  # from here on, transferring does
 ROUNDING = 0.005  # GB/s: nccl-tests prints two decimals
@@ -115,15 +132,23 @@ def _host_s(item: MeasuredCollective, constants: NcclConstants) -> float:
     return each_s * item.cluster.domain_chips if item.host == "threads" else each_s
 
 
-def collective_level(item: MeasuredCollective, technologies: frozenset[str]) -> CollectiveLevel:
-    """Return how far a measurement is from those of the fit, which had these technologies."""
+def network_of(item: MeasuredCollective) -> tuple[str, str]:
+    """Return the network technology and the chip generation of a measurement."""
+    return item.cluster.technology, item.cluster.generation
+
+
+def collective_level(
+    item: MeasuredCollective, networks: frozenset[tuple[str, str]]
+) -> CollectiveLevel:
+    """Return how far a measurement is from those of the fit, which had these networks."""
+    near = network_of(item) in networks
     if item.cluster.generation == "unnamed":
         size = "unnamed"
+        near = item.cluster.technology in {technology for technology, _ in networks}
     elif item.size_bytes <= SMALL_BYTES:
         size = "small"
     else:
         size = "medium" if item.size_bytes < LARGE_BYTES else "large"
-    near = item.cluster.technology in technologies
     return cast(CollectiveLevel, size if near else f"{size}-unmeasured")
 
 
