@@ -15,6 +15,7 @@ from gpuyard.fabric.configs.device_config import (
     PolicyTerm,
     RoutingPolicy,
 )
+from gpuyard.fabric.configs.junos_groups import inherited
 from gpuyard.fabric.configs.junos_patterns import JUNOS
 from gpuyard.fabric.configs.junos_qos import JunosQos
 from gpuyard.fabric.configs.junos_text import INACTIVE, junos_statements
@@ -30,7 +31,8 @@ _NOT_FABRIC = re.compile(r"lo\d|irb|fxp|em\d|vme|re0|me0|mgmt")
 def read_junos(text: str, file: str) -> DeviceConfig:
     """Return the model of a device from its configuration, curly or `set`."""
     statements = tuple(junos_statements(text, file))
-    active = [one for one in statements if one.words[0] != INACTIVE]
+    groups = inherited([one for one in statements if one.words[0] != INACTIVE])
+    active = groups.statements
     inactive = tuple(one for one in statements if one.words[0] == INACTIVE)
     readings = JUNOS.read(active)
     policies = tuple(_policies(readings))
@@ -70,8 +72,12 @@ def read_junos(text: str, file: str) -> DeviceConfig:
         balancing=tuple(sorted(one[0] for one in readings.values.get("balancing", ()))),
         buffers=tuple(sorted(one[0] for one in readings.values.get("buffer", ()))),
         vrfs=_vrfs(readings),
-        undefined=tuple(sorted({*_undefined(readings, policies, communities), *qos.undefined()})),
-        other=(*readings.other, *inactive),
+        undefined=tuple(
+            sorted(
+                {*_undefined(readings, policies, communities), *qos.undefined(), *groups.undefined}
+            )
+        ),
+        other=(*readings.other, *groups.applied, *inactive),
         unread=readings.unread,
         statements=statements,
     )
