@@ -19,9 +19,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+# Not `tests.fabric`: installed packages may have a `tests` of their own.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fabric"))
 
-from tests.fabric.configs.mutations import Mutation, mutate, rewritten, with_text
+from configs.mutations import Mutation, mutate, rewritten, with_text
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import Finding, InputError
@@ -35,7 +36,7 @@ from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.fabric_files import render_switches
 
 LEAVES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "eos": "7060x6-64pe",
-          "frr": "sn5600"}  # fmt: skip
+          "nxos": "n9364e-sg2", "frr": "sn5600"}  # fmt: skip
 REWRITES = 10
 
 

@@ -212,7 +212,7 @@ def test_headroom_grows_with_cable_and_speed(asic: Asic) -> None:
                 and first.speed_bits_per_s <= second.speed_bits_per_s
             ):
                 assert first.xoff_bytes <= second.xoff_bytes
-    assert asic.headroom or asic.headroom_lookup
+    assert asic.headroom or asic.headroom_lookup or "no headroom" in asic.note
 
 
 def test_port_bandwidth_does_not_exceed_asic() -> None:

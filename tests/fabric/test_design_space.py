@@ -44,7 +44,7 @@ def demands(draw: st.DrawFn) -> Demand:
         min_spines=draw(st.sampled_from([1, 2, 4])),
         uplink_bits_per_s=draw(st.sampled_from([None, None, 400e9, 800e9])),
         leaf=draw(st.sampled_from(LEAVES)),
-        os=draw(st.sampled_from([None, None, "cumulus", "sonic", "junos", "eos", "frr"])),
+        os=draw(st.sampled_from([None, None, "cumulus", "sonic", "junos", "eos", "nxos", "frr"])),
         addressing=draw(st.sampled_from(["ipv4", "unnumbered"])),
         tenancy=tenancy,  # type: ignore[arg-type]
         tenants=(TENANT,) if tenancy != "none" else (),

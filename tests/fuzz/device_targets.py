@@ -17,6 +17,7 @@ CATALOG = load_catalog()
 OPERATING_SYSTEMS = {
     "Junos configuration": ("qfx5240-64od", "junos", "junos.conf", ".conf"),
     "EOS configuration": ("7060x6-64pe", "eos", "eos.cfg", ".cfg"),
+    "NX-OS configuration": ("n9364e-sg2", "nxos", "nxos.cfg", ".cfg"),
     "SONiC configuration": ("sn5600", "sonic", "config_db.json", ".json"),
     "NVUE configuration": ("sn5600", "cumulus", "startup.yaml", ".yaml"),
     "FRR configuration": ("qfx5240-64od", "frr", "frr.conf", ".conf"),

@@ -60,7 +60,7 @@ def _texts(paths: Sequence[Path]) -> Iterator[ConfigText]:
         if format_of(text, path.name) is None:
             raise InputError.one(
                 str(path),
-                "is not a configuration of Junos, SONiC, NVUE, EOS or FRR",
+                "is not a configuration of Junos, SONiC, NVUE, EOS, NX-OS or FRR",
                 "give `show configuration`, config_db.json, startup.yaml or a running-config",
             )
         yield ConfigText(file=str(path), text=text)

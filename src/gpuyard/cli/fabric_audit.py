@@ -16,8 +16,9 @@ from gpuyard.report.terminal import print_json, print_table, print_text
 def add_audit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `audit`."""
     parser.epilog = (
-        "reads Junos (curly and set), SONiC config_db.json with frr.conf, NVUE YAML, Arista EOS and"
-        " FRR; folders are\nsearched. A statement is verified, known, or listed as not understood."
+        "reads Junos (curly and set), SONiC config_db.json with frr.conf, NVUE YAML, Arista EOS,"
+        " Cisco NX-OS and FRR;\nfolders are searched. A statement is verified, known, or listed as"
+        " not understood."
         "\nexamples:\n"
         "  gpuyard fabric audit backup/ --against fabric.json\n"
         "  gpuyard fabric audit leaf1.conf leaf2.conf spine1.conf --unread\n"

@@ -129,6 +129,74 @@ route-map UP permit 20
 !
 end
 """
+NXOS = """\
+!Command: show running-config
+!Time: Thu Nov 19 10:00:00 2026
+
+version 10.5(1) Bios:version 01.18
+hostname {name}
+feature bgp
+feature bfd
+feature lldp
+username admin password 5 x role network-admin
+banner motd #
+feature of a banner
+#
+interface breakout module 1 port 1 map 400g-2x
+class-map type qos match-all ROCE
+  match dscp 24-26
+class-map type qos match-all CNP
+  match dscp cs6
+policy-map type qos IN
+  class ROCE
+    set qos-group 3
+  class CNP
+    set qos-group 7
+policy-map type queuing OUT
+  class type queuing c-out-8q-q7
+    priority level 1
+  class type queuing c-out-8q-q3
+    bandwidth remaining percent 50
+    random-detect minimum-threshold 150 kbytes maximum-threshold 3000 kbytes drop-probability 7 weight 0 ecn
+policy-map type network-qos NETWORK
+  class type network-qos c-8q-nq3
+    mtu 9216
+    pause pfc-cos 3
+system qos
+  service-policy type queuing output OUT
+  service-policy type network-qos NETWORK
+priority-flow-control watch-dog-interval on
+bfd interval 500 min_rx 500 multiplier 3
+ip community-list standard ABOVE seq 10 permit 0:15
+route-map UP deny 10
+  match community ABOVE
+route-map UP permit 20
+vrf context management
+  ip route 0.0.0.0/0 192.0.2.254
+interface mgmt0
+  vrf member management
+  ip address 192.0.2.1/24
+interface Ethernet1/1/1
+  description to {peer}
+  no switchport
+  mtu 9216
+  priority-flow-control mode on
+  service-policy type qos input IN
+  ip address {address}/31
+  no shutdown
+interface loopback0
+  ip address {loopback}/32
+router bgp {asn}
+  router-id {loopback}
+  address-family ipv4 unicast
+    maximum-paths 64
+  template peer SPINE
+    bfd
+    address-family ipv4 unicast
+      route-map UP out
+  neighbor {neighbour} remote-as {peer_asn}
+    inherit peer SPINE
+"""
 
 
 def sample(template: str, name: str, other: str, at: int) -> ConfigText:

@@ -24,10 +24,10 @@ from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.fabric_files import render_switches
 
 from .mutations import mutate, rewritten, with_text
-from .samples import EOS, JUNOS_CURLY, pair
+from .samples import EOS, JUNOS_CURLY, NXOS, pair
 
 LEAVES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "eos": "7060x6-64pe",
-          "frr": "sn5600"}  # fmt: skip
+          "nxos": "n9364e-sg2", "frr": "sn5600"}  # fmt: skip
 FAULTS_PER_OS = 40  # 200 in all
 
 
@@ -119,6 +119,8 @@ def test_seeded_faults_are_found_and_rewrites_are_not_reported(os: str) -> None:
         ("sonic", '"mtu": "9216"', '"mtu": "9100"', "config-mtu"),
         ("cumulus", "cable-length: 5", "cable-length: 50", "config-buffer"),
         ("cumulus", "ebgp: ", "ebgp: 1", "config-bgp"),
+        ("nxos", "pause pfc-cos 3", "pause pfc-cos 4", "config-pfc"),
+        ("nxos", "watch-dog interval 100", "watch-dog interval 900", "config-watchdog"),
         ("frr", "3:on", "4:on", "config-pfc"),
         ("frr", "detect-multiplier 3", "detect-multiplier 30", "config-neighbour"),
     ],
@@ -177,7 +179,7 @@ def test_another_os_than_designed_is_one_finding() -> None:
 
 
 def faults() -> Iterator[tuple[str, str, str, str]]:
-    for template in (JUNOS_CURLY, EOS):
+    for template in (JUNOS_CURLY, EOS, NXOS):
         yield template, "10.0.0.0/31", "10.0.0.2/31", "config-neighbour"
     yield JUNOS_CURLY, "autonomous-system 65001", "autonomous-system 65009", "config-neighbour"
     yield JUNOS_CURLY, "mtu 9216", "mtu 1500", "config-mtu"
@@ -186,6 +188,12 @@ def faults() -> Iterator[tuple[str, str, str, str]]:
     yield EOS, "priority 3 no-drop", "priority 4 no-drop", "config-pfc"
     yield EOS, "minimum-threshold 150 kbytes", "minimum-threshold 1 kbytes", "config-ecn"
     yield EOS, "max-mark-probability 100", "max-mark-probability 0", "config-ecn"
+    yield NXOS, "remote-as 65002", "remote-as 65003", "config-neighbour"
+    yield NXOS, "mtu 9216\n  priority", "mtu 1500\n  priority", "config-mtu"
+    yield NXOS, "pfc-cos 3", "pfc-cos 4", "config-pfc"
+    yield NXOS, "flow-control mode on", "flow-control mode off", "config-pfc"
+    yield NXOS, "minimum-threshold 150 kbytes", "minimum-threshold 1 kbytes", "config-ecn"
+    yield NXOS, "class CNP\n", "class NONE\n", "config-reference"
     yield JUNOS_CURLY, "drop-profile ecn", "drop-profile ec", "config-reference"
 
 

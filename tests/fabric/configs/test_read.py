@@ -12,15 +12,15 @@ from gpuyard.fabric.configs.junos_text import junos_statements
 from gpuyard.fabric.configs.read import ConfigText, format_of, read_configs
 from gpuyard.fabric.routing import Bfd
 
-from .samples import EOS, JUNOS_CURLY, pair
+from .samples import EOS, JUNOS_CURLY, NXOS, pair
 
 
 def leaf(template: str) -> DeviceConfig:
     return read_configs(pair(template))[0]
 
 
-@pytest.mark.parametrize("template", [JUNOS_CURLY, EOS], ids=["junos", "eos"])
-def test_one_model_holds_both_vendors(template: str) -> None:
+@pytest.mark.parametrize("template", [JUNOS_CURLY, EOS, NXOS], ids=["junos", "eos", "nxos"])
+def test_one_model_holds_every_vendor(template: str) -> None:
     device = leaf(template)
     port = device.ports[0]
     assert (device.hostname, device.bgp.asn, device.loopbacks) == (
@@ -51,8 +51,29 @@ def test_eos_qos_comes_from_its_profile() -> None:
     assert [str(one) for one in qos.schedules] == ["queue 3: weighted 50%", "queue 6: strict"]
 
 
+def test_nxos_qos_joins_the_policies_of_port_and_system() -> None:
+    port = leaf(NXOS).ports[0]
+    qos = port.qos
+    assert port.speed_bits_per_s == 400e9  # of the breakout
+    assert qos.queues == ((24, 3), (25, 3), (26, 3), (48, 7))
+    assert qos.pfc_queues == ((3, 3),)
+    assert qos.ecn == (QueueEcn(queue=3, unit="bytes", low=150e3, high=3e6, mark_ratio=0.07),)
+    assert {str(one) for one in qos.schedules} == {"queue 3: weighted 50%", "queue 7: strict"}
+    assert qos.watchdog
+
+
+def test_nxos_neighbours_inherit_from_their_template() -> None:
+    neighbour = leaf(NXOS).bgp.neighbours[0]
+    assert neighbour.group == "SPINE"
+    assert neighbour.bfd == Bfd(interval_s=0.5, multiplier=3)
+    text = pair(NXOS)[0].text.replace("inherit peer SPINE", "inherit peer OTHER")
+    (device,) = read_configs([ConfigText(file="a", text=text)])
+    assert "template OTHER" in device.undefined
+
+
 def test_release_is_read_where_the_file_states_it() -> None:
     assert leaf(EOS).release == "4.33.1F"
+    assert leaf(NXOS).release == "10.5(1)"
     assert leaf(JUNOS_CURLY).release == "23.4X100-D20.7-EVO"
 
 
@@ -86,6 +107,35 @@ def test_junos_commands_without_a_statement_change_nothing(text: str) -> None:
     assert device.hostname == "leaf-1"
 
 
+def test_junos_groups_are_inherited_where_they_are_applied() -> None:
+    text = """
+set groups fast interfaces <et-*> mtu 9216
+set groups base system host-name of-group
+set groups base routing-options autonomous-system 65001
+set apply-groups base
+set interfaces apply-groups fast
+set interfaces et-0/0/0 description a
+set interfaces et-0/0/1 mtu 1500
+set interfaces xe-0/0/2 description b
+set system host-name own
+"""
+    (device,) = read_configs([ConfigText(file="a.conf", text=text)])
+    assert (device.hostname, device.bgp.asn) == ("own", 65001)
+    assert {port.name: port.mtu_bytes for port in device.ports} == {
+        "et-0/0/0": 9216,
+        "et-0/0/1": 1500,
+        "xe-0/0/2": None,
+    }
+    assert not device.unread
+    assert not device.undefined
+
+
+def test_a_junos_group_that_is_not_defined_is_reported() -> None:
+    text = "set system host-name a\nset apply-groups global\n"
+    (device,) = read_configs([ConfigText(file="a.conf", text=text)])
+    assert device.undefined == ("group global",)
+
+
 def test_a_community_list_without_values_is_read() -> None:
     text = f"{EOS}\nip community-list empty permit \n"
     (device,) = read_configs([ConfigText(file="leaf-1.cfg", text=text)])
@@ -101,7 +151,7 @@ def test_what_is_not_understood_is_listed_with_its_line() -> None:
 
 
 def test_every_statement_is_in_one_of_three_classes() -> None:
-    for template in (JUNOS_CURLY, EOS):
+    for template in (JUNOS_CURLY, EOS, NXOS):
         device = leaf(template)
         known = {id(one) for one in (*device.other, *device.unread)}
         assert len(known) == len(device.other) + len(device.unread) <= len(device.statements)
@@ -167,6 +217,7 @@ def test_broken_text_names_its_line() -> None:
 
 def test_formats_are_recognised_by_content() -> None:
     assert format_of(pair(EOS)[0].text) == "eos"
+    assert format_of(pair(NXOS)[0].text) == "nxos"
     assert format_of(pair(JUNOS_CURLY)[0].text) == "junos"
     assert format_of("- set:\n    system:\n      hostname: a\n") == "nvue"
     assert format_of('{"PORT": {}}') == "sonic"

@@ -14,7 +14,7 @@ from gpuyard.fabric.fabric import Fabric
 
 CATALOG = load_catalog()
 SWITCHES = {"junos": "qfx5240-64od", "sonic": "sn5600", "cumulus": "sn5600", "eos": "7060x6-64pe",
-            "frr": "sn5600"}  # fmt: skip
+            "nxos": "n9364e-sg2", "frr": "sn5600"}  # fmt: skip
 TENANTS = (
     Tenant(name="red", first_server=1, server_count=2),
     Tenant(name="blue", first_server=3, server_count=1),

@@ -24,7 +24,7 @@ from gpuyard.fabric.render.fabric_files import render, render_switches
 from gpuyard.fabric.render.switch_os_list import os_names
 
 CATALOG = load_catalog()
-OS = ("junos", "sonic", "cumulus", "eos", "frr")
+OS = ("junos", "sonic", "cumulus", "eos", "nxos", "frr")
 CASES = ("ipv4", "unnumbered", "tenants", "tenants-unnumbered", "frontend")
 
 
@@ -83,6 +83,7 @@ SHAPES: dict[str, dict[str, object]] = {
     "two planes": {"planes": 2, "nic_bits_per_s": 800e9},
     "storage": {"purpose": "storage"},
 }
+SMALLEST = {"junos": "qfx5220-32cd", "eos": "7060x6-64pe", "nxos": "n9364d-gx2a"}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -90,9 +91,9 @@ SHAPES: dict[str, dict[str, object]] = {
 def test_every_shape_renders(system: str, shape: str, make: Callable[..., Fabric]) -> None:
     more = SHAPES[shape]
     if shape == "three tiers":  # the smallest switches keep it small
-        switch = {"junos": "qfx5220-32cd", "eos": "7060x6-64pe"}.get(system, "sn2700")
+        switch = SMALLEST.get(system, "sn2700")
         more = more | {"leaf": switch, "spine": switch, "core": switch}
-        more["nic_bits_per_s"] = {"junos": 400e9, "eos": 400e9}.get(system, 100e9)
+        more["nic_bits_per_s"] = 400e9 if system in SMALLEST else 100e9
     fabric = make(system, **more)
     written = texts(fabric)
     assert list(written) == [device.name for device in fabric.switches]

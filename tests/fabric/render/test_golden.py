@@ -16,7 +16,7 @@ from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.render.fabric_files import render
 
 FOLDER = Path(__file__).parent.parent.parent / "golden" / "fabric"
-SYSTEMS = ("junos", "sonic", "cumulus", "eos", "frr")
+SYSTEMS = ("junos", "sonic", "cumulus", "eos", "nxos", "frr")
 CASES = ("ipv4", "tenants-unnumbered")
 SHOWN = ("leaf-s1-r1/", "spine-1/", "server-1/")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -89,6 +90,15 @@ def test_ztp_names_the_files_of_each_switch(system: str, make: Callable[..., Fab
         for path in files[boot].split('"'):
             if path.startswith("http://192.0.2.5/switches/"):
                 assert path.removeprefix("http://192.0.2.5/") in files
+
+
+def test_poap_script_carries_its_own_checksum(make: Callable[..., Fabric]) -> None:
+    files = {file.path: file.text for file in switch_files(make("nxos"))}
+    text = files["ztp/spine-1/poap.py"]
+    compile(text, "poap.py", "exec")
+    stated = text.splitlines()[1].removeprefix('#md5sum="').removesuffix('"')
+    rest = "".join(line for line in text.splitlines(True) if not line.startswith("#md5sum"))
+    assert hashlib.md5(rest.encode(), usedforsecurity=False).hexdigest() == stated
 
 
 def test_a_network_that_is_too_small_is_wrong_input(make: Callable[..., Fabric]) -> None:

@@ -50,7 +50,7 @@ NXOS = Patterns(
         "vrf": "vrf context {vrf}",
         "vrf-setting": "vrf context {vrf} {setting*}",
         "feature": ("feature {name*}", "nv {name*}"),
-        "release": "version {release}",
+        "release": ("version {release}", "version {release} {bios*}"),
         "breakout": "interface breakout module {number} port {ports} map {kind}",
     },
     (

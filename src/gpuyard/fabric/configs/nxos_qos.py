@@ -137,7 +137,14 @@ class NxosQos:
     def settings(self) -> tuple[str, ...]:
         """Return the MTUs and other lines of the network policy, as text."""
         network = self._lines.get(("network-qos", self._system.get("network-qos", "")), {})
-        return tuple(sorted(f"{owner} {line}" for owner, some in network.items() for line in some))
+        return tuple(
+            sorted(
+                f"{owner} {line}"
+                for owner, some in network.items()
+                for line in some
+                if not line.startswith("pause pfc-cos ")  # of the ports
+            )
+        )
 
 
 def _dscps(line: str) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """Management configuration of every switch, per OS; with the fabric's file the device is complete.
 
 Each file is merged into the configuration: `load merge` on Junos, `config load` on SONiC,
-`nv config patch` on Cumulus, `configure terminal` on EOS. On plain Linux the distribution's own
-tools configure management.
+`nv config patch` on Cumulus, `copy … running-config` on EOS and NX-OS. On plain Linux
+the distribution's own tools configure management.
 """
 
 from __future__ import annotations
@@ -160,9 +160,31 @@ def _eos(_switch: str, address: str, site: Site) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _nxos(_switch: str, address: str, site: Site) -> str:
+    user = f"username {site.admin}"
+    lines = [
+        "feature grpc",
+        "feature openconfig",
+        "vrf context management",
+        f"  ip route 0.0.0.0/0 {site.gateway}",
+        *(f"  ip name-server {server}" for server in site.dns_servers),
+        "interface mgmt0",
+        "  vrf member management",
+        f"  ip address {address}/{site.network.prefixlen}",
+        *(f"ntp server {server} use-vrf management" for server in site.ntp_servers),
+        *(f"logging server {server} 5 use-vrf management" for server in site.syslog_servers),
+        f"{user} password 5 {PASSWORD_PLACEHOLDER} role network-admin",
+        *(f"{user} sshkey {key}" for key in site.ssh_keys),
+        f"grpc port {site.gnmi_port}",
+        f"grpc certificate {site.gnmi_certificate}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 RENDERERS: dict[str, tuple[str, Callable[[str, str, Site], str]]] = {
     "junos": ("management.conf", _junos),
     "sonic": ("management.json", _sonic),
     "cumulus": ("management.yaml", _cumulus),
     "eos": ("management.cfg", _eos),
+    "nxos": ("management.cfg", _nxos),
 }

@@ -61,7 +61,7 @@ RELEASES = (
         os="nxos",
         label="NX-OS",
         minimum="10.5(1)F",
-        why="dynamic load balancing (`hardware profile dlb`)",
+        why="dynamic load balancing (`hardware profile dlb`), 10.5(3)F on the N9364E-SG2",
         source="https://www.cisco.com/c/en/us/td/docs/dcn/nx-os/nexus9000/105x/"
         "unicast-routing-configuration/cisco-nexus-9000-series-nx-os-unicast-routing-configuration"
         "-guide/m-configure-dynamic-load-balancing.html (2026-11-19)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 
@@ -10,7 +11,8 @@ from gpuyard.fabric.render.site import Site
 from gpuyard.fabric.render.switch_os import File
 
 # DHCP option with the address of the boot file: 67 is the standard's, 239 that of Cumulus.
-OPTIONS = {"junos": 67, "eos": 67, "cumulus": 239, "sonic": 67}
+OPTIONS = {"junos": 67, "eos": 67, "nxos": 67, "cumulus": 239, "sonic": 67}
+SERVER_OPTION = 66  # NX-OS takes the server from it, and the path there from option 67
 
 
 def ztp_files(fabric: Fabric, site: Site) -> Iterator[File]:
@@ -27,10 +29,13 @@ def ztp_files(fabric: Fabric, site: Site) -> Iterator[File]:
 def _kea(system: str, site: Site, addresses: dict[str, str]) -> str:
     option = OPTIONS[system]
     reservations = []
+    base = site.ztp_url.rstrip("/")
     for name, address in addresses.items():
-        boot = f"{site.ztp_url.rstrip('/')}/ztp/{name}/{_boot_name(system)}"
+        path = f"ztp/{name}/{_boot_name(system)}"
         identity = {"hw-address": site.mac(name) or f"REPLACE-WITH-MAC-OF-{name}"}
-        data: list[dict[str, object]] = [{"code": option, "data": boot}]
+        data: list[dict[str, object]] = [{"code": option, "data": f"{base}/{path}"}]
+        if system == "nxos":
+            data = [{"code": option, "data": path}, {"code": SERVER_OPTION, "data": base}]
         reservations.append(
             {**identity, "ip-address": address, "hostname": name, "option-data": data}
         )
@@ -54,7 +59,7 @@ def _kea(system: str, site: Site, addresses: dict[str, str]) -> str:
 
 
 def _boot_name(system: str) -> str:
-    return {"sonic": "ztp.json"}.get(system, "boot.sh")
+    return {"sonic": "ztp.json", "nxos": "poap.py"}.get(system, "boot.sh")
 
 
 def _boot(system: str, site: Site, name: str) -> str:
@@ -71,6 +76,8 @@ def _boot(system: str, site: Site, name: str) -> str:
             },
         }
         return json.dumps({"ztp": steps}, indent=2) + "\n"
+    if system == "nxos":
+        return _poap(base)
     loads = "load set /var/tmp/fabric.set; load set /var/tmp/management.set"
     lines = {
         "junos": (
@@ -99,3 +106,24 @@ def _boot(system: str, site: Site, name: str) -> str:
         ),
     }[system]
     return "\n".join(lines) + "\n"
+
+
+def _poap(base: str) -> str:
+    """Return a script for PowerOn Auto Provisioning, which checks the sum of its other lines."""
+    first = "#!/bin/env python3\n"
+    rest = f"""\
+from cli import cli
+
+with open("/bootflash/poap.cfg", "w") as merged:
+    for url in (
+        "{base}/nxos.cfg",
+        "{base}/management.cfg",
+    ):
+        name = url.rsplit("/", 1)[1]
+        cli(f"terminal dont-ask ; copy {{url}} bootflash:{{name}} vrf management")
+        with open("/bootflash/" + name) as part:
+            merged.write(part.read())
+cli("copy bootflash:poap.cfg scheduled-config")  # applied after the reboot that POAP does
+"""
+    digest = hashlib.md5((first + rest).encode(), usedforsecurity=False).hexdigest()
+    return f'{first}#md5sum="{digest}"\n{rest}'

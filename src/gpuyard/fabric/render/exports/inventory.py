@@ -22,14 +22,26 @@ ANSIBLE = {
         "ansible_connection": "ansible.netcommon.network_cli",
         "ansible_network_os": "arista.eos.eos",
     },
+    "nxos": {
+        "ansible_connection": "ansible.netcommon.network_cli",
+        "ansible_network_os": "cisco.nxos.nxos",
+    },
     "cumulus": {"ansible_connection": "ssh"},
     "sonic": {"ansible_connection": "ssh"},
     "frr": {"ansible_connection": "ssh"},
 }
-PLATFORMS = {"junos": "junos", "eos": "eos", "cumulus": "linux", "sonic": "linux", "frr": "linux"}
+PLATFORMS = {
+    "junos": "junos",
+    "eos": "eos",
+    "nxos": "nxos_ssh",
+    "cumulus": "linux",
+    "sonic": "linux",
+    "frr": "linux",
+}
 NETLAB = {
     "junos": "vjunos-switch",
     "eos": "eos",
+    "nxos": "nxos",
     "cumulus": "cumulus_nvue",
     "sonic": "sonic",
     "frr": "frr",

@@ -121,6 +121,8 @@ def _interfaces(fabric: Fabric, device: Device) -> Iterator[str]:
         else:  # peers are discovered by router advertisements
             yield "  ip forward"
             yield "  ipv6 address use-link-local-only"
+        if port.peer_asn is not None:  # as BFD requires
+            yield "  no ip redirects"
         yield "  no shutdown"
     yield from ("interface loopback0", f"  ip address {device.loopback}/32")
     tenants = vrfs_of(fabric, device)
