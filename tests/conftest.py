@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from gpuyard.jobs.rendezvous import free_port
+
+MLFLOW_START_S = 300.0  # a ceiling: busy machines are no failure
 
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
@@ -99,3 +106,50 @@ def certificate() -> Callable[[Path], tuple[str, str]]:
         return cert, key
 
     return make
+
+
+@pytest.fixture(scope="session")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a real MLflow server on a free port; yield its address."""
+    installed = Path(__file__).parent.parent / ".venv-mlflow" / "bin" / "mlflow"
+    program = os.environ.get("GPUYARD_MLFLOW") or (
+        str(installed) if installed.is_file() else shutil.which("mlflow")
+    )
+    if program is None:
+        assert os.environ.get("GPUYARD_REQUIRE_ALL") != "1", "no mlflow: make mlflow installs it"
+        pytest.skip("no mlflow: make mlflow installs it")
+    folder = tmp_path_factory.mktemp("mlflow")
+    port = free_port()
+    stored = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db"]
+    stored += ["--artifacts-destination", str(folder / "artifacts")]
+    command = [program, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, *stored],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+            env=env | quiet,
+        )
+    try:
+        uri = f"http://127.0.0.1:{port}"
+        until_s = time.monotonic() + MLFLOW_START_S
+        while time.monotonic() < until_s:
+            try:
+                with urllib.request.urlopen(f"{uri}/health", timeout=60) as response:
+                    assert response.read() == b"OK"
+                break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.2)
+        yield uri
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

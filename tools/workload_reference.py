@@ -19,6 +19,7 @@ from gpuyard.datasets.steps.step_list import StepSpec
 from gpuyard.document.field_types import FieldType, Keys, fields_of
 from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.tracking.spec import TrackSpec
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectLimits, SelectSpec
 from gpuyard.learn.spec import TrainSpec
@@ -95,6 +96,7 @@ PIPELINE_TABLES: dict[str, type] = {
     "pipeline.run": RunSpec,
     "pipeline.run.engine": EngineSpec,
     "pipeline.run.probe": BusProbe,
+    "pipeline.track": TrackSpec,
 }
 # A record that extends another one; its table lists the additional keys only.
 EXTENDS: dict[type, type] = {TorchMlpSpec: MlpSpec, TorchTransformerSpec: TransformerSpec}

@@ -39,7 +39,8 @@ EXTRAS = {
     "fsspec": "run", "google": "gcp", "granian": "run", "grpc": "grpc", "jax": "jax",
     "lightgbm": "run", "msgspec": "run", "onnx": "run", "onnxruntime": "run", "optuna": "run",
     "PIL": "run", "polars": "run", "pyarrow": "run", "ray": "ray", "safetensors": "jax",
-    "scipy": "fit", "skl2onnx": "run", "sklearn": "run", "tokenizers": "run", "torch": "torch",
+    "scipy": "fit", "skl2onnx": "run", "sklearn": "run", "tensorboard": "tensorboard",
+    "tokenizers": "run", "torch": "torch",
     "transformers": "torch", "uvloop": "run",
 }  # fmt: skip
 

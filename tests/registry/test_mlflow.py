@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,75 +16,10 @@ from gpuyard.registry.mlflow import _mlmodel, import_version, mirror_version
 from gpuyard.registry.mlflow_client import MlflowClient, connect_mlflow, error_code
 from gpuyard.registry.registry import ModelVersion, Registry
 
-ROOT = Path(__file__).parent.parent.parent
-
-
-def program() -> str | None:
-    """The mlflow command, if installed."""
-    installed = ROOT / ".venv-mlflow" / "bin" / "mlflow"
-    return os.environ.get("GPUYARD_MLFLOW") or (
-        str(installed) if installed.is_file() else shutil.which("mlflow")
-    )
-
-
-START_S = 300.0  # a ceiling: busy machines are no failure
-MLFLOW = program()
-real = pytest.mark.skipif(
-    MLFLOW is None and os.environ.get("GPUYARD_REQUIRE_ALL") != "1",
-    reason="no mlflow: make mlflow installs it",
-)
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
-    """A real server on a free port."""
-    assert MLFLOW is not None, "no mlflow: make mlflow installs it"
-    folder = tmp_path_factory.mktemp("mlflow")
-    port = free_port()
-    env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    command = [
-        MLFLOW,
-        "server",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--workers",
-        "1",
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        str(folder / "artifacts"),
-    ]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            start_new_session=True,
-            env=env
-            | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        )
-    try:
-        uri = f"http://127.0.0.1:{port}"
-        until_s = time.monotonic() + START_S
-        while time.monotonic() < until_s:
-            try:
-                with urllib.request.urlopen(f"{uri}/health", timeout=START_S) as response:
-                    assert response.read() == b"OK"
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.2)
-        yield connect_mlflow(uri)
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def server(mlflow_server: str) -> MlflowClient:
+    return connect_mlflow(mlflow_server)
 
 
 def registered(
@@ -127,7 +55,6 @@ def registered(
     return own.alias(name, "champion", version.version)
 
 
-@real
 def test_version_is_mirrored_once_with_lineage_files_and_alias(
     server: MlflowClient, tmp_path: Path
 ) -> None:
@@ -167,7 +94,6 @@ def test_version_is_mirrored_once_with_lineage_files_and_alias(
     assert files == {"MLmodel", "card.md", "model.json", "model.onnx", "weights/a b%é.bin"}
 
 
-@real
 def test_mirrored_version_imports_with_the_same_digest(
     server: MlflowClient, tmp_path: Path
 ) -> None:
@@ -183,7 +109,6 @@ def test_mirrored_version_imports_with_the_same_digest(
     assert import_version(server, other, "roundtrip", name="renamed").reference == "renamed/1"
 
 
-@real
 def test_interrupted_upload_resumes_in_the_same_run(
     server: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +135,6 @@ def test_interrupted_upload_resumes_in_the_same_run(
     assert len(runs) == 1
 
 
-@real
 def test_import_raises_input_error_when_files_changed_on_the_server(
     server: MlflowClient, tmp_path: Path
 ) -> None:
@@ -228,7 +152,6 @@ def test_import_raises_input_error_when_files_changed_on_the_server(
     assert other.names() == ()
 
 
-@real
 def test_import_of_missing_or_foreign_model_raises_error(
     server: MlflowClient, tmp_path: Path
 ) -> None:

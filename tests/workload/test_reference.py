@@ -16,6 +16,7 @@ from gpuyard.datasets.steps.step_list import StepSpec
 from gpuyard.document.field_types import fields_of
 from gpuyard.document.frozen_json import FrozenJson
 from gpuyard.errors import InputError
+from gpuyard.jobs.tracking.spec import TrackSpec
 from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.spec import TrainSpec
@@ -27,7 +28,7 @@ from gpuyard.workload.read import parse_workload
 from .rows import CATALOG
 
 ROOT = Path(__file__).parent.parent.parent
-RECORDS = (DataSpec, TrainSpec, EvaluateSpec, SelectSpec, DeploySpec, RunSpec)
+RECORDS = (DataSpec, TrainSpec, EvaluateSpec, SelectSpec, DeploySpec, RunSpec, TrackSpec)
 
 
 @pytest.fixture(scope="module")

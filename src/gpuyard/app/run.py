@@ -24,6 +24,7 @@ from gpuyard.app.stage_worker import (
     training_task,
 )
 from gpuyard.app.stages import RunSpec, read_stages
+from gpuyard.app.tracking import exports_of, save_tracking, tracking_of
 from gpuyard.app.workspace import Workspace
 from gpuyard.datasets.prepared import PreparedDataset, load_prepared
 from gpuyard.document.encode import dump_json, load_json_file
@@ -44,6 +45,7 @@ from gpuyard.jobs.records import Run
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Task, TaskStatus, cost_usd, new_id
 from gpuyard.jobs.task_runner import TaskProgress, run_task
+from gpuyard.jobs.tracking.export import finish_all
 from gpuyard.learn.evaluate.prepared import TEST
 from gpuyard.learn.evaluate.scorecard import Scorecard
 from gpuyard.learn.spec import trainer_of
@@ -77,15 +79,16 @@ def run_pipeline(
     *,
     engine: str | None = None,
     until: str | None = None,
+    track: Sequence[str] = (),
     on_progress: OnProgress = lambda _: None,
 ) -> Run:
     """Run the pipeline of a workload; return the run as recorded in the ledger."""
-    run = begin_run(workspace, engine=engine)
+    run = begin_run(workspace, engine=engine, track=track)
     return continue_run(workspace.home, run, until=until, on_progress=on_progress)
 
 
-def begin_run(workspace: Workspace, *, engine: str | None = None) -> Run:
-    """Begin a run in the ledger and create its folder."""
+def begin_run(workspace: Workspace, *, engine: str | None = None, track: Sequence[str] = ()) -> Run:
+    """Begin a run in the ledger and create its folder; `track` overrides the file's section."""
     workload, path = workspace.workload, workspace.path
     stages = read_stages(path)
     if not stages.names:
@@ -100,9 +103,9 @@ def begin_run(workspace: Workspace, *, engine: str | None = None) -> Run:
     remember_home(home)
     ledger = Ledger(home=home)
     run_id = ledger.new_id()
-    make_run(
-        home.runs / run_id, path, home, workload.name
-    )  # before the ledger entry, so it can resume
+    # Before the ledger entry, so that it can resume.
+    folder = make_run(home.runs / run_id, path, home, workload.name)
+    save_tracking(folder, track)
     return ledger.begin(
         name=workload.name,
         workload=path.read_text(encoding="utf-8"),
@@ -124,7 +127,20 @@ def continue_run(
     home: Home, run: Run, *, until: str | None = None, on_progress: OnProgress = lambda _: None
 ) -> Run:
     """Run the stages that are not done; the run fails with the first that does."""
-    ledger, folder = Ledger(home=home), open_run(Path(run.folder))
+    folder = open_run(Path(run.folder))
+    exports = exports_of(home, folder, run, tracking_of(folder))
+    for export in exports:
+        export.start()
+    try:
+        return _run_stages(home, folder, run, until, on_progress)
+    finally:
+        finish_all(exports)
+
+
+def _run_stages(
+    home: Home, folder: RunFolder, run: Run, until: str | None, on_progress: OnProgress
+) -> Run:
+    ledger = Ledger(home=home)
     try:
         for stage in run.stages:
             over = stage.state in FINE

@@ -18,6 +18,7 @@ from gpuyard.document.tree import Document, Mapping, Node
 from gpuyard.errors import InputError, Problem, choices_text, closest_match
 from gpuyard.jobs.records import STAGES
 from gpuyard.jobs.spec import EngineSpec
+from gpuyard.jobs.tracking.spec import NO_TRACKING, TrackSpec, check_track
 from gpuyard.learn.evaluate.metric_table import METRICS
 from gpuyard.learn.evaluate.spec import EvaluateSpec, check_evaluate
 from gpuyard.learn.select.space import read_candidates
@@ -65,6 +66,7 @@ class Stages:
     select: SelectSpec | None = None
     deploy: DeploySpec | None = None
     run: RunSpec = _PLAIN
+    track: TrackSpec = NO_TRACKING
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def read_stages(path: Path) -> Stages:
         select=_section(pipeline, "select", SelectSpec, _select, problems),
         deploy=_section(pipeline, "deploy", DeploySpec, None, problems),
         run=_section(pipeline, "run", RunSpec, None, problems) or RunSpec(),
+        track=_section(pipeline, "track", TrackSpec, check_track, problems) or NO_TRACKING,
     )
     if problems:
         raise InputError(problems)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gpuyard.cli.home_option import add_home
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_INFEASIBLE, EXIT_OK, EXIT_WRONG_INPUT
 from gpuyard.jobs.engines import ENGINES
 from gpuyard.jobs.records import STAGES, Run, Stage
+from gpuyard.jobs.tracking.export import TrackerStatus, read_statuses
 from gpuyard.report.progress import progress_line
 from gpuyard.report.run import run_table
 from gpuyard.report.terminal import print_json, print_table, print_text
@@ -31,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--until STAGE", f"stop after this stage: {', '.join(STAGES)}", choices=STAGES
     )
+    add_option(
+        parser,
+        "--track NAME=VALUE...",
+        "export the run as it goes: mlflow=http://HOST:PORT, experiment=NAME, tensorboard=DIR",
+    )
     add_home(parser)
     add_catalog(parser)
     add_json(parser)
@@ -44,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         workspace_of(arguments),
         engine=arguments.engine,
         until=arguments.until,
+        track=arguments.track,
         on_progress=progress_line,
     )
     return print_run(done, as_json=arguments.json)
@@ -58,6 +66,8 @@ def print_run(done: Run, *, as_json: bool) -> int:
     else:
         print_table(run_table(done, outcomes(done)))
         print_text(f"see `gpuyard show {done.id}`")
+        for status in read_statuses(Path(done.folder)):
+            print_text(tracking_line(status, done.id))
         failed = next((stage for stage in done.stages if stage.state == "failed"), None)
         if failed is not None:
             print_text(_failure(failed, done.id))
@@ -65,6 +75,14 @@ def print_run(done: Run, *, as_json: bool) -> int:
             left = next(stage for stage in done.stages if stage.state == "pending")
             print_text(f"`gpuyard resume {done.id}` continues with {left.name}")
     return exit_code(done)
+
+
+def tracking_line(status: TrackerStatus, run_id: str) -> str:
+    """Where the run is shown, or why it is not."""
+    if status.finished:
+        return f"tracked: {status.url}"
+    problem = status.problem or "not all of it was sent"
+    return f"warning: tracking: {problem}\n  fix: gpuyard runs track {run_id}"
 
 
 def _failure(stage: Stage, run_id: str) -> str:

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  gpuyard runs compare 3f9a21 last\n"
         "  gpuyard runs compare --filter 'test.accuracy>0.9' --sort=-test.accuracy\n"
         "  gpuyard runs tag last baseline owner=ann\n"
+        "  gpuyard runs track last --track mlflow=http://127.0.0.1:5000\n"
         "  gpuyard runs --home lab/.gpuyard --json"
     )
     add_home(parser)
@@ -114,6 +115,33 @@ def _note(arguments: argparse.Namespace) -> int:
     return _print_described(arguments, note_run(home_of(arguments), arguments.run, arguments.text))
 
 
+def _track_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  gpuyard runs track last                    # what its trackers do not have yet\n"
+        "  gpuyard runs track 3f9a21 --track tensorboard=boards"
+    )
+    add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
+    add_option(
+        parser,
+        "--track NAME=VALUE...",
+        "mlflow=http://HOST:PORT, experiment=NAME or tensorboard=DIR; default: those of the run",
+    )
+    add_home(parser)
+    add_json(parser)
+
+
+def _track(arguments: argparse.Namespace) -> int:
+    from gpuyard.app.tracking import track_run
+
+    statuses = track_run(home_of(arguments), arguments.run, arguments.track)
+    if arguments.json:
+        print_json({"trackers": statuses})
+    for status in () if arguments.json else statuses:
+        print_text(f"tracked: {status.url}")
+    return 0
+
+
 def _print_described(arguments: argparse.Namespace, described: Run) -> int:
     if arguments.json:
         print_json(run_fields(described))
@@ -141,5 +169,11 @@ ACTIONS = (
         summary="write the note of a run",
         add_arguments=_note_arguments,
         run=_note,
+    ),
+    Subcommand(
+        name="track",
+        summary="export a run to MLflow or TensorBoard",
+        add_arguments=_track_arguments,
+        run=_track,
     ),
 )

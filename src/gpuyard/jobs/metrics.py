@@ -43,12 +43,7 @@ def _import_piece(
         offset = int(row["read_bytes"]) if row else 0
         if size == offset:
             return False, []
-        offset = offset if size > offset else 0  # a shorter file replaced the one read before
-        with path.open("rb") as file:
-            file.seek(offset)
-            data = file.read(PIECE_BYTES)
-        lines = data[: data.rfind(b"\n") + 1]
-        points = [point for line in lines.splitlines() for point in _points(line)]
+        points, end = read_points(path, offset)
         connection.executemany(
             "INSERT OR REPLACE INTO metrics (run, stage, name, step, value, time_s)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -57,10 +52,25 @@ def _import_piece(
                 for point in points
             ],
         )
-        connection.execute(
-            "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)", (*key, offset + len(lines))
-        )
-    return bool(lines) and offset + len(lines) < size, points
+        connection.execute("INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?)", (*key, end))
+    return end != offset and end < size, points
+
+
+def read_points(path: Path, offset: int) -> tuple[list[MetricPoint], int]:
+    """Return the points of complete lines after `offset`, at most a few MB, and where they end.
+
+    A file shorter than `offset` has replaced the one read before and is read from its beginning.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, 2) < offset:
+                offset = 0
+            file.seek(offset)
+            data = file.read(PIECE_BYTES)
+    except FileNotFoundError:  # not written yet
+        return [], offset
+    lines = data[: data.rfind(b"\n") + 1]
+    return [point for line in lines.splitlines() for point in _points(line)], offset + len(lines)
 
 
 def _points(line: bytes) -> Iterator[MetricPoint]:

@@ -13,7 +13,15 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.http import HttpError
 from gpuyard.registry.bundle import CARD, DESCRIPTION, ONNX, ModelBundle, read_bundle
-from gpuyard.registry.mlflow_client import MlflowClient, error_code
+from gpuyard.registry.mlflow_client import (
+    ALREADY_EXISTS,
+    MAX_PARAM_LENGTH,
+    MAX_PARAMS,
+    MAX_TAG_LENGTH,
+    MlflowClient,
+    error_code,
+    experiment_id,
+)
 from gpuyard.registry.names import CHAMPION, LATEST, Reference, read_reference
 from gpuyard.registry.registry import ModelVersion, Registry
 
@@ -22,11 +30,6 @@ FOLDER = "model"  # of a run's artifacts
 MLMODEL = "MLmodel"  # MLflow's own description, so that its tools can load the model
 DIGEST = "gpuyard.digest"
 NUMBER = "gpuyard.version"
-ALREADY_EXISTS = "RESOURCE_ALREADY_EXISTS"
-# MLflow's limits: parameters per log-batch call, characters of a parameter and of a tag.
-MAX_PARAMS = 100
-MAX_PARAM_LENGTH = 6000
-MAX_TAG_LENGTH = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,7 @@ def _tags(item: dict[str, Plain]) -> dict[str, str]:
 
 
 def _create_or_resume_run(client: MlflowClient, version: ModelVersion) -> tuple[str, str]:
-    experiment = _experiment(client)
+    experiment = experiment_id(client, EXPERIMENT)
     query = {"experiment_id": experiment, "filter": f"tags.`{DIGEST}` = '{version.digest}'"}
     interrupted: Sequence[dict[str, Plain]] = list(
         client.search("mlflow/runs/search", "runs", query, post=True)
@@ -138,19 +141,6 @@ def _create_or_resume_run(client: MlflowClient, version: ModelVersion) -> tuple[
     info = run["info"]
     assert isinstance(info, dict)
     return str(info["run_id"]), f"{str(info['artifact_uri']).rstrip('/')}/{FOLDER}"
-
-
-def _experiment(client: MlflowClient) -> str:
-    try:
-        return str(client.post("mlflow/experiments/create", {"name": EXPERIMENT})["experiment_id"])
-    except HttpError as error:
-        if error_code(error) != ALREADY_EXISTS:
-            raise
-    experiment = client.get("mlflow/experiments/get-by-name", experiment_name=EXPERIMENT)[
-        "experiment"
-    ]
-    assert isinstance(experiment, dict)
-    return str(experiment["experiment_id"])
 
 
 def _tag_pairs(version: ModelVersion) -> list[tuple[str, str]]:

@@ -14,10 +14,15 @@ from pathlib import Path, PurePosixPath
 
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError, InputError
-from gpuyard.http import HttpClient, HttpError
+from gpuyard.http import DEFAULT_RETRY, HttpClient, HttpError, RetryPolicy
 
 TIMEOUT_S = 60.0
 PROXY = "mlflow-artifacts:"
+ALREADY_EXISTS = "RESOURCE_ALREADY_EXISTS"
+# MLflow's limits: parameters per log-batch call, characters of a parameter and of a tag.
+MAX_PARAMS = 100
+MAX_PARAM_LENGTH = 6000
+MAX_TAG_LENGTH = 5000
 LOGIN = "set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD"
 # A repeated call creates a second object; all other calls are idempotent.
 CREATE_CALLS = frozenset({"mlflow/runs/create", "mlflow/model-versions/create"})
@@ -29,13 +34,16 @@ class MlflowClient:
 
     uri: str
     authorization: str = ""
+    timeout_s: float = TIMEOUT_S
+    retry: RetryPolicy = DEFAULT_RETRY
 
     @property
     def _http(self) -> HttpClient:
         return HttpClient(
             base=f"{self.uri}/api/2.0/",
             authorization=self.authorization,
-            timeout_s=TIMEOUT_S,
+            timeout_s=self.timeout_s,
+            retry=self.retry,
             fix="start the server, or use another URI",
             status_fixes=((401, LOGIN), (403, LOGIN)),
         )
@@ -111,6 +119,18 @@ def error_code(error: HttpError) -> str:
     """Return MLflow's own code of an error, e.g. RESOURCE_ALREADY_EXISTS."""
     body = error.response.body
     return str(body.get("error_code", "")) if isinstance(body, dict) else ""
+
+
+def experiment_id(client: MlflowClient, name: str) -> str:
+    """Return the id of an experiment, which is created if there is none."""
+    try:
+        return str(client.post("mlflow/experiments/create", {"name": name})["experiment_id"])
+    except HttpError as error:
+        if error_code(error) != ALREADY_EXISTS:
+            raise
+    experiment = client.get("mlflow/experiments/get-by-name", experiment_name=name)["experiment"]
+    assert isinstance(experiment, dict)
+    return str(experiment["experiment_id"])
 
 
 def connect_mlflow(uri: str) -> MlflowClient:

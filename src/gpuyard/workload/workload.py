@@ -31,6 +31,7 @@ class Pipeline:
     run: Annotated[FrozenJson | None, Doc("execution engine, and number of training processes")] = (
         None
     )
+    track: Annotated[FrozenJson | None, Doc("export the run to MLflow or TensorBoard")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
