@@ -24,7 +24,7 @@ from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectLimits, SelectSpec
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainers.command.command_settings import CommandSpec
-from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
+from gpuyard.learn.trainers.lora.lora_settings import DpoSpec, LoraSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
 from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
 from gpuyard.learn.trainers.torch_images.image_settings import TorchCnnSpec, TorchVitSpec
@@ -82,6 +82,7 @@ PIPELINE_TABLES: dict[str, type] = {
     "pipeline.train.torch_cnn": TorchCnnSpec,
     "pipeline.train.torch_vit": TorchVitSpec,
     "pipeline.train.lora": LoraSpec,
+    "pipeline.train.lora.dpo": DpoSpec,
     "pipeline.train.command": CommandSpec,
     "pipeline.evaluate": EvaluateSpec,
     "pipeline.select": SelectSpec,

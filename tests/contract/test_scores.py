@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app.pipelines import IRIS
 
 from gpuyard.app.run import run_pipeline
 from gpuyard.app.stage_worker import EvaluateResult, load_result, open_run
@@ -16,6 +15,7 @@ from gpuyard.app.workspace import open_workspace
 from gpuyard.home import Home
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.learn.task import TrainResult
+from tests.app.pipelines import IRIS
 
 from .place import place
 

@@ -219,6 +219,7 @@ def _unsupported(stages: Stages, document: Document) -> Iterator[Problem]:
             yield document.location("pipeline.train").problem(
                 f"{trainer} cannot learn from {kind}", f"use {_trainers_text(kind)}"
             )
+    yield from _unsupported_pairs(stages, data, document)
     if stages.select is not None:
         yield from _unsupported_candidates(stages.select, data, document)
     if stages.evaluate is not None:
@@ -236,6 +237,28 @@ def _unsupported(stages: Stages, document: Document) -> Iterator[Problem]:
         yield document.location("pipeline.train").problem(
             "validation rows are declared twice", "leave out train.validation, or split.validation"
         )
+
+
+def _unsupported_pairs(stages: Stages, data: DataSpec, document: Document) -> Iterator[Problem]:
+    """Yield stages that do not fit data with pairs of replies, or that need it."""
+    pairs = any(step.preferences is not None for step in data.steps)
+    train = stages.train
+    learns_pairs = train is not None and train.lora is not None and train.lora.dpo is not None
+    if learns_pairs and not pairs:
+        yield document.location("pipeline.train").problem(
+            "dpo learns from pairs of replies, and the data has none",
+            "add preferences: {prompt: …, chosen: …, rejected: …} to data: steps",
+        )
+    if pairs and train is not None and train.command is None and not learns_pairs:
+        yield document.location("pipeline.train").problem(
+            "the data has pairs of replies", "use lora: {dpo: {}, …}"
+        )
+    for name in ("evaluate", "select"):
+        if pairs and getattr(stages, name) is not None:
+            yield document.location(f"pipeline.{name}").problem(
+                "pairs of replies have no scores but those of the training",
+                f"leave out {name}; train: {{validation: 10%}} reports reward accuracy",
+            )
 
 
 def _unsupported_candidates(

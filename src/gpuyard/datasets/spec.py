@@ -96,7 +96,7 @@ def data_kind(spec: DataSpec) -> DataKind:
     names = [step.named_settings("data.steps")[0] for step in spec.steps]
     if "images" in names:
         return "images"
-    return "tokens" if {"tokenise", "conversations"} & set(names) else "table"
+    return "tokens" if {"tokenise", "conversations", "preferences"} & set(names) else "table"
 
 
 def resolve_paths(spec: DataSpec, base: Path) -> DataSpec:

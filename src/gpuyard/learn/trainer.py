@@ -77,6 +77,7 @@ class TokenData:
     rows: npt.NDArray[np.intp] | None = None  # only these
     masks: TokenMasks | None = None  # None: every token is a label
     end_token: int | None = None  # after every text
+    pairs: bool = False  # a sequence is a chosen conversation, then a rejected one
 
     def __len__(self) -> int:
         return len(self.ids) if self.rows is None else len(self.rows)
@@ -113,6 +114,7 @@ class TokenData:
             rows=chosen,
             masks=self.masks,
             end_token=self.end_token,
+            pairs=self.pairs,
         )
 
 

@@ -99,6 +99,7 @@ def split_data(prepared: PreparedDataset, split: str) -> LearningData:
             vocab=shards.vocabulary_count,
             tokenizer=shards.tokenizer,
             masks=shards if shards.masked else None,
+            pairs=shards.pairs,
             end_token=shards.end_token,
         )
     if prepared.manifest.kind == "images":

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError, InputError
-from gpuyard.http import DEFAULT_RETRY, HttpClient, HttpError, RetryPolicy
+from gpuyard.http import DEFAULT_RETRY, HttpClient, HttpError, HttpRetryPolicy
 
 TIMEOUT_S = 60.0
 PROXY = "mlflow-artifacts:"
@@ -35,7 +35,7 @@ class MlflowClient:
     uri: str
     authorization: str = ""
     timeout_s: float = TIMEOUT_S
-    retry: RetryPolicy = DEFAULT_RETRY
+    retry: HttpRetryPolicy = DEFAULT_RETRY
 
     @property
     def _http(self) -> HttpClient:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gpuyard.errors import ExternalError, InputError
-from gpuyard.http import RetryPolicy
 from gpuyard.jobs.records import MetricPoint
 from gpuyard.jobs.tracking import export as export_module
 from gpuyard.jobs.tracking.export import RunExport, TrackerStatus, finish_all, read_statuses
 from gpuyard.jobs.tracking.spec import TrackSpec, check_track, in_folder, with_options
 from gpuyard.jobs.tracking.tracker import RunDescription
+from gpuyard.retry import RetryPolicy
 
 RUN = RunDescription(
     id="abc",

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.provision.slurm import START_S, Cluster, missing, slurm_cluster
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.fabric.design import design
@@ -22,6 +21,7 @@ from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms.slurm.script import pyxis_image
 from gpuyard.provision.platforms.slurm.slurm_platform import SLURM
 from gpuyard.provision.validate.sbatch import read_options
+from tests.provision.slurm import START_S, Cluster, missing, slurm_cluster
 
 from .rendering import SETTINGS, blueprint_of, catalog, check, of_machines, render, render_artefacts
 

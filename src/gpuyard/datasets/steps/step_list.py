@@ -25,6 +25,7 @@ from gpuyard.datasets.steps.series import Differences, Lags, Rolling
 from gpuyard.datasets.steps.strings import Strings
 from gpuyard.datasets.steps.target import TargetEncode
 from gpuyard.datasets.text.conversations import Conversations
+from gpuyard.datasets.text.preferences import Preferences
 from gpuyard.datasets.text.steps import HashWords, NearDuplicates, Tfidf
 from gpuyard.datasets.text.tokenise import Tokenise
 from gpuyard.errors import InputError, choices_text
@@ -65,6 +66,7 @@ class StepSpec:
     tfidf: Tfidf | None = None
     tokenise: Tokenise | None = None
     conversations: Conversations | None = None
+    preferences: Preferences | None = None
     images: Images | None = None
 
     def named_settings(self, where: str) -> tuple[str, StepSettings]:

@@ -42,7 +42,7 @@ from gpuyard.errors import InputError, Problem
 from gpuyard.home import write_atomic
 from gpuyard.units import TOKENS
 
-_BLOCK_ROWS = 256  # conversations written at once
+BLOCK_ROWS = 256  # conversations written at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,22 +131,22 @@ class ConversationWriter:
 
     def write(self, frame: pl.DataFrame, path: str) -> int:
         part, file = self.part, Path(path)
-        coder = _chat_coder(part.tokenizer, part.end_of_text)
+        coder = chat_coder(part.tokenizer, part.end_of_text)
         chat, is_plain = part.chat, part.template == PLAIN
         rows_count = texts_count = in_tokens = left_tokens = 0
 
         def blocks() -> Iterator[bytes]:
             nonlocal rows_count, texts_count, in_tokens, left_tokens
-            for start in range(0, frame.height, _BLOCK_ROWS):
+            for start in range(0, frame.height, BLOCK_ROWS):
                 rows: list[npt.NDArray[np.uint32]] = []
-                for messages in part.conversations(frame.slice(start, _BLOCK_ROWS)):
+                for messages in part.conversations(frame.slice(start, BLOCK_ROWS)):
                     tokens = encode(coder, chat, messages, ends_with_mark=is_plain)
                     texts_count += 1
                     in_tokens += len(tokens)
                     cut = tokens[: part.sequence_tokens]
                     left_tokens += len(tokens) - len(cut)
                     if len(cut) and (cut[1:] < NOT_LEARNED).any():
-                        rows.append(_padded(cut, part.sequence_tokens, coder.end_token))
+                        rows.append(padded(cut, part.sequence_tokens, coder.end_token))
                 rows_count += len(rows)
                 yield b"".join(row.astype("<u4").tobytes() for row in rows)
 
@@ -195,16 +195,18 @@ def encode(
     return tokens
 
 
-def _padded(tokens: npt.NDArray[np.uint32], size: int, end_token: int) -> npt.NDArray[np.uint32]:
-    padded = np.full(size, np.uint32(end_token) | NOT_LEARNED, dtype=np.uint32)
-    padded[: len(tokens)] = tokens
-    return padded
+def padded(tokens: npt.NDArray[np.uint32], size: int, end_token: int) -> npt.NDArray[np.uint32]:
+    """Return the tokens with end tokens after them that are no labels."""
+    row = np.full(size, np.uint32(end_token) | NOT_LEARNED, dtype=np.uint32)
+    row[: len(tokens)] = tokens
+    return row
 
 
 @functools.lru_cache(maxsize=4)
-def _chat_coder(text: str, end_of_text: str) -> Coder:
+def chat_coder(text: str, end_of_text: str) -> Coder:
+    """Return the tokenizer, which also encodes the marks of a chat template."""
     coder = parse_coder(text, end_of_text)
-    coder.model.encode_special_tokens = False  # the marks of the template are special tokens
+    coder.model.encode_special_tokens = False
     return coder
 
 

@@ -89,6 +89,11 @@ class TokenShards:
         return self.facts[0].masked
 
     @property
+    def pairs(self) -> bool:
+        """Whether a sequence is a chosen conversation and a rejected one."""
+        return self.facts[0].pairs
+
+    @property
     def vocabulary_count(self) -> int:
         """Size of the vocabulary; every token is below it."""
         return self.facts[0].vocabulary_count
@@ -111,7 +116,14 @@ def read_tokens(files: Sequence[Path]) -> TokenShards:
     if not facts:
         raise InputError.one("tokens", "there are no shards", "pack a corpus first")
     shapes = {
-        (fact.sequence_tokens, fact.dtype, fact.vocabulary_count, fact.end_token, fact.masked)
+        (
+            fact.sequence_tokens,
+            fact.dtype,
+            fact.vocabulary_count,
+            fact.end_token,
+            fact.masked,
+            fact.pairs,
+        )
         for fact in facts
     }
     if len(shapes) > 1:

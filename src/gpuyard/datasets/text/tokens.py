@@ -39,6 +39,7 @@ class ShardFacts:
     left_tokens: int  # after the last full sequence
     sha256: str
     masked: bool = False  # tokens carry the flag NOT_LEARNED; every text is one padded sequence
+    pairs: bool = False  # a sequence is a chosen conversation, then a rejected one
 
 
 def facts_path(path: Path) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 from gpuyard.document.encode import dump_json, load_json_file
 from gpuyard.errors import InputError
 from gpuyard.home import write_atomic
-from gpuyard.http import RetryPolicy
 from gpuyard.jobs.metrics import read_points
 from gpuyard.jobs.tracking.tracker import RunDescription, Tracker
+from gpuyard.retry import RetryPolicy
 
 POLL_S = 2.0
 FINISH_S = 30.0  # how long the end of a run may wait for its trackers
@@ -22,7 +22,7 @@ LAST_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class SentBytes:
     """How far the metrics of a stage were sent."""
 
     stage: str
@@ -35,7 +35,7 @@ class TrackerStatus:
 
     target: str  # address or folder
     url: str = ""  # where the run is shown
-    sent: tuple[Position, ...] = ()
+    sent: tuple[SentBytes, ...] = ()
     points_count: int = 0
     problem: str = ""  # of the last attempt; empty: it succeeded
     finished: bool = False
@@ -111,7 +111,7 @@ class RunExport:
                 return
             tracker.log(stage, points)
             sent[stage] = offset
-            positions = tuple(Position(stage=key, read_bytes=sent[key]) for key in sorted(sent))
+            positions = tuple(SentBytes(stage=key, read_bytes=sent[key]) for key in sorted(sent))
             count = self.status.points_count + len(points)
             self._save(replace(self.status, sent=positions, points_count=count))
 

@@ -124,6 +124,9 @@ def predictions_of(
 ) -> Predictions:
     """Predict the test rows and pair the predictions with the labels."""
     if isinstance(test, TokenData):
+        if test.pairs:
+            what = "pairs of replies have no scores but those of the training"
+            raise InputError.one("evaluate", what, "see reward_accuracy of the training")
         return _language_predictions(fitted, test, rows)
     if isinstance(test, ImageData):
         return Predictions(

@@ -67,14 +67,22 @@ def _kind(data: LearningData) -> str:
     return "tokens" if isinstance(data, TokenData) else "images"
 
 
-def tokens_of(data: LearningData, where: str) -> TokenData:
-    """Return the data as tokens; raise InputError if it is not."""
+def tokens_of(data: LearningData, where: str, *, pairs: bool = False) -> TokenData:
+    """Return the data as tokens, or as pairs of replies; raise InputError if it is not."""
     if not isinstance(data, TokenData):
         raise InputError.one(
             where, f"requires tokens, but the data is {_kind(data)}", "use a trainer of that data"
         )
     if len(data) == 0:
         raise InputError.one(where, "the data has no sequences", "provide more text")
+    if data.pairs and not pairs:
+        raise InputError.one(
+            where, "the data has pairs of replies", "use lora or transformers with dpo: {}"
+        )
+    if pairs and not data.pairs:
+        raise InputError.one(
+            f"{where}: dpo", "the data has no pairs of replies", "add preferences to data: steps"
+        )
     if data.sequence_tokens < 2:
         raise InputError.one(
             where, "the sequences have fewer than two tokens", "pack longer sequences"

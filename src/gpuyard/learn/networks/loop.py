@@ -12,6 +12,7 @@ import math
 import statistics
 import time
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,7 @@ class LoopConfig:
     sequence_tokens: int | None = None  # predicted tokens per sequence of a language model
     patience: int | None = None  # epochs without improvement
     has_validation: bool = False
+    others: Callable[[], tuple[tuple[str, float], ...]] = tuple  # further metrics of the last step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,7 @@ def _synchronize(
         tokens_per_s=None if tokens is None else samples * tokens,
         memory_bytes=stepper.memory_bytes(),
         flop_per_s=config.flop_per_step / step_s,
+        others=config.others(),
     )
     if run.ranks.first and run.record(metrics):
         state = dataclasses.replace(state, over=True)

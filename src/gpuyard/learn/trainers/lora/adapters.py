@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ class LoraLinear(nn.Module):  # type: ignore[misc]
     def __init__(self, base: nn.Linear, spec: LoraSpec, name: str, seed: int) -> None:
         super().__init__()
         self.base_layer, self.scale = base, spec.alpha / spec.rank
+        self.enabled = True
         self.lora_A = nn.Linear(base.in_features, spec.rank, bias=False)
         self.lora_B = nn.Linear(spec.rank, base.out_features, bias=False)
         generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())]))
@@ -35,9 +38,24 @@ class LoraLinear(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the output of the layer plus the adapter."""
-        update = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype))) * self.scale
         output: torch.Tensor = self.base_layer(x)
+        if not self.enabled:
+            return output
+        update = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype))) * self.scale
         return output + update.to(output.dtype)
+
+
+@contextlib.contextmanager
+def without_adapters(model: nn.Module) -> Iterator[None]:
+    """Let the model compute as its base, without a second copy of the weights."""
+    layers = [layer for layer in model.modules() if isinstance(layer, LoraLinear)]
+    for layer in layers:
+        layer.enabled = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enabled = True
 
 
 def adapt(model: nn.Module, spec: LoraSpec, seed: int) -> int:

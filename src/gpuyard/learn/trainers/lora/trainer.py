@@ -28,9 +28,10 @@ from gpuyard.learn.trainer import (
     TrainingInputs,
     TrainingSummary,
 )
-from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters
-from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
+from gpuyard.learn.trainers.lora.adapters import adapt, merge, save_adapters, without_adapters
+from gpuyard.learn.trainers.lora.lora_settings import DpoSpec, LoraSpec
 from gpuyard.learn.trainers.torch_nets.devices import TorchDevice, place_of
+from gpuyard.learn.trainers.torch_nets.preferences import Preference
 from gpuyard.learn.trainers.torch_nets.stepper import TorchStepper
 from gpuyard.learn.trainers.torch_nets.transformer import mean_of_labels, nats_in_chunks
 from gpuyard.registry.bundle import WEIGHTS
@@ -85,7 +86,7 @@ class LoraTrainer:
             return self._fit(data, run, place)
 
     def _fit(self, data: TrainingInputs, run: TrainingContext, place: TorchDevice) -> FittedLora:
-        spec, tokens = self.spec, tokens_of(data.train, WHERE)
+        spec, tokens = self.spec, tokens_of(data.train, WHERE, pairs=self.spec.dpo is not None)
         model = load(Path(spec.base))
         vocab = int(model.config.vocab_size)
         if vocab < tokens.vocab:
@@ -101,14 +102,18 @@ class LoraTrainer:
             spec, rows=len(tokens), seed=self.train.seed, part=run.ranks.rank, parts=run.ranks.world
         )
 
+        preference = None if spec.dpo is None else preference_of(causal, spec.dpo)
+
         def validate() -> float:
             assert data.validation is not None
-            held_out = tokens_of(data.validation, "train: validation")
+            held_out = tokens_of(data.validation, "train: validation", pairs=preference is not None)
+            if preference is not None:
+                return preference.validate(held_out, place.device)
             nats = nats_in_chunks(causal.nats, held_out.of, len(held_out), place.device)
             return mean_label_loss(nats, held_out)
 
         stepper = TorchStepper(
-            model=causal,
+            model=preference or causal,
             rows=lambda rows: tokens.batch(rows, np.int64),
             validate=validate,
             spec=spec,
@@ -122,11 +127,10 @@ class LoraTrainer:
                 order=order,
                 device=place.kind,
                 parameters_count=float(trained),
-                flop_per_step=flop_of(
-                    Path(spec.base), order.batch, tokens.sequence_tokens, parameters
-                ),
-                sequence_tokens=tokens.sequence_tokens - 1,
+                flop_per_step=step_flop(spec, tokens, order.batch, parameters),
+                sequence_tokens=tokens.sequence_tokens - (1 if spec.dpo is None else 2),
                 has_validation=data.validation is not None,
+                others=tuple if preference is None else lambda: preference.metrics(place),
             ),
             run,
         )
@@ -211,6 +215,24 @@ def load(folder: Path) -> typing.Any:
             f"{folder} cannot be loaded: {str(error).splitlines()[0]}",
             "check the folder's files",
         ) from error
+
+
+def preference_of(causal: Causal, dpo: DpoSpec) -> Preference:
+    """Return the model as a policy whose reference is its base."""
+
+    def reference(ids: torch.Tensor) -> torch.Tensor:
+        with without_adapters(causal.model):
+            return causal.nats(ids)
+
+    return Preference(causal, causal.nats, reference, dpo)
+
+
+def step_flop(spec: LoraSpec, tokens: TokenData, batch: int, parameters: int) -> float:
+    """Return the FLOPs per step; pairs are two sequences, and the reference reads them too."""
+    if spec.dpo is None:
+        return flop_of(Path(spec.base), batch, tokens.sequence_tokens, parameters)
+    learned = flop_of(Path(spec.base), 2 * batch, tokens.sequence_tokens // 2, parameters)
+    return 1.5 * learned  # forward and gradients of the inputs, and the forward of the reference
 
 
 def flop_of(base: Path, sequences: int, sequence_tokens: int, parameters: int) -> float:
