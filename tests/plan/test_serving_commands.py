@@ -47,7 +47,7 @@ def assert_command_loads_the_plan(option: Option, model_name: str) -> None:
     checkpoint = service.engine.checkpoint
     assert checkpoint != OWN_CHECKPOINT
     assert checkpoint in line
-    published = native(CATALOG.model(model_name))
+    published = native(CATALOG.model(model_name), CATALOG.checkpoints)
     online = re.search(r"--quantization (\S+)", line)
     if online and not online[1].startswith("modelopt"):
         assert online[1] == service.weights

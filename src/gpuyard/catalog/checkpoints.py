@@ -31,6 +31,9 @@ class Checkpoint:
     format: CheckpointFormat
     source: SourceNames
     seen: Annotated[str, Doc("the file of the source that names it")] = ""
+    native: Annotated[
+        bool, Doc("the maker publishes the model in this format and in no wider one")
+    ] = False
     gated: Annotated[bool, Doc("needs an accepted licence and an access token")] = False
     engines: Annotated[
         tuple[str, ...], Doc("serving engines that load it; empty: every engine of the format")

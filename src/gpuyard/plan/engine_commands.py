@@ -16,10 +16,9 @@ from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Keys
 from gpuyard.document.read import read_file
 from gpuyard.perf.inference.layout import ReplicaLayout
-from gpuyard.plan.inference.formats import native
 from gpuyard.plan.inference.replica import Replica
 from gpuyard.plan.service import EngineCommand
-from gpuyard.plan.serving_checkpoint import LoadedCheckpoint, checkpoint_for, native_checkpoint
+from gpuyard.plan.serving_checkpoint import LoadedCheckpoint, checkpoint_for
 
 OWN_CHECKPOINT = "$CHECKPOINT"  # of a format that nobody publishes
 HEAD = "$HEAD"  # address of a replica's first machine
@@ -73,11 +72,7 @@ class Server:
         self, model: Model, weights: str, checkpoints: Sequence[Checkpoint]
     ) -> LoadedCheckpoint | None:
         """Return what it loads for the format, or None if there is nothing to load."""
-        published = native(model)
-        loaded = checkpoint_for(model, weights, self.name, self.online, checkpoints)
-        if loaded is None and published is not None and published.weights == weights:
-            return native_checkpoint(model)
-        return loaded
+        return checkpoint_for(model, weights, self.name, self.online, checkpoints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

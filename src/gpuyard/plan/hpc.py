@@ -208,15 +208,14 @@ def _option(
         storage_need=need,
         storage=storage_picks(need, machine, catalog, workload.task),
         reasons=tuple(_reasons(workload, hpc, rates, catalog)),
-        measured=not _omits_messages(hpc, machine, machine_count),
+        measured=not _passes_messages_over_tcp(hpc, machine, machine_count),
     )
     return with_chances(option, workload.requirements)
 
 
-def _omits_messages(hpc: Hpc, machine: Machine, machine_count: int) -> bool:
-    """True if the time leaves out MPI messages that take long: over TCP, of unknown size."""
-    unknown = hpc.mpi and hpc.memory_bytes is None
-    return unknown and machine_count > 1 and not has_rdma(machine)
+def _passes_messages_over_tcp(hpc: Hpc, machine: Machine, machine_count: int) -> bool:
+    """True if MPI ranks on several machines have no RDMA, whose message times vary most."""
+    return hpc.mpi and machine_count > 1 and not has_rdma(machine)
 
 
 def _reasons(workload: Workload, hpc: Hpc, rates: HpcMachine, catalog: Catalog) -> Iterator[str]:

@@ -206,6 +206,9 @@ class Plan:
     frontier: Annotated[
         tuple[FrontierPoint, ...], Doc("interactivity against throughput per chip, for inference")
     ] = ()
+    by_token: Annotated[
+        bool, Doc("a batch without limits on time: options are compared by cost per token")
+    ] = False
     combined: Annotated[
         bool, Doc("the options are used together: each carries a share of the work")
     ] = False

@@ -34,6 +34,7 @@ class RankingRules:
     owned: bool = False  # machines on premises cost nothing more
     together: bool = False  # machines work together: fewer are simpler
     patience_s: float = math.inf
+    by_token: bool = False  # a batch without a limit on time: the cost of its tokens counts
 
 
 DEFAULT_RULES = RankingRules()
@@ -47,7 +48,24 @@ def ranking_rules(workload: Workload) -> RankingRules:
         owned=workload.where.provider == "onprem",
         together=training or (workload.hpc is not None and workload.hpc.mpi),
         patience_s=math.inf if workload.requirements.deadline_s is not None else patience_s,
+        by_token=_is_batch(workload),
     )
+
+
+def _is_batch(workload: Workload) -> bool:
+    """True for a closed loop of requests without a rate or a limit on latency."""
+    needs = workload.requirements
+    limits = (needs.requests_per_s, needs.ttft_s, needs.tpot_s, needs.p99_s)
+    traffic = workload.traffic
+    closed = traffic is not None and traffic.concurrency_count is not None
+    return closed and not needs.tails and all(limit is None for limit in limits)
+
+
+def compared_usd(option: Option, *, by_token: bool) -> float | None:
+    """The cost by which options are compared: of the run or hour, or of a million tokens."""
+    if by_token and option.service is not None:
+        return option.service.usd_per_million_tokens
+    return option.usd
 
 
 def pareto_front(options: Sequence[Option]) -> tuple[Option, ...]:
@@ -71,11 +89,11 @@ def ranked(options: Iterable[Option], rules: RankingRules = DEFAULT_RULES) -> tu
     """
     rest = list(options)
     known = [
-        _ranking_usd(option)
+        _ranking_usd(option, rules)
         for option in rest
         if option.usd and option.meets_limits and _is_advised(option)
     ]
-    known = known or [_ranking_usd(option) for option in rest if option.usd]
+    known = known or [_ranking_usd(option, rules) for option in rest if option.usd]
     least = min(known, default=1.0)
     return tuple(sorted(rest, key=lambda option: _order(option, least, rules)))
 
@@ -87,17 +105,18 @@ def _order(option: Option, least_usd: float, rules: RankingRules) -> tuple[objec
     risk = 0 if option.meets_limits else 1 + round(RISK_STEPS * (1.0 - option.chance))
     late = option.service is None and time_s > rules.patience_s
     if math.isfinite(usd):
+        ranking_usd = _ranking_usd(option, rules)
         size: tuple[float, ...] = (
-            _cost_step(option, least_usd, ENGINEER_HOUR_USD if rules.together else 0.0),
+            _cost_step(ranking_usd, least_usd, ENGINEER_HOUR_USD if rules.together else 0.0),
             has_idle_chips(option),
             option.arrangement is not None and option.arrangement.offload != "none",
             time_s if late else 0.0,
             machines,
-            _cost_step(option, least_usd, ratio=FEWER_CHIPS_RATIO),
+            _cost_step(ranking_usd, least_usd, ratio=FEWER_CHIPS_RATIO),
             chip_count,
-            _cost_step(option, least_usd),
+            _cost_step(ranking_usd, least_usd),
             time_s,
-            usd,
+            ranking_usd,
         )
     elif rules.owned and option.service is None:
         size = (math.inf, time_s, chip_count)
@@ -119,14 +138,14 @@ def _is_advised(option: Option) -> bool:
 
 
 def _cost_step(
-    option: Option, least_usd: float, hour_usd: float = 0.0, ratio: float = EQUAL_RATIO
+    usd: float, least_usd: float, hour_usd: float = 0.0, ratio: float = EQUAL_RATIO
 ) -> int:
     """0 for a cost similar to the least, then one more per 10 %.
 
     Adding the same base to both costs makes a step as wide as 10 % and an engineer's hour.
     """
     base = hour_usd / ratio
-    dearer = (max(_ranking_usd(option), 1e-9) + base) / (least_usd + base)
+    dearer = (max(usd, 1e-9) + base) / (least_usd + base)
     return math.floor(math.log(dearer) / math.log1p(ratio) + 1e-9)
 
 
@@ -144,11 +163,11 @@ def has_idle_chips(option: Option) -> bool:
     return option.cluster.chip is not None and cpu > 0.5 * total
 
 
-def _ranking_usd(option: Option) -> float:
+def _ranking_usd(option: Option, rules: RankingRules) -> float:
     factor = 1.0 if option.measured else max(UNMEASURED_FACTOR, 1.0 + option.error_ratio)
     if not option.keeps_numerics:
         factor *= NUMERICS_FACTOR
-    return (option.usd or 0.0) * factor
+    return (compared_usd(option, by_token=rules.by_token) or 0.0) * factor
 
 
 def _triple(option: Option) -> tuple[float, float, float]:

@@ -36,7 +36,8 @@ def conclude_plan(
     """Return the ranked plan, or Infeasible with the binding constraint of the nearest miss."""
     if not outcome.options:
         return infeasible(outcome.violations, outcome.otherwise)
-    best = ranked(pareto_front(outcome.options), ranking_rules(workload))
+    rules = ranking_rules(workload)
+    best = ranked(pareto_front(outcome.options), rules)
     families = {catalog.machine(option.cluster.machine).series for option in best}
     missed = rejected(outcome.violations, families)
     reported = families | {item.family for item in missed}
@@ -47,12 +48,14 @@ def conclude_plan(
         rejected=(*missed, *_first_of_family(outcome.excluded, reported)),
         searched_count=outcome.searched_count,
         profile=outcome.profile,
+        by_token=rules.by_token,
         notes=(
             *outcome.notes,
             *_unpriced(workload, best),
             *_deployable(best, catalog),
             *_short_quota(best[0], catalog),
             *_against_guidance(workload, best, catalog),
+            *_recommended_without_price(workload, best, catalog),
         ),
         frontier=tuple(outcome.frontier),
     )
@@ -89,8 +92,14 @@ def _short_quota(option: Option, catalog: Catalog) -> Iterator[str]:
 
 def _unpriced(workload: Workload, best: Sequence[Option]) -> Iterator[str]:
     if workload.where.provider != "onprem" and all(option.usd is None for option in best):
-        where = f" in {workload.where.region}" if workload.where.region else ""
-        yield f"no prices are known{where}: options are ranked by the fewest chips, not by cost"
+        yield (
+            f"no prices are known{_here(workload)}: "
+            "options are ranked by the fewest chips, not by cost"
+        )
+
+
+def _here(workload: Workload) -> str:
+    return f" in {workload.where.region}" if workload.where.region else ""
 
 
 def _first_of_family(
@@ -101,6 +110,26 @@ def _first_of_family(
         if item.family not in reported:
             first.setdefault(item.family, item)
     return tuple(first.values())
+
+
+def _recommended_without_price(
+    workload: Workload, best: Sequence[Option], catalog: Catalog
+) -> Iterator[str]:
+    """Machines that rank last for want of a price although the provider recommends them."""
+    if best[0].usd is None:
+        return
+    named = {name for row in catalog.guidance if row.task == workload.task for name in row.series}
+    shown: set[str] = set()
+    for option in best:
+        machine = catalog.machine(option.cluster.machine)
+        new = machine.series in named and machine.series not in shown
+        if new and option.usd is None and option.meets_limits:
+            shown.add(machine.series)
+            yield (
+                f"{machine.series}, which the provider recommends, has no known price"
+                f"{_here(workload)} and ranks last: {option.cluster.machine_count} × "
+                f"{machine.name} meet the limits"
+            )
 
 
 def _against_guidance(

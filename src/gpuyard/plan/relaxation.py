@@ -3,7 +3,8 @@
 A nearest miss is no answer: the candidate that misses one limit least may exceed another far
 more. So each limit is dropped in turn. If the rest is feasible, that limit binds, and the least
 value that an option reaches with the confidence of the file is the fix; it is planned again
-before it is proposed. If no single limit binds, the fix raises several.
+before it is proposed. Without a latency target the cheapest services are far from it, so such a
+target is then bisected towards that of the file. If no single limit binds, the fix raises several.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Planner = Callable[[Workload], Plan | Infeasible]
 SIZES = ("where.inventory", "where.max_chips")
 ROUNDS = 3  # times that a fix is raised by a tenth until it is feasible
 RAISE = 1.1
+BISECTIONS = 4  # of a latency target
+CLOSE = 1.15  # ratio of two targets that need no value between them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,9 @@ LIMITS = (
         for metric, percent in TAILS
     ),
 )
+
+
+LATENCIES = {limit.figure for limit in LIMITS if limit.figure.startswith(("ttft", "tpot", "e2e"))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +136,30 @@ def _fix(
             change.limit.field: parse(change.text, change.limit.dimension) for change in changes
         }
         if isinstance(plan(_changed(workload, values)), Plan):
+            if len(changes) == 1 and changes[0].limit.figure in LATENCIES:
+                return (_tightened(workload, changes[0], plan),)
             return changes
         changes = tuple(_raised(change) for change in changes)
     return None
+
+
+def _tightened(workload: Workload, change: _Change, plan: Planner) -> _Change:
+    """The least latency target between that of the file and a feasible one, by bisection."""
+    limit = change.limit
+    old = low = getattr(workload.requirements, limit.field)
+    for _ in range(BISECTIONS):
+        high = parse(change.text, limit.dimension)
+        if high <= CLOSE * low:
+            break
+        text = rounded_up_text(math.sqrt(low * high), limit.dimension)
+        middle = parse(text, limit.dimension)
+        planned = plan(_changed(workload, {limit.field: middle}))
+        if isinstance(planned, Plan) and planned.options[0].meets_limits:
+            option = planned.options[0]
+            change = replace(change, text=text, ratio=middle / old, option=option)
+        else:
+            low = middle
+    return change
 
 
 def _changes(

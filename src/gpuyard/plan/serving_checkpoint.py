@@ -59,11 +59,6 @@ def checkpoint_for(
     return None
 
 
-def native_checkpoint(model: Model) -> LoadedCheckpoint:
-    """Return the repository of a model that its maker publishes quantised."""
-    return LoadedCheckpoint(repository=_hub_name(model))
-
-
 def _hub_name(model: Model) -> str:
     """The name that engines load: on a model hub if there is one."""
     return next((alias for alias in model.aliases if "/" in alias), model.name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuyard.plan.error_bars import LimitChance, Prediction
 from gpuyard.plan.mixed import machines_text
 from gpuyard.plan.option import Bill, Option, Plan
-from gpuyard.plan.pareto import has_idle_chips, has_unused_chips
+from gpuyard.plan.pareto import compared_usd, has_idle_chips, has_unused_chips
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
 from gpuyard.workload.requirements import TAILS
@@ -64,7 +64,9 @@ def recommendation(plan: Plan) -> tuple[str, ...]:
     chips = (
         f" ({option.cluster.chip_count:g} × {option.cluster.chip})" if option.cluster.chip else ""
     )
-    bill = f", {consumption_label(option.bill)}" if option.bill is not None else ""
+    tokens = option.service.usd_per_million_tokens if option.service and plan.by_token else None
+    bill = f", {show(tokens, MONEY)} per million tokens" if tokens is not None else ""
+    bill += f", {consumption_label(option.bill)}" if option.bill is not None else ""
     region = _place(option.bill) if option.bill is not None else ""
     parts = [f"Use {cluster_words(option)}{chips}: {price_words(option)}{bill}{region}"]
     ranges = [
@@ -113,9 +115,9 @@ def reasons(plan: Plan, number: int) -> Iterator[tuple[str, str]]:
     if plan.combined:
         return
     if number == 1 and len(plan.options) > 1:
-        yield "before option 2", _why_before(option, plan.options[1])
+        yield "before option 2", _why_before(plan, option, plan.options[1])
     elif number > 1:
-        yield "behind option 1", _why_before(plan.options[0], option)
+        yield "behind option 1", _why_before(plan, plan.options[0], option)
     changes = "; ".join(_changes(plan, option, number))
     if changes:
         yield "what would change this", changes
@@ -139,7 +141,7 @@ def _bottleneck(option: Option) -> Iterator[tuple[str, str]]:
     yield "bottleneck", f"{largest.name}, {largest.value / total:.0%} of a step"
 
 
-def _why_before(first: Option, second: Option) -> str:
+def _why_before(plan: Plan, first: Option, second: Option) -> str:
     """The first criterion of the ranking in which two options differ."""
     other = f"{cluster_words(second)} ({price_words(second)})"
     if first.meets_limits and not second.meets_limits:
@@ -150,18 +152,19 @@ def _why_before(first: Option, second: Option) -> str:
     if first.bill is not None and second.bill is not None:
         if not second.bill.advised:
             return f"{other} is preemptible, which this work does not suit"
-        ratio = second.bill.usd / first.bill.usd if first.bill.usd > 0.0 else math.inf
+        ratio = _cost_ratio(plan, first, second)
         if has_unused_chips(second) and not has_unused_chips(first):
             return f"{other} has accelerators that the work does not use"
         if has_idle_chips(second) and not has_idle_chips(first):
             return f"{other} leaves its accelerators idle most of the time"
         if first.measured and not second.measured and ratio <= SIMILAR:
-            return f"{other} rests on no published run of its chip and software"
+            return f"{other} {_unmeasured(second)}"
         if first.keeps_numerics and not second.keeps_numerics and ratio <= SIMILAR:
             return f"{other} computes in {second.precision}, which the file does not ask for"
         if ratio > SIMILAR:
-            return f"{other} costs {ratio - 1.0:.0%} more"
-        return f"{other} {_similar_cost(first, second)}"
+            unit = " per token" if plan.by_token else ""
+            return f"{other} costs {ratio - 1.0:.0%} more{unit}"
+        return f"{other} {_similar_cost(first, second, ratio)}"
     if first.bill is not None:
         return f"{other} cannot be compared by cost"
     if second.cluster.chip_count > first.cluster.chip_count:
@@ -170,9 +173,20 @@ def _why_before(first: Option, second: Option) -> str:
     return f"{other} takes {slower:.0%} longer" if slower > 0.0 else f"{other} is no better"
 
 
-def _similar_cost(first: Option, second: Option) -> str:
+def _unmeasured(option: Option) -> str:
+    """Why a prediction is less certain than that of the other options."""
+    if any(part.name == "messages" for part in option.step_parts):
+        return "passes MPI messages over TCP, without RDMA"
+    return "rests on no published run of its chip and software"
+
+
+def _cost_ratio(plan: Plan, first: Option, second: Option) -> float:
+    one, other = (compared_usd(option, by_token=plan.by_token) for option in (first, second))
+    return (other or 0.0) / one if one else math.inf
+
+
+def _similar_cost(first: Option, second: Option, ratio: float) -> str:
     """What decides between options at a similar cost."""
-    ratio = (second.usd or 0.0) / first.usd if first.usd else 1.0
     more = f"{100.0 * (ratio - 1.0):+.0f}%"
     cost = "the same cost" if more in ("+0%", "-0%") else f"a similar cost ({more})"
     if second.cluster.machine_count > first.cluster.machine_count:
@@ -190,9 +204,13 @@ def _changes(plan: Plan, option: Option, number: int) -> Iterator[str]:
     """Sensitivity to price, speed and interruption rate."""
     bill = option.bill
     others = (other for other in plan.options if other.cluster.machine != option.cluster.machine)
-    rivals = [other.usd for other in others if other.usd is not None and other.meets_limits]
+    rivals = [
+        _cost_ratio(plan, option, other)
+        for other in others
+        if other.usd is not None and other.meets_limits
+    ]
     if number == 1 and bill is not None and rivals and bill.usd > 0.0:
-        factor = min(rivals) / bill.usd
+        factor = min(rivals)
         if factor > 1.0:
             yield f"a price {factor - 1.0:.0%} higher makes another machine cheaper"
     yield from _speed_changes(option)

@@ -97,13 +97,17 @@ def test_cloud_run_instance_has_one_gpu() -> None:
 
 def test_native_dtype_of_published_checkpoints() -> None:
     oss, r1, llama = (CATALOG.model(name) for name in ("gpt-oss-120b", "deepseek-r1", "llama-3-8b"))
-    assert native(oss) is not None
-    assert native(llama) is None
+    assert native(oss, CATALOG.checkpoints) is not None
+    assert native(llama, CATALOG.checkpoints) is None
     h100 = CATALOG.chip("h100-sxm")
     serving = serving_on(CATALOG.machine("a3-megagpu-8g"), h100)
     assert serving is not None
-    assert {item.weights for item in formats(oss, h100, serving, None)} == {"mxfp4"}
-    assert {item.weights for item in formats(r1, h100, serving, None)} == {"fp8-block"}
+    assert {item.weights for item in formats(oss, h100, serving, None, CATALOG.checkpoints)} == {
+        "mxfp4"
+    }
+    assert {item.weights for item in formats(r1, h100, serving, None, CATALOG.checkpoints)} == {
+        "fp8-block"
+    }
     assert {item.weights for item in formats(llama, h100, serving, None)} == {"bf16", "fp8"}
     assert {item.weights for item in formats(llama, h100, serving, "bf16")} == {"bf16"}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from gpuyard.catalog.checkpoints import Checkpoint
 from gpuyard.catalog.chips import Chip
 from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
@@ -9,20 +12,15 @@ from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.precision import FORMATS, KvFormat, Precision, WeightFormat
 from gpuyard.workload.requirements import PrecisionName
 
-# Checkpoints that are published quantised, by their model cards.
-NATIVE: tuple[tuple[str, Precision], ...] = (
-    ("gpt-oss", Precision(weights="mxfp4", attention="bf16")),
-    ("deepseek-v3", Precision(weights="fp8-block")),
-    ("deepseek-r1", Precision(weights="fp8-block")),
-    ("kimi-k2", Precision(weights="fp8-block")),
-)
-
 NARROW = ("int4-weights", "nvfp4")  # not mxfp4, in which some models are published
 
 
-def native(model: Model) -> Precision | None:
-    """Return the dtype of the published checkpoint if it is not 16 bits."""
-    return next((precision for prefix, precision in NATIVE if model.name.startswith(prefix)), None)
+def native(model: Model, checkpoints: Sequence[Checkpoint]) -> Precision | None:
+    """Return the dtype in which the maker publishes the model, if it is not 16 bits."""
+    row = next((row for row in checkpoints if row.model == model.name and row.native), None)
+    if row is None:
+        return None
+    return Precision(weights=row.format, attention="bf16" if row.format == "mxfp4" else None)
 
 
 def formats(
@@ -30,10 +28,11 @@ def formats(
     chip: Chip,
     serving: ServingChip,
     requested: PrecisionName | None,
-    published: frozenset[str] = frozenset(),
+    checkpoints: Sequence[Checkpoint] = (),
 ) -> tuple[Precision, ...]:
     """Return the dtypes to try; an fp8 KV cache only with weights of 8 bits or fewer."""
-    own = native(model)
+    own = native(model, checkpoints)
+    published = frozenset(row.format for row in checkpoints if row.model == model.name)
     # The maker publishes 4 bits for Blackwell next to the 8-bit format (DeepSeek-R1-FP4).
     kvs: tuple[KvFormat, ...] = (
         ("bf16", "fp8") if chip.dense.fp8_flop_per_s or chip.kind == "tpu" else ("bf16",)
@@ -55,9 +54,9 @@ def formats(
     return tuple(item for item in results if _runs(item, serving))
 
 
-def four_bits(model: Model, chip: Chip, serving: ServingChip) -> tuple[Precision, ...]:
+def four_bits(chip: Chip, serving: ServingChip) -> tuple[Precision, ...]:
     """Return 4-bit weights, for machines that hold no wider dtype."""
-    if chip.kind != "gpu" or native(model) is not None:
+    if chip.kind != "gpu":
         return ()
     candidate = (
         Precision(weights="nvfp4", kv="fp8")

@@ -15,7 +15,7 @@ from gpuyard.perf.inference.shape import decoder_of
 from gpuyard.plan.engine_commands import servers_for
 from gpuyard.plan.inference.candidates import ChipGrid, grid_of, replicas_of
 from gpuyard.plan.inference.cpu_serving import calibration, engine_named, serving_on
-from gpuyard.plan.inference.formats import NARROW, formats, four_bits
+from gpuyard.plan.inference.formats import NARROW, formats, four_bits, native
 from gpuyard.plan.inference.layouts import layouts, machines_of
 from gpuyard.plan.inference.load import ServingLoad
 from gpuyard.plan.inference.pinned import keep_formats, keeps_engine, keeps_layout
@@ -63,7 +63,7 @@ def chip_grid(
         ]
 
     wide = configurations(
-        keep_formats(workload, formats(model, chip, serving, requested, _published(model, catalog)))
+        keep_formats(workload, formats(model, chip, serving, requested, checkpoints))
     )
     fitting, big = replicas_of(serving, decoder, load, wide, calibration())
     served = {
@@ -73,16 +73,13 @@ def chip_grid(
         if machines_of(item.layout, machine)
     }
     pinned = workload.pinned is not None and workload.pinned.weights is not None
-    if requested is None and not pinned and any(machine.name not in served for machine in machines):
-        narrow = configurations(four_bits(model, chip, serving))
+    free = requested is None and not pinned and native(model, checkpoints) is None
+    if free and any(machine.name not in served for machine in machines):
+        narrow = configurations(four_bits(chip, serving))
         more, still_big = replicas_of(serving, decoder, load, narrow, calibration())
         fitting += more
         big += still_big
     return grid_of(chip, fitting, big, load)
-
-
-def _published(model: Model, catalog: Catalog) -> frozenset[str]:
-    return frozenset(row.format for row in catalog.checkpoints if row.model == model.name)
 
 
 def placed_on(grid: ChipGrid, machine: Machine) -> ChipGrid:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuyard.catalog.checkpoints import Checkpoint
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
@@ -109,7 +111,7 @@ def configure_replica(
         )
     assert model.transformer is not None, "checked by the caller"
     engine = engine_named(servers[config.engine or next(iter(servers))].models)
-    precision = _precision(config, model)
+    precision = _precision(config, model, catalog.checkpoints)
     shape = decoder_of(model)
     layout = ReplicaLayout(
         tp=config.tp, pp=config.pp, ep=config.ep, attention_dp=config.attention_dp
@@ -210,8 +212,8 @@ def _next_power_of_two(value: float) -> int:
     return power
 
 
-def _precision(config: ReplicaConfig, model: Model) -> Precision:
-    own = native(model)
+def _precision(config: ReplicaConfig, model: Model, checkpoints: Sequence[Checkpoint]) -> Precision:
+    own = native(model, checkpoints)
     name = config.weights or (own.weights if own else "bf16")
     weights = DTYPE_ALIASES.get(name, name)
     if weights not in FORMATS:

@@ -191,19 +191,20 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
         service=_service(candidate, catalog),
         reasons=_reasons(candidate, catalog),
         measured=replica.chip.calibrated,
-        keeps_numerics=_keeps_numerics(candidate),
+        keeps_numerics=_keeps_numerics(candidate, catalog),
         predictions=candidate.predictions,
     )
     return with_chances(option, candidate.workload.requirements)
 
 
-def _keeps_numerics(candidate: ServiceCandidate) -> bool:
+def _keeps_numerics(candidate: ServiceCandidate, catalog: Catalog) -> bool:
     """Weights of fewer than 8 bits and fp16 only where the file or the checkpoint says so."""
     workload = candidate.workload
     is_required = workload.requirements.precision is not None or (
         workload.pinned is not None and workload.pinned.weights is not None
     )
-    if is_required or native(candidate.model) is not None:
+    own = native(candidate.model, catalog.checkpoints)
+    if is_required or (own is not None and own.weights == candidate.replica.precision.weights):
         return True
     has_bf16 = candidate.machine.chip is None or candidate.chip.dense.bf16_flop_per_s is not None
     return has_bf16 and candidate.replica.precision.weights not in NARROW
@@ -352,7 +353,8 @@ def _reasons(candidate: ServiceCandidate, catalog: Catalog) -> tuple[str, ...]:
     ]
     if candidate.machine.chip is None:
         reasons.append("CPU-only: no accelerator is needed to meet the targets")
-    if replica.precision.weights != "bf16" and native(candidate.model) is None:
+    own = native(candidate.model, catalog.checkpoints)
+    if replica.precision.weights not in ("bf16", own.weights if own is not None else "bf16"):
         dtypes = f"{replica.precision.weights} weights"
         if replica.precision.kv != "bf16":
             dtypes += " and an fp8 KV cache"
