@@ -10,7 +10,7 @@ from gpuyard.catalog.load import load_catalog
 from gpuyard.errors import InputError
 from gpuyard.fabric.design import design
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.machine_demands import demand_for, secondary_fabrics
+from gpuyard.fabric.machine_demands import demand_for, for_purpose
 from gpuyard.fabric.provider import provider_fabric
 
 CATALOG = load_catalog()
@@ -58,17 +58,13 @@ def test_every_on_premises_machine_gets_a_fabric(machine: object) -> None:
 @pytest.mark.parametrize(("purpose", "ratio"), [("storage", 1.0), ("frontend", 3.0)])
 def test_storage_and_frontend_fabrics(purpose: str, ratio: float) -> None:
     backend = demand_for(CATALOG.machine("hgx-h100"), 64)
-    fabric = design(secondary_fabrics(backend, purpose, 200e9), CATALOG)  # type: ignore[arg-type]
+    demand = replace(for_purpose(backend, purpose), nic_bits_per_s=200e9)  # type: ignore[arg-type]
+    fabric = design(demand, CATALOG)
     assert isinstance(fabric, Fabric)
     assert 0.85 * ratio < fabric.size.oversubscription_ratio <= ratio
     assert len(fabric.servers) == 64
     for server in fabric.servers:
         assert len({port.peer.node for port in server.interfaces}) == 2
-
-
-def test_backend_as_secondary_fabric_raises_input_error() -> None:
-    with pytest.raises(InputError, match="not a secondary fabric"):
-        secondary_fabrics(demand_for(CATALOG.machine("hgx-h100"), 64), "backend", 200e9)
 
 
 def test_cloud_fabric_separates_provider_and_user_settings() -> None:

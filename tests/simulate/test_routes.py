@@ -17,11 +17,12 @@ from gpuyard.simulate.network import (
     network_of,
     single_switch,
 )
+from gpuyard.simulate.route_tables import LAST, NONE
 from gpuyard.simulate.routes import (
+    Nodes,
     Routes,
     flow_hash,
     flow_paths,
-    next_links,
     routes_of,
     switch_salts,
 )
@@ -32,6 +33,19 @@ from gpuyard.topology.topology import Topology
 
 FAT = fat_tree(16, rate_bits_per_s=400e9, delay_s=1e-6)
 SPINES = leaf_spine(12, hosts_per_leaf=4, spines=3, rate_bits_per_s=400e9, delay_s=1e-6)
+
+
+def next_links(routes: Routes, node: int, target: int) -> Nodes:
+    """Return the equal-cost links from a switch to a host."""
+    group = int(routes.group[target])
+    chosen = NONE if group < 0 else routes.table[node - routes.host_count, group]
+    if chosen == LAST:
+        links = routes.host_links[routes.host_index[target] : routes.host_index[target + 1]]
+        back: Nodes = links[routes.link_to[links] == node] ^ np.int32(1)
+        return back
+    if chosen == NONE:
+        return np.empty(0, dtype=np.int32)
+    return routes.set_links[routes.set_index[chosen] : routes.set_index[chosen + 1]]
 
 
 def _paths(

@@ -54,10 +54,6 @@ class BillOfMaterials:
     rack_count: Annotated[int, Doc("racks with switches")]
 
     @property
-    def known_w(self) -> float:
-        return sum(item.total_w or 0.0 for item in self.items)
-
-    @property
     def unknown(self) -> tuple[str, ...]:
         return tuple(item.what for item in self.items if item.each_w is None)
 

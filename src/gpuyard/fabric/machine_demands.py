@@ -81,17 +81,6 @@ def for_purpose(demand: Demand, purpose: Purpose) -> Demand:
     )
 
 
-def secondary_fabrics(
-    backend: Demand, purpose: Purpose, nic_bits_per_s: float, nics: int = 2
-) -> Demand:
-    """Return the storage or frontend demand; each NIC has its own leaf, so that one may fail."""
-    if purpose == "backend":
-        raise InputError.one(
-            "purpose", "a backend is not a secondary fabric", "use storage or frontend"
-        )
-    return replace(for_purpose(backend, purpose), rails=nics, nic_bits_per_s=nic_bits_per_s)
-
-
 def with_switches(management: Demand, fabric: Fabric) -> Demand:
     """Return the management demand that also reaches every switch of a fabric."""
     names = tuple(device.name for device in fabric.switches)

@@ -177,19 +177,6 @@ def no_route(flow: int, source: int, target: int) -> NoRouteError:
     )
 
 
-def next_links(routes: Routes, node: int, target: int) -> Nodes:
-    """Return the equal-cost links from a switch to a host."""
-    group = int(routes.group[target])
-    chosen = NONE if group < 0 else routes.table[node - routes.host_count, group]
-    if chosen == LAST:
-        links = routes.host_links[routes.host_index[target] : routes.host_index[target + 1]]
-        back: Nodes = links[routes.link_to[links] == node] ^ np.int32(1)
-        return back
-    if chosen == NONE:
-        return np.empty(0, dtype=np.int32)
-    return routes.set_links[routes.set_index[chosen] : routes.set_index[chosen + 1]]
-
-
 @jit(allocates=False)
 def hash32(value: np.uint64, salt: np.uint64) -> np.uint64:
     """Hash a number with a salt to 32 bits."""

@@ -6,7 +6,7 @@ import pytest
 
 from gpuyard.catalog.load import load_catalog
 from gpuyard.fabric.lossless.balancing import balancing_mode, unmet_limits
-from gpuyard.fabric.lossless.nic import DCQCN_DEFAULT, FACTORY_TRUST, nic_for
+from gpuyard.fabric.lossless.nic import DCQCN_DEFAULT, nic_for
 from gpuyard.fabric.lossless.qos import QosProfile
 from gpuyard.fabric.lossless.watchdog import SONIC_RANGES, WatchdogConfig, watchdog_problems
 from gpuyard.fabric.render.cumulus.cumulus_profile import CUMULUS_ROCE
@@ -91,7 +91,7 @@ def test_cumulus_roce_profile_matches_its_source() -> None:
 def test_nic_settings_agree_with_the_qos_profile(os: SwitchOS) -> None:
     qos = os.qos("")
     nic = nic_for(qos)
-    assert nic.trust == "dscp" != FACTORY_TRUST
+    assert nic.trust == "dscp"  # the factory default of ConnectX, PCP, ignores DSCP
     assert qos.class_of(nic.roce_dscp).lossless
     assert qos.class_of(nic.roce_dscp).priority == nic.roce_priority == 3
     assert nic.pfc_priorities == qos.pfc.priorities == (3,)

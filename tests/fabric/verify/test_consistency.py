@@ -1,4 +1,4 @@
-"""Published sizings and names with wrong counts, and watchdog times out of range."""
+"""Names with wrong counts, and watchdog times out of range."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpuyard.fabric.lossless.balancing import balancing_mode
 from gpuyard.fabric.lossless.watchdog import WatchdogConfig, watchdog_problems
-from gpuyard.fabric.verify.consistency import SizingClaim, check_name, check_sizing, named_count
+from gpuyard.fabric.verify.consistency import check_name, named_count
 
 
 def test_name_with_wrong_count_is_reported() -> None:
@@ -36,21 +36,6 @@ def test_name_with_wrong_count_is_reported() -> None:
 )
 def test_count_is_parsed_from_a_name(name: str, count: tuple[int, str] | None) -> None:
     assert named_count(name) == count
-
-
-def test_contradictory_sizing_is_reported() -> None:
-    # losslessnetwork.com, cluster sizing and cabling: 1,024 GPUs
-    claim = SizingClaim(
-        leaves=32, down_per_leaf=32, up_per_leaf=16, spines=8, gpus=1024, ports_per_spine=32
-    )
-    assert (claim.real_ports_per_spine, claim.real_ratio) == (64, 2.0)
-    reported = [finding.what for finding in check_sizing(claim)]
-    assert any("64 ports per spine, and 32 are claimed" in what for what in reported)
-    assert any("2:1 oversubscribed" in what for what in reported)
-    closes = SizingClaim(
-        leaves=32, down_per_leaf=32, up_per_leaf=32, spines=16, gpus=1024, ports_per_spine=64
-    )
-    assert not list(check_sizing(closes))
 
 
 def test_published_watchdog_example_is_invalid() -> None:

@@ -66,7 +66,6 @@ def test_every_rank_is_in_one_group_of_each_kind(tp, cp, dp, pp, order) -> None:
     for axis in AXES:
         groups = layout.groups(axis)
         assert sorted(groups.ravel()) == list(range(layout.rank_count))
-    assert layout.data_groups().shape == (tp * pp, cp * dp)
     ranks = np.arange(layout.rank_count)
     assert (layout.server(ranks) * 8 + layout.rail(ranks) == ranks).all()
 

@@ -23,7 +23,7 @@ from gpuyard.perf.training import step_time
 from gpuyard.simulate.flow.model import flow_model
 from gpuyard.simulate.flow.rails import rail_network
 from gpuyard.simulate.flow.settings import FlowSettings
-from gpuyard.simulate.step.phases import layout_placement, step_phases
+from gpuyard.simulate.step.phases import step_phases
 from gpuyard.simulate.step.pipeline_schedule import orders
 from gpuyard.simulate.step.step_work import StepWork, step_work
 from gpuyard.simulate.step.timeline import Slow, simulate_step
@@ -193,7 +193,6 @@ def test_step_traffic_matches_layout() -> None:
         phases["tensor parallel"].times == 4 * 40 * 8
     )  # four all-reduces a layer, forty layers, eight micro-batches
     assert phases["gradients"].ranks == 8
-    assert layout_placement(layout).groups("tp").shape == (16, 8)
     assert all(phase.sent_bytes > 0 for phase in phases.values())
 
 

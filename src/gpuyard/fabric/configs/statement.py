@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -150,12 +150,6 @@ def _match(node: _Node, words: Sequence[str], at: int) -> tuple[str, tuple[str, 
         if result is not None:
             return result[0], (word, *result[1])
     return None if node.rest_key is None else (node.rest_key, (" ".join(words[at:]),))
-
-
-def statements_of(lines: Iterable[tuple[int, Sequence[str]]], file: str) -> Iterator[Statement]:
-    """Yield statements from numbered lines of words."""
-    for number, words in lines:
-        yield Statement(words=tuple(words), file=file, line=number)
 
 
 def range_of(text: str) -> range:

@@ -9,8 +9,6 @@ from gpuyard.document.field_types import Doc
 from gpuyard.fabric.lossless.qos import QosProfile
 from gpuyard.units import BITS_PER_S, BYTES, DURATION
 
-# The factory default of ConnectX is to trust PCP: DSCP is ignored until this is changed.
-FACTORY_TRUST = "pcp"
 ECN_CAPABLE = 0b10  # ECT(0), the low bits of the traffic-class byte
 
 

@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,6 @@ from gpuyard.perf.inference.chip import read_variants
 from gpuyard.perf.inference.serving_engine import ServingEngine, read_engines
 
 Reals = npt.NDArray[np.float64]
-Owner = Literal["chip", "engine", "link", "shared"]
 PATH = Path(__file__).parent / "data" / "constants.toml"
 GENERATIONS = {
     "h200": "hopper",

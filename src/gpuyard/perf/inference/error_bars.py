@@ -42,11 +42,6 @@ class Interval:
     note: str  # why it is wide; empty where it is not
 
     @property
-    def ratio_90(self) -> float:
-        """Relative error bar at 90 % of the wider side."""
-        return math.expm1(max(-self.low, self.high))
-
-    @property
     def ratio(self) -> float:
         """Relative error bar at 80 %: a tenth of runs are slower than predicted by more."""
         return math.expm1(self.slow)

@@ -54,11 +54,6 @@ class Placement:
         degrees = {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
         return _groups(degrees, self.order, axis)
 
-    def data_groups(self) -> Ints:
-        """Ranks that hold the same dense weights: the data and context axes together."""
-        degrees = {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
-        return _groups(degrees, self.order, "cp", "dp")
-
 
 def _groups(degrees: dict[str, int], order: tuple[str, ...], *axes: str) -> Ints:
     """Ranks with all other coordinates alike, one row for each combination of those."""

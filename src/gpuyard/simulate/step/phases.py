@@ -17,7 +17,7 @@ from gpuyard.perf.layout import Architecture, Layout, Software
 from gpuyard.perf.operators import micro_tokens, routed_tokens
 from gpuyard.perf.pipeline_parallel import stage_layers
 from gpuyard.simulate.collectives.bus import bus_factor
-from gpuyard.simulate.collectives.placement import Axis, Placement, placement
+from gpuyard.simulate.collectives.placement import Axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +36,6 @@ class StepPhase:
     def sent_bytes(self) -> float:
         """What one chip sends in a step."""
         return bus_factor(self.collective, self.ranks) * self.size_bytes * self.times
-
-
-def layout_placement(layout: Layout, rails: int = 8, order: str = "tp-cp-ep-dp-pp") -> Placement:
-    """Where the ranks of a layout (fields of no dimensions) lie."""
-    tp, cp, ep, dp, pp, etp = (
-        round(float(value))
-        for value in (
-            layout.tp,
-            layout.cp,
-            layout.ep,
-            layout.dp,
-            layout.pp,
-            layout.expert_tensor_parallel,
-        )
-    )
-    return placement(tp=tp, cp=cp, ep=ep, dp=dp, pp=pp, etp=etp, order=order, rails=rails)
 
 
 def step_phases(arch: Architecture, layout: Layout, soft: Software) -> tuple[StepPhase, ...]:
