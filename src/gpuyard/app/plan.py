@@ -11,6 +11,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.plan.graphics import plan_graphics
 from gpuyard.plan.hpc import plan_hpc
+from gpuyard.plan.inference.refine import SimulationCache
 from gpuyard.plan.layout_advice import what_would_be_better
 from gpuyard.plan.mixed import plan_mixed
 from gpuyard.plan.option import Plan
@@ -30,6 +31,7 @@ def plan_workload(
         fix = "run it with `gpuyard up FILE`, or name another provider, such as google"
         raise InputError.one("where.provider", "a local workload is run, not planned", fix)
     catalog = _with_switch_technology(workload, workspace.catalog)
+    simulations: SimulationCache = {}  # a fix plans the same model several times
 
     def planner(wanted: Workload) -> Plan | Infeasible:
         if wanted.task in ("pretraining", "finetuning"):
@@ -38,7 +40,7 @@ def plan_workload(
             return plan_graphics(wanted, catalog)
         if wanted.task == "hpc":
             return plan_hpc(wanted, catalog)
-        return plan_service(wanted, catalog, workspace.folder)
+        return plan_service(wanted, catalog, workspace.folder, simulations)
 
     plan = planner(workload)
     if isinstance(plan, Infeasible):

@@ -18,6 +18,16 @@ from gpuyard.workload.workload import Workload
 
 NO_ACCELERATOR = "no accelerator"
 MAX_REGIONS = 6  # named in a reason
+OTHER_MACHINES = "allow other machines"
+FIXES = {
+    "where.region": "choose another region",
+    "where.zone": "choose another zone",
+    "where.platform": "choose another platform",
+    "where.consumption": "allow another consumption option",
+    "requirements.framework": "choose another framework",
+    "requirements.precision": "choose another precision",
+    "training.method": "choose another training method",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +37,12 @@ class Exclusion:
     binding: str  # the key of the workload file or the table of the catalog
     what: str
 
+    @property
+    def fix(self) -> str:
+        return FIXES.get(self.binding, OTHER_MACHINES)
+
     def rejected(self, family: str) -> RejectedFamily:
-        return RejectedFamily(
-            family=family, binding=self.binding, what=self.what, fix=f"relax {self.binding}"
-        )
+        return RejectedFamily(family=family, binding=self.binding, what=self.what, fix=self.fix)
 
     def violation(self, family: str) -> LimitViolation:
         """Return the exclusion as a violation that no number would fix."""
@@ -39,7 +51,7 @@ class Exclusion:
             binding=self.binding,
             ratio=math.inf,
             what=self.what,
-            fix=f"relax {self.binding}, or choose another machine",
+            fix=self.fix if self.fix == OTHER_MACHINES else f"{self.fix}, or {OTHER_MACHINES}",
         )
 
 

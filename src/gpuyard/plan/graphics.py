@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
@@ -90,7 +90,11 @@ def plan_graphics(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         options=options,
         violations=misses,
         searched_count=searched,
-        otherwise=_first_violation(misses),
+        otherwise=Infeasible(
+            binding="where.machines",
+            what="no allowed machine supports graphics",
+            fix="allow G2, G4 or N1+T4",
+        ),
         notes=(*NOTES[graphics.use], *_assumptions(graphics)),
     )
     return conclude_plan(workload, catalog, outcome)
@@ -100,17 +104,6 @@ def _assumptions(graphics: Graphics) -> Iterator[str]:
     if graphics.use == "virtual-workstation" and graphics.memory_bytes is None:
         memory = show(seat_gpu_bytes(graphics), BYTES)
         yield f"memory is missing: {memory} of GPU memory per session, as of the usual vGPU profile"
-
-
-def _first_violation(misses: Sequence[LimitViolation]) -> Infeasible:
-    if not misses:
-        return Infeasible(
-            binding="where.machines",
-            what="no allowed machine supports graphics",
-            fix="allow G2, G4 or N1+T4",
-        )
-    first = misses[0]
-    return Infeasible(binding=first.binding, what=f"{first.family}: {first.what}", fix=first.fix)
 
 
 def _case(

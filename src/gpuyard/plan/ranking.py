@@ -15,6 +15,9 @@ from gpuyard.plan.service import FrontierPoint
 from gpuyard.units import MONEY, show
 from gpuyard.workload.workload import Workload
 
+MAX_REASONS = 4  # listed where no machine is left
+MAX_FIXES = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOutcome:
@@ -35,7 +38,7 @@ def conclude_plan(
 ) -> Plan | Infeasible:
     """Return the ranked plan, or Infeasible with the binding constraint of the nearest miss."""
     if not outcome.options:
-        return infeasible(outcome.violations, outcome.otherwise)
+        return infeasible(outcome.violations, _nothing_left(outcome))
     rules = ranking_rules(workload)
     best = ranked(pareto_front(outcome.options), rules)
     families = {catalog.machine(option.cluster.machine).series for option in best}
@@ -58,6 +61,28 @@ def conclude_plan(
             *_recommended_without_price(workload, best, catalog),
         ),
         frontier=tuple(outcome.frontier),
+    )
+
+
+def _nothing_left(outcome: SearchOutcome) -> Infeasible:
+    """Why no machine that the file allows could be tried."""
+    families: dict[tuple[str, str], list[str]] = {}
+    fixes: list[str] = []
+    items: list[LimitViolation | RejectedFamily] = [*outcome.violations, *outcome.excluded]
+    for item in items:
+        if item.binding == "where":
+            continue  # the file excludes it
+        names = families.setdefault((item.binding, item.what), [])
+        names += [item.family] if item.family not in names else []
+        fixes += [item.fix] if item.fix not in fixes else []
+    if not families:
+        return outcome.otherwise
+    reasons = [f"{', '.join(names)}: {what}" for (_, what), names in families.items()]
+    more = len(reasons) - MAX_REASONS
+    return Infeasible(
+        binding=next(iter(families))[0],
+        what="; ".join(reasons[:MAX_REASONS]) + (f"; and {more} more" if more > 0 else ""),
+        fix=" or ".join(fixes[:MAX_FIXES]),
     )
 
 
@@ -92,10 +117,8 @@ def _short_quota(option: Option, catalog: Catalog) -> Iterator[str]:
 
 def _unpriced(workload: Workload, best: Sequence[Option]) -> Iterator[str]:
     if workload.where.provider != "onprem" and all(option.usd is None for option in best):
-        yield (
-            f"no prices are known{_here(workload)}: "
-            "options are ranked by the fewest chips, not by cost"
-        )
+        where = _here(workload)
+        yield f"no prices are known{where}: options are ranked by the fewest chips, not by cost"
 
 
 def _here(workload: Workload) -> str:

@@ -19,7 +19,6 @@ from gpuyard.perf.single_pass import (
 )
 from gpuyard.plan.eligible import exclusion_of
 from gpuyard.plan.error_bars import error_factor
-from gpuyard.plan.inference.rejection_reasons import first_reason
 from gpuyard.plan.inference.service_cost import (
     cheapest_equivalents,
     preemptible_only,
@@ -88,7 +87,7 @@ def plan_single_pass(workload: Workload, catalog: Catalog) -> Plan | Infeasible:
         options=options,
         violations=misses,
         searched_count=searched,
-        otherwise=first_reason(misses, (), NOTHING_LEFT),
+        otherwise=NOTHING_LEFT,
         notes=tuple(_notes(workload, work)),
     )
     return conclude_plan(workload, catalog, outcome)
@@ -254,8 +253,9 @@ def _option(case: SinglePassCase, catalog: Catalog) -> Option | LimitViolation:
             "no redundancy is enough",
             "lower availability",
         )
-    if not offer.bills and offer.preemptible:
-        return preemptible_only(machine, offer.preemptible)
+    preemptible = preemptible_only(case.workload, machine, catalog)
+    if preemptible is not None:
+        return preemptible
     check = check_limits(
         machine, offer.machine_count, None, Resilience(), case.workload, catalog, offer.bills
     )

@@ -28,10 +28,21 @@ SERVICE: tuple[Column, ...] = (
 )  # fmt: skip
 
 
+# A single-pass model has no tokens: the mean and p99 latency of a request.
+SINGLE_PASS = tuple(
+    ({"layout": "format", "TTFT": "mean", "TPOT": "p99"}.get(heading, heading), width, right)
+    for heading, width, right in SERVICE
+)
+
+
 def plan_text(plan: Plan, top: int, notes: Sequence[str]) -> str:
     """The plan for a terminal: recommendation and reasons, options, notes."""
     services = any(option.service for option in plan.options)
     columns = SERVICE if services else RUN
+    if services and all(
+        option.service is None or not option.service.tpot for option in plan.options
+    ):
+        columns = SINGLE_PASS
     rows = [
         _service_cells(number, option) if services else _run_cells(number, option)
         for number, option in enumerate(plan.options[:top], start=1)
@@ -106,13 +117,15 @@ def _service_cells(number: int, option: Option) -> list[str]:
     layout = service_layout_text(service) if service.tpot is not None else service.weights
     if pool is not None:
         layout = f"{pool.replicas} + {service.replicas} P/D"
-    latency = service.ttft or service.e2e
+    if service.tpot is None:
+        latencies = (service.e2e.mean_s, service.e2e.p99_s)
+    else:
+        latencies = ((service.ttft or service.e2e).mean_s, service.tpot.mean_s)
     return [
         str(number),
         cluster_words(option),
         layout,
-        show(latency.mean_s, DURATION, 2),
-        show(service.tpot.mean_s, DURATION, 2) if service.tpot is not None else NOT_KNOWN,
+        *(show(value_s, DURATION, 2) for value_s in latencies),
         _cost(option),
         _consumption(option),
         chance_words(option),

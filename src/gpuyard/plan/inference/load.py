@@ -23,6 +23,10 @@ TAIL_RATIOS: dict[MetricName, dict[int, float]] = {
     "e2e": {50: 0.5, 90: 1.4, 95: 1.7},
 }
 ARRIVALS = Literal["poisson", "steady", "burst", "trace"]
+PREFIX_ROUTER = (
+    "a prefix-cache hit ratio of {ratio:.0%} over several replicas needs a prefix-aware router "
+    "(GKE Inference Gateway, vLLM production stack, SGLang router); round robin divides it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,8 @@ def load_of(workload: Workload) -> ServingLoad:
         notes.append("burst: all requests of a second arrive at its start")
     if rate is not None and users is not None:
         notes.append(f"the load is {rate:g} requests/s; concurrency {users} does not limit it")
+    if traffic.prefix_hit_ratio > 0.0:
+        notes.append(PREFIX_ROUTER.format(ratio=traffic.prefix_hit_ratio))
     output = max(traffic.output_tokens or 1.0, 1.0)
     return ServingLoad(
         requests_per_s=rate,

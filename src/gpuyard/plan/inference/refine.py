@@ -93,13 +93,18 @@ def confident_targets(
     )
 
 
-class CachedServingModel:
-    """A serving model that simulates equal replicas once."""
+SimulationCache = dict[tuple[object, ...], ReplicaLatencies | Infeasible]
 
-    def __init__(self, model: ServingModel, load: ServingLoad) -> None:
+
+class CachedServingModel:
+    """A serving model that simulates equal replicas once, also for several plans of a model."""
+
+    def __init__(
+        self, model: ServingModel, load: ServingLoad, cache: SimulationCache | None = None
+    ) -> None:
         self.model = model
         self.load = load
-        self.cache: dict[tuple[object, ...], ReplicaLatencies | Infeasible] = {}
+        self.cache: SimulationCache = {} if cache is None else cache
 
     def serve(
         self, replica: Replica, replicas: int, prefill: PrefillReplicas | None = None
@@ -112,6 +117,7 @@ class CachedServingModel:
             replica.layout,
             replica.limits,
             replicas,
+            self.load,
         )
         if prefill is not None:
             key += (

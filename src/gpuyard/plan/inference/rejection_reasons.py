@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from gpuyard.catalog.machines import Machine
-from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.memory import weight_bytes
 from gpuyard.perf.inference.shape import DecoderShape
 from gpuyard.plan.inference.candidates import ChipGrid, TooBig
@@ -19,7 +18,6 @@ from gpuyard.plan.inference.refine import P99_MARGIN, MissedTarget, SimulatedSiz
 from gpuyard.plan.inference.replica import Replica
 from gpuyard.plan.inference.sizing import machines_for
 from gpuyard.plan.limits import LimitViolation, rounded_up_text
-from gpuyard.plan.option import RejectedFamily
 from gpuyard.plan.service import layout_text
 from gpuyard.units import DURATION, MEMORY, show
 
@@ -44,19 +42,6 @@ def min_decode_s(shape: DecoderShape, replica: Replica) -> float:
     embedding = 0.0 if shape.tied else 2.0 * shape.head_parameters / replica.layout.tp
     read = weight_bytes(used, replica.precision, replica.layout) - embedding
     return read * replica.layout.pp / replica.chip.memory_bytes_per_s
-
-
-def first_reason(
-    misses: Iterable[LimitViolation], excluded: Iterable[RejectedFamily], otherwise: Infeasible
-) -> Infeasible:
-    """Return the reason against the first machine that the workload file allows."""
-    reasons: list[LimitViolation | RejectedFamily] = [*misses, *excluded]
-    for item in reasons:
-        if item.binding not in ("where", "machines"):
-            return Infeasible(
-                binding=item.binding, what=f"{item.family}: {item.what}", fix=item.fix
-            )
-    return otherwise
 
 
 def too_big(grid: ChipGrid, machine: Machine) -> LimitViolation | None:

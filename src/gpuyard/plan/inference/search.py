@@ -21,20 +21,23 @@ from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import ServingLoad, Targets, targets_of
 from gpuyard.plan.inference.pinned import check_pinned, exact_machines, size_exactly
 from gpuyard.plan.inference.refine import (
+    GROWTH,
     CachedServingModel,
     SimulatedSizing,
+    SimulationCache,
     confident_targets,
     size_pair_under_load,
     size_under_load,
 )
 from gpuyard.plan.inference.rejection_reasons import (
-    first_reason,
     missed_under_load,
     too_big,
     too_slow,
 )
 from gpuyard.plan.inference.replica import Replica, ServingModel
+from gpuyard.plan.inference.serverless import instance_for
 from gpuyard.plan.inference.service_cost import (
+    ServiceCost,
     cheapest_equivalents,
     preemptible_only,
     service_cost,
@@ -43,7 +46,7 @@ from gpuyard.plan.inference.service_option import ServiceCandidate, service_opti
 from gpuyard.plan.inference.serving_support import compute_chip, unsupported
 from gpuyard.plan.inference.sizing import ReplicaSizing, replica_sizings
 from gpuyard.plan.interruptions import Resilience
-from gpuyard.plan.limits import LimitViolation, check_limits, max_machines
+from gpuyard.plan.limits import LimitCheck, LimitViolation, check_limits, max_machines
 from gpuyard.plan.option import Option, Plan, RejectedFamily
 from gpuyard.plan.ranking import SearchOutcome, conclude_plan
 from gpuyard.workload.workload import Workload
@@ -80,9 +83,16 @@ class _Search:
 
 
 def plan_inference(
-    workload: Workload, catalog: Catalog, load: ServingLoad, model: ServingModel
+    workload: Workload,
+    catalog: Catalog,
+    load: ServingLoad,
+    model: ServingModel,
+    cache: SimulationCache | None = None,
 ) -> Plan | Infeasible:
-    """Return the services that meet every target at the load, cheapest first, or Infeasible."""
+    """Return the services that meet every target at the load, cheapest first, or Infeasible.
+
+    `cache` holds simulations of the same model in other plans.
+    """
     check_pinned(workload)
     served = workload.model
     assert served is not None, "the workload checks require a model"
@@ -92,7 +102,7 @@ def plan_inference(
         load=load,
         targets=targets_of(workload.requirements),
         catalog=catalog,
-        simulated=CachedServingModel(model, load),
+        simulated=CachedServingModel(model, load, cache),
     )
     machines = cheapest_equivalents(tuple(_machines(search)), workload, catalog)
     grids = _grids(search, machines)
@@ -108,7 +118,7 @@ def plan_inference(
         options=options,
         violations=search.misses,
         searched_count=sum(grid.tpot_s.size for grid in chip_grids),
-        otherwise=first_reason(search.misses, search.excluded, NOTHING_LEFT),
+        otherwise=NOTHING_LEFT,
         notes=load.notes,
         profile=", ".join(sorted(engines)),
         excluded=search.excluded,
@@ -125,10 +135,14 @@ def _machines(search: _Search) -> Iterator[Machine]:
         exclusion = exclusion_of(search.workload, machine, search.catalog) or unsupported(
             machine, search.catalog, search.workload.where
         )
-        if exclusion is None:
-            yield machine
-        else:
+        if exclusion is not None:
             search.excluded.append(exclusion.rejected(machine.series))
+            continue
+        preemptible = preemptible_only(search.workload, machine, search.catalog)
+        if preemptible is not None:
+            search.misses.append(preemptible)
+            continue
+        yield machine
 
 
 def _grid_key(machine: Machine) -> str:
@@ -287,6 +301,8 @@ def _simulated(
         simulated = size_exactly(search.workload, sizing, search.simulated, sizing.targets, exact)
     elif sizing.machine_count > most:
         return _too_many(search, machine, sizing.machine_count, most)
+    elif (dear := _over_budget(search, sizing)) is not None:
+        return dear
     else:
         simulated = size_under_load(sizing, search.simulated, most)
     if isinstance(simulated, Infeasible):
@@ -301,6 +317,30 @@ def _simulated(
     if simulated.missed:
         return missed_under_load(machine, sizing.replica, simulated)
     return _priced(search, sizing, simulated, most)
+
+
+def _over_budget(search: _Search, sizing: ReplicaSizing) -> LimitViolation | None:
+    """The violation of the hourly budget if fewer machines than in closed form exceed it."""
+    if search.workload.requirements.hourly_budget_usd_per_hour is None:
+        return None
+    machine, span = sizing.machine, machines_of(sizing.replica.layout, sizing.machine)
+    count = max(span, math.floor(sizing.machine_count / GROWTH))  # the simulation may need fewer
+    offer = service_cost(search.workload, machine, count, span, 0.0, search.catalog)
+    if offer is None or not offer.bills or instance_for(machine, search.workload.where):
+        return None
+    return _check(search, machine, offer).miss
+
+
+def _check(search: _Search, machine: Machine, offer: ServiceCost) -> LimitCheck:
+    return check_limits(
+        machine,
+        offer.machine_count,
+        None,
+        Resilience(),
+        search.workload,
+        search.catalog,
+        offer.bills,
+    )
 
 
 def _priced(
@@ -327,17 +367,7 @@ def _priced(
     if offer is None or offer.machine_count > most:
         needed = offer.machine_count if offer else simulated.machine_count + 1
         return _too_many(search, machine, needed, most)
-    if not offer.bills and offer.preemptible:
-        return preemptible_only(machine, offer.preemptible)
-    check = check_limits(
-        machine,
-        offer.machine_count,
-        None,
-        Resilience(),
-        search.workload,
-        search.catalog,
-        offer.bills,
-    )
+    check = _check(search, machine, offer)
     if check.miss is not None:
         return check.miss
     return ServiceCandidate(

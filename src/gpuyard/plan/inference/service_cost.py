@@ -74,8 +74,16 @@ def service_cost(
     )
 
 
-def preemptible_only(machine: Machine, options: Sequence[str]) -> LimitViolation:
-    """Return the violation of a machine that is available only as preemptible."""
+def preemptible_only(
+    workload: Workload, machine: Machine, catalog: Catalog
+) -> LimitViolation | None:
+    """Return the violation of a machine that is available only as preemptible, or None."""
+    offer = service_cost(workload, machine, 1, 1, 0.0, catalog)
+    if offer is None or offer.bills or not offer.preemptible:
+        return None
+    if instance_for(machine, workload.where) is not None:
+        return None
+    options = offer.preemptible
     return LimitViolation(
         family=machine.series,
         binding="where.consumption",
