@@ -22,12 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from tests.provision.apply.folders import fresh, render, runner
-from tests.provision.apply.test_kill import SAMPLES, named
-from tests.provision.fake.server import serve
-from tests.provision.platforms.test_examples import distinct
+# Not by the name `tests`: packages of that name get installed with other projects.
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from gpuyard.app.plan import plan_workload
 from gpuyard.app.workspace import open_workspace
@@ -41,6 +37,10 @@ from gpuyard.provision.lint import lint
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
 from mutations import mutations
+from provision.apply.folders import fresh, render, runner
+from provision.apply.test_kill import SAMPLES, named
+from provision.fake.server import serve
+from provision.platforms.test_examples import distinct
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = DeploymentSettings(project="my-project", owner="somebody", rendered_s=1_800_000_000.0)

@@ -10,6 +10,7 @@ DIR holds:
   kubernetes/      a _definitions.json of strict schemas, e.g. from the kubernetes-validate wheel
   crds/PROJECT/    CustomResourceDefinition YAML, or single schemas as JSON
   toolkit/         modules/ and community/modules/ of the Cluster Toolkit
+  terraform/       provider.jsii: package/.jsii of the archive in the cdktn-provider-google wheel
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schema_sources import GOOGLE, custom_resources, google, kubernetes, toolkit
+from terraform_schema import terraform
 
 DATA = Path(__file__).parent.parent / "src" / "gpuyard" / "provision" / "schemas" / "data"
 
@@ -54,6 +56,8 @@ def build(sources: Path) -> dict[str, dict[str, object]]:
     crds = custom_resources(files, meta)
     made["crds"] = {"origins": [origins["crds"][name] for name in sorted(origins["crds"])], **crds}
     made["toolkit"] = {"origins": [origins["toolkit"]], **toolkit(sources / "toolkit")}
+    provider = _one(sources / "terraform", "provider.jsii")
+    made["terraform"] = {"origins": [origins["terraform"]], **terraform(provider)}
     return made
 
 

@@ -114,10 +114,15 @@ def _texts(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and (
-            re.match(r"\d\d-", name)
-            or path.suffix in (".json", ".sh", ".md", ".sig")
-            or "/" in name
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if (
+            path.is_file()
+            and not is_hidden  # such as terraform/.terraform
+            and (
+                re.match(r"\d\d-", name)
+                or path.suffix in (".json", ".sh", ".md", ".sig", ".yaml")
+                or "/" in name
+            )
         ):
             try:
                 texts[name] = path.read_text(encoding="utf-8")

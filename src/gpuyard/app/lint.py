@@ -17,6 +17,8 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.document.read import read_text
 from gpuyard.errors import SEVERITIES, Finding, InputError
 from gpuyard.provision.artefact import Artefact
+from gpuyard.provision.deployment import DEPLOYMENT
+from gpuyard.provision.extra_files import is_extra_file
 from gpuyard.provision.lint import LEFT_OUT, LintResult, lint
 from gpuyard.provision.suppressions import without_ignored
 
@@ -111,6 +113,12 @@ def _matches(path: Path) -> list[Path]:
 def _folder_deployments(folder: Path) -> Iterator[_Deployment]:
     if (folder / CHART).is_file():
         yield _rendered(folder, "helm", ("helm", "template", folder.name or "chart", str(folder)))
+        return
+    if (folder / DEPLOYMENT).is_file():
+        # Its kustomization and Terraform module are other forms of the same files.
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in SUFFIXES)
+        files = [folder / name for name in names if not is_extra_file(name)]
+        yield _Deployment(files=tuple(files), is_folder=True)
         return
     if any((folder / name).is_file() for name in KUSTOMIZATIONS):
         if shutil.which("kustomize"):

@@ -38,6 +38,7 @@ from gpuyard.provision.deployment_settings import (
     DeploymentSettings,
     resolve_settings,
 )
+from gpuyard.provision.extra_files import with_extra_files
 from gpuyard.provision.lint import LintResult, lint
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
@@ -95,8 +96,10 @@ def provision(
             Problem(where=item.where, what=item.what, fix=item.fix) for item in result.errors
         )
     bound = cost_bound_of(blueprint, resolved, artefacts.unbounded)
+    artefacts = with_extra_files(artefacts, resolved)
     files = (
         *artefacts.files,
+        *artefacts.extra_files,
         readme(blueprint, resolved, artefacts, bound, target.label),
         Artefact(name=BLUEPRINT, text=blueprint_to_json(blueprint)),
     )

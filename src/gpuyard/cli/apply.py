@@ -59,6 +59,9 @@ def run_apply(path: Path, arguments: argparse.Namespace) -> int:
     if arguments.apply and arguments.destroy:
         raise InputError.one("--destroy", "cannot be combined with --apply", "use one of them")
     prepared = prepare(path, arguments.context)
+    if arguments.apply and prepared.target.deployment.settings.format == "terraform":
+        fix = "run the steps of its README, or render it again with --format api"
+        raise InputError.one(str(prepared.folder), "is rendered for Terraform", fix)
     if not arguments.json:
         print_text(_offer(prepared) if arguments.apply else _list(prepared))
     if not arguments.yes:

@@ -29,7 +29,7 @@ from gpuyard.cli.options import (
     workspace_of,
 )
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible, InputError, choices_text
-from gpuyard.provision.deployment_settings import DeploymentSettings, Framework
+from gpuyard.provision.deployment_settings import DeploymentSettings, FileFormat, Framework
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
 from gpuyard.report.provision import provisioned_text, unbounded_text
@@ -42,11 +42,14 @@ DEFAULTS = DeploymentSettings()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "examples:\n  gpuyard provision examples/pretraining.yaml --on gke -o deploy --project"
-        " my-project\n  gpuyard provision examples/finetuning-lora.yaml --on compute-engine -o"
-        " deploy --consumption spot --ttl 12h\n  gpuyard provision deploy/blueprint.json --on slurm"
-        " -o deploy-slurm\n  gpuyard provision deploy --apply --yes --max-cost 500\n  gpuyard"
-        " provision deploy --destroy --yes"
+        "examples:\n"
+        "  gpuyard provision examples/pretraining.yaml --on gke -o deploy --project my-project\n"
+        "  gpuyard provision examples/pretraining.yaml --on gke -o deploy --format terraform\n"
+        "  gpuyard provision examples/finetuning-lora.yaml --on compute-engine -o deploy"
+        " --consumption spot --ttl 12h\n"
+        "  gpuyard provision deploy/blueprint.json --on slurm -o deploy-slurm\n"
+        "  gpuyard provision deploy --apply --yes --max-cost 500\n"
+        "  gpuyard provision deploy --destroy --yes"
     )
     add_option(parser, "FILE", "a workload file, or a saved blueprint.json")
     add_option(
@@ -62,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(
         parser, "--profile NAME", "training software profile, as in `gpuyard plan`", default=""
+    )
+    add_option(
+        parser,
+        "--format",
+        "what creates the resources of Google Cloud: api (requests, with --apply) or terraform",
+        choices=typing.get_args(FileFormat),
+        default=DEFAULTS.format,
     )
     _add_place(parser)
     _add_program(parser)
@@ -155,6 +165,7 @@ def _settings(arguments: argparse.Namespace) -> DeploymentSettings:
         switches=arguments.switches,
         service_account=arguments.service_account,
         ray=arguments.ray,
+        format=arguments.format,
         claims=False if arguments.no_dra else None,
     )
 

@@ -19,6 +19,7 @@ from gpuyard.workload.where import region_of
 Framework = Literal[
     "megatron-bridge", "axolotl", "maxtext", "torchtitan", "torch", "jax", "torch-xla", "command"
 ]
+FileFormat = Literal["api", "terraform"]
 FLEX_START_MAX_S = WEEK_S
 SERVICE_TTL_S = WEEK_S
 # TTL over expected time: one more interruption than expected does not stop the job.
@@ -69,6 +70,9 @@ class DeploymentSettings:
     ray: Annotated[
         bool, Doc("Kubernetes: RayJob and RayService instead of JobSet and LeaderWorkerSet")
     ] = False
+    format: Annotated[
+        FileFormat, Doc("what creates the resources of Google Cloud: API requests or Terraform")
+    ] = "api"
     claims: Annotated[
         bool | None, Doc("GKE: RDMA NICs by managed DRANET; default: if supported")
     ] = None

@@ -19,6 +19,7 @@ class DeployStep:
     what: str
     command: str
     undo: str = ""
+    request: Annotated[str, Doc("file of the API request that the command sends")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,9 @@ class Artefacts:
         tuple[DeployStep, ...], Doc("how users connect to virtual workstations")
     ] = ()
     notes: Annotated[tuple[str, ...], Doc("what to know or replace before applying it")] = ()
+    extra_files: Annotated[
+        tuple[Artefact, ...], Doc("other forms of the files, which apply does not read")
+    ] = ()
     without_ttl: Annotated[
         str, Doc("resources that the provider does not terminate; empty: all have a TTL")
     ] = ""

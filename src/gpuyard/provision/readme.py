@@ -42,7 +42,7 @@ def readme(
         *_undo(artefacts),
         "## Files",
         "",
-        *(f"- `{item.name}`" for item in artefacts.files),
+        *(f"- `{item.name}`" for item in (*artefacts.files, *artefacts.extra_files)),
         "",
     ]
     return Artefact(name="README.md", text="\n".join(lines))

@@ -191,3 +191,44 @@ def test_drift_is_reported_by_field(
     ]
     assert tool.packed(before) == tool.packed(before)
     assert sys.version_info >= (3, 11)
+
+
+def test_provider_schema_has_arguments_blocks_and_computed_attributes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    reader = importlib.import_module("terraform_schema")
+    text = {"primitive": "string"}
+    rule = {
+        "collection": {"elementtype": {"fqn": "p.computeFirewall.Allow"}, "kind": "array"},
+    }
+    types = {
+        "p.computeFirewall.ComputeFirewallConfig": {
+            "properties": [
+                {"name": "count", "type": text, "optional": True},
+                {"name": "name", "type": text},
+                {"name": "allow", "type": {"union": {"types": [{"fqn": "cdktn.IResolvable"}, rule]}},
+                 "optional": True},
+            ]
+        },
+        "p.computeFirewall.Allow": {
+            "properties": [
+                {"name": "portList", "optional": True, "docs": {"remarks": "see {@link u#ports F#ports}"},
+                 "type": {"collection": {"elementtype": text, "kind": "array"}}},
+            ]
+        },
+        "p.computeFirewall.ComputeFirewall": {
+            "properties": [
+                {"name": "name", "type": text},
+                {"name": "nameInput", "type": text, "immutable": True},
+                {"name": "selfLink", "type": text, "immutable": True},
+            ]
+        },
+    }  # fmt: skip
+    monkeypatch.setattr(reader, "RESOURCES", ("google_compute_firewall",))
+    (tmp_path / "provider.jsii").write_text(json.dumps({"types": types}))
+    (row,) = reader.terraform(tmp_path / "provider.jsii")["resources"].values()
+    assert row["arguments"] == {"name": "string!"}
+    assert row["blocks"]["allow"]["kind"] == "many"
+    assert row["blocks"]["allow"]["arguments"] == {"ports": "list(string)"}
+    assert row["outputs"] == ["self_link"]

@@ -17,6 +17,7 @@ from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.cost_bound import CostBound, cost_bound_of
 from gpuyard.provision.deployment import DEPLOYMENT, Deployment, deployment_from_json
 from gpuyard.provision.deployment_settings import ResolvedSettings, resolve_settings
+from gpuyard.provision.extra_files import is_extra_file
 from gpuyard.provision.platform import Artefacts
 from gpuyard.provision.platforms import platform_named
 
@@ -74,7 +75,7 @@ def read_rendered_deployment(texts: Mapping[str, str], folder: str) -> RenderedD
         artefacts=tuple(
             Artefact(name=file.name, text=texts[file.name])
             for file in deployment.files
-            if file.name not in NOT_APPLIED
+            if file.name not in NOT_APPLIED and not is_extra_file(file.name)
         ),
     )
 

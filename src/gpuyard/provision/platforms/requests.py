@@ -75,6 +75,7 @@ def request_steps(requests: Iterable[Request]) -> tuple[DeployStep, ...]:
                 "bash {call} {file} {url}", call=CALL, file=item.file, url=item.url + item.query
             ),
             undo=shell("bash {call} --delete {url}", call=CALL, url=item.resource_url),
+            request=item.file,
         )
         for item in requests
     )

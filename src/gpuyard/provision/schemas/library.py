@@ -120,6 +120,18 @@ def toolkit_modules() -> dict[str, Module]:
     return modules
 
 
+@functools.cache
+def provider_resources() -> dict[str, Plain]:
+    """Return the resources of Terraform's Google provider: arguments and nested blocks."""
+    return _mapping(_read("terraform").get("resources"))
+
+
+@functools.cache
+def provider_origin() -> Origin:
+    """Return the release of the provider that `provider_resources` describes."""
+    return _origin(_rows(_read("terraform").get("origins"))[0])
+
+
 def _read(name: str) -> dict[str, Plain]:
     return _mapping(json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes())))
 
