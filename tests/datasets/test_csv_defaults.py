@@ -48,4 +48,4 @@ def test_rows_that_do_not_fit_next_to_a_column_without_a_name_are_no_traceback(
     with pytest.raises(InputError) as caught:
         prepared(tmp_path, text)
     assert "column 4" in str(caught.value)
-    assert prepared(tmp_path, text, ignore=("",)).manifest.features == ("3", "7.25", "a")
+    assert prepared(tmp_path, text, ignore=("",)).table("train").columns == ["3", "7.25", "a"]

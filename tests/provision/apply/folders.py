@@ -17,6 +17,7 @@ from typing import Any
 from gpuyard.app.provision import Provisioned, provision, write_deployment
 from gpuyard.blueprint.blueprint import Blueprint, Shape
 from gpuyard.catalog.load import load_catalog
+from gpuyard.home import user_state_directory
 from gpuyard.provision.deployment_settings import DeploymentSettings
 from gpuyard.workload.where import ConsumptionName
 from sample_blueprints import BlueprintSample, sample_blueprint
@@ -96,7 +97,8 @@ def runner(environment: dict[str, str] | None = None) -> Iterator[Runner]:
 
 
 def fresh(folder: Path, into: Path) -> Path:
-    """Copy a folder without its journal."""
+    """Copy a folder without its journal, and forget that the copy ever had one."""
     shutil.rmtree(into, ignore_errors=True)
+    shutil.rmtree(user_state_directory() / "journals" / "folders", ignore_errors=True)
     shutil.copytree(folder, into, ignore=shutil.ignore_patterns("apply.jsonl"))
     return into

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from gpuyard.cli.main import main
+from gpuyard.errors import InputError
+from gpuyard.provision.apply.journal import Journal, JournalEntry, check_nothing_deployed
+from gpuyard.provision.apply.signing import created_key
 
 from ..fake.cloud import Cloud
 from ..fake.server import serve
@@ -41,6 +44,43 @@ def test_apply_requires_sufficient_max_cost(
     output = capsys.readouterr().err
     assert "--max-cost: is missing" in output
     assert "less than the maximum cost, 300.00 USD" in output
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "of another folder"])
+def test_apply_without_its_journal_creates_and_deletes_nothing(
+    damage: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = render(tmp_path, "a2-highgpu-1g", "single-node", "spot")
+    apply = ["provision", str(folder), "--apply", "--yes", "--max-cost", "$300"]
+    destroy = ["provision", str(folder), "--destroy", "--yes"]
+    journal = folder / "apply.jsonl"
+    with serve(Cloud(delay=0)) as fake:
+        monkeypatch.setenv("GPUYARD_ENDPOINT", fake.url)
+        assert main(apply) == 0
+        contents, calls = journal.read_bytes(), len(fake.cloud.log)
+        if damage == "deleted":
+            journal.unlink()
+        elif damage == "emptied":
+            journal.write_bytes(b"")
+        else:
+            other = Journal.open(tmp_path / "apply.jsonl", created_key())
+            other.append(JournalEntry(event="begin"))
+            other.close()
+            shutil.copy(tmp_path / "apply.jsonl", journal)
+        for words in (apply, destroy):
+            capsys.readouterr()
+            assert main(words) == 2
+            error = capsys.readouterr().err
+            assert str(journal) in error
+            assert "gpuyard sweep" in error
+        assert len(fake.cloud.log) == calls
+        with pytest.raises(InputError, match="is missing, empty or another one"):
+            check_nothing_deployed(folder)
+        journal.write_bytes(contents)
+        assert main(destroy) == 0
+        assert fake.cloud.resources == {}
+        journal.unlink()
+        check_nothing_deployed(folder)  # nothing is left that it could list
 
 
 def test_apply_sweep_and_destroy_round_trip(

@@ -191,9 +191,9 @@ def test_destroy_retains_what_the_journal_does_not_record(machine: Any, tmp_path
     artefacts, label = machine
     with serve() as fake:
         run(tmp_path, fake.url, artefacts, label)
-        (tmp_path / "apply.jsonl").unlink()
         whole = copy.deepcopy(fake.cloud.resources)
-        with apply_run(tmp_path, fake.url, artefacts, label) as held:
+        (tmp_path / "copy").mkdir()  # of the rendered files, without the journal
+        with apply_run(tmp_path / "copy", fake.url, artefacts, label) as held:
             rows = destroy(held)
         assert {row.outcome for row in rows} == {"retained"}
         assert all(row.fix.startswith("gpuyard sweep --project yard-1") for row in rows)

@@ -27,7 +27,8 @@ from gpuyard.provision.apply.journal_chain import (
     save_head,
     verified_links,
 )
-from gpuyard.provision.apply.signing import SigningKey, existing_key
+from gpuyard.provision.apply.journal_records import check_record, remove_records, save_record
+from gpuyard.provision.apply.signing import SigningKey, existing_key, has_key
 
 JOURNAL_FILE = "apply.jsonl"
 SPACE = uuid.uuid5(uuid.NAMESPACE_OID, "gpuyard apply")
@@ -75,6 +76,7 @@ class Journal:
         self._file = file
         self._key = key
         self._newest_mac = links[-1].mac if links else ""
+        self._states = states_of(self.entries)
 
     @classmethod
     def open(cls, path: Path, key: SigningKey) -> Journal:
@@ -106,6 +108,7 @@ class Journal:
     def read(cls, path: Path, key: SigningKey) -> tuple[JournalEntry, ...]:
         """Return the entries of a journal without locking it; none if there is no journal."""
         if not path.exists():
+            check_record(path, "", key)
             return ()
         return _entries(verified_links(_complete_lines(path.read_bytes()), key, path), key, path)
 
@@ -113,6 +116,12 @@ class Journal:
         """Write one line and wait until it is on disk."""
         if not self.entries:
             entry = replace(entry, journal=secrets.token_hex(16))
+        identity = self.entries[0].journal if self.entries else entry.journal
+        was_live = self._has_live_steps()
+        if entry.step:
+            self._states[entry.step] = _after(self.state(entry.step), entry)
+        if self._has_live_steps() and not was_live:
+            save_record(self.path, identity, self._key)
         body = json.dumps(plain(entry), ensure_ascii=False, separators=(",", ":"))
         line, link = chained_line(body, self._newest_mac, self._key)
         self._file.write(line.encode())
@@ -120,7 +129,9 @@ class Journal:
         os.fsync(self._file.fileno())
         self.entries.append(entry)
         self._newest_mac = link.mac
-        save_head(link.mac, self.entries[0].journal, self._key)
+        save_head(link.mac, identity, self._key)
+        if was_live and not self._has_live_steps():
+            remove_records(identity, self._key)
 
     def records(self, step: str, resource: str) -> bool:
         """Return whether an apply has created a resource, or may have."""
@@ -130,7 +141,10 @@ class Journal:
         )
 
     def state(self, step: str) -> StepState:
-        return states_of(self.entries).get(step, StepState())
+        return self._states.get(step, StepState())
+
+    def _has_live_steps(self) -> bool:
+        return any(state.phase != "untouched" for state in self._states.values())
 
     def close(self) -> None:
         """Close the file and release the lock."""
@@ -172,7 +186,7 @@ def live_steps(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
 def check_nothing_deployed(folder: Path) -> None:
     """Raise ExternalError if resources of the folder may exist: a new rendering orphans them."""
     path = folder / JOURNAL_FILE
-    if not path.exists():
+    if not path.exists() and not has_key():
         return
     steps = live_steps(Journal.read(path, existing_key(str(path))))
     if steps:
@@ -201,6 +215,7 @@ def _entries(links: tuple[ChainLink, ...], key: SigningKey, path: Path) -> tuple
         load_json(link.body, JournalEntry, f"{path}:{number}")
         for number, link in enumerate(links, start=1)
     )
+    check_record(path, entries[0].journal if entries else "", key)
     if entries:
         check_head(links, entries[0].journal, key, path)
     return entries

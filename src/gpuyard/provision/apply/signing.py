@@ -74,6 +74,11 @@ def existing_key(where: str) -> SigningKey:
         raise InputError.one(where, what, RENDER_HERE) from None
 
 
+def has_key() -> bool:
+    """Return whether this user has a key, so that a journal of theirs may exist."""
+    return (user_state_directory() / KEY_FILE).exists()
+
+
 def created_key() -> SigningKey:
     """Return this user's key, created at first use."""
     folder = private_directory(user_state_directory())
