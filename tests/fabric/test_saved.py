@@ -62,6 +62,9 @@ def test_corrupted_fabric_raises_input_error_with_the_place() -> None:
     assert _broken(lambda data: data["devices"]["asn"].__setitem__(0, "x")) == [
         "f.json: devices.asn[0]"
     ]
+    assert _broken(lambda data: data["devices"]["role"].__setitem__(0, "$(id)")) == [
+        "f.json: devices.role[0]"
+    ]
     assert _broken(lambda data: data["interfaces"]["peer"].__setitem__(0, 999)) == [
         "f.json: interfaces.peer[0]"
     ]

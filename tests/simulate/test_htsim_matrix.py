@@ -81,6 +81,7 @@ def test_plain_matrix_without_ids_is_read() -> None:
     ("old", "new", "line", "what"),
     [
         ("0->1 id", "0-1 id", 4, "begins no line"),
+        ("0->1 id", f"0->{'9' * 400} id", 4, "too large"),
         ("size 4194304 send_done_trigger 1", "send_done_trigger 1", 4, "nothing to send"),
         ("size 4194304 send_done_trigger 1", "size big send_done_trigger 1", 4, "no number"),
         ("id 3 trigger 2", "id 3 trigger 9", 6, "trigger 9 is not there"),

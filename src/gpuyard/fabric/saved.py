@@ -11,7 +11,7 @@ from typing import TypeVar
 from gpuyard.document.encode import load_json, plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.document.read import parse_json, read_text
-from gpuyard.errors import InputError, Problem
+from gpuyard.errors import InputError, Problem, choices_text
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.fabric import Device, Fabric, Interface, RejectedChoice, Vrf
 from gpuyard.fabric.lossless.lossless import Lossless
@@ -19,6 +19,7 @@ from gpuyard.fabric.routing import Routing
 from gpuyard.fabric.size import Size
 from gpuyard.topology.columns import from_plain, to_plain
 from gpuyard.topology.links import End
+from gpuyard.topology.nodes import ROLES
 from gpuyard.topology.saved_tables import (
     INDEX,
     INTEGER,
@@ -144,6 +145,9 @@ def from_json(text: str, file: str = "<json>") -> Fabric:
         reader.wrong(
             "devices.interface_count", "does not add up to the interfaces", "save the fabric again"
         )
+    for place, role in enumerate(devices[1] if not reader.problems else ()):
+        if role not in ROLES:
+            reader.wrong(f"devices.role[{place}]", f'"{role}"', f"use {choices_text(ROLES)}")
     if reader.problems:
         raise InputError(reader.problems)
     fabric = Fabric(

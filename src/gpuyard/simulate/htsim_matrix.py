@@ -188,6 +188,9 @@ def _read_flow(page: _Page, number: int, words: list[str]) -> None:
         return
     if ("start" in keys) == ("trigger" in keys):
         page.wrong(number, "start and trigger, or neither", 'give either "start 0" or "trigger 1"')
+    if max(int(ends[1]), int(ends[2])) >= _MAX_ID:
+        page.wrong(number, "a host's number is too large", "write a smaller number")
+        return
     keys |= {"line": number, "source": int(ends[1]), "target": int(ends[2])}
     for name, column in page.flows.items():
         column.append(keys.get(name, math.nan))

@@ -9,7 +9,7 @@ from gpuyard.perf.inference.benchmark_load import output_tokens_per_s
 from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
 from gpuyard.perf.inference.layout import ReplicaLayout
 from gpuyard.perf.inference.published_serving import read_cases
-from gpuyard.perf.inference.run_columns import Row, counted_in_chips, layout_of, pools_of
+from gpuyard.perf.inference.run_columns import Row, counted_in_chips, integer, layout_of, pools_of
 
 CATALOG = load_catalog()
 BASE = {
@@ -372,6 +372,12 @@ def test_figure_far_from_other_releases_is_a_misprint(rates: tuple[str, ...], as
     assert [name for name, why in found if "every other release" in why] == (
         ["x-0"] if aside else []
     )
+
+
+@pytest.mark.parametrize("text", ["1e999", "inf", "nan", "x"])
+def test_integer_that_is_not_finite_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        integer({"pp": text}, "pp")
 
 
 def test_architectures_come_from_the_columns() -> None:

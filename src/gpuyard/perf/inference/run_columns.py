@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -27,7 +28,11 @@ def number(row: Row, key: str, default: float = float("nan")) -> float:
 def integer(row: Row, key: str, default: int = 1) -> int:
     """Return a cell as an integer; the default for zero and blank."""
     text = row.get(key) or ""
-    return int(float(text)) or default if text else default
+    if not text:
+        return default
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{key}: {text}")
+    return int(value) or default
 
 
 def counted_in_chips(row: Row) -> Row:
