@@ -152,6 +152,24 @@ def test_run_until_stage_shares_prepared_data(
 
 
 @pytest.mark.slow
+def test_run_killed_before_its_last_requested_stage_resumes_up_to_it(tmp_path: Path) -> None:
+    script = "import os, time\nwhile not os.path.exists('GO'):\n    time.sleep(0.05)\n"
+    path = script_workload(tmp_path, script.replace("GO", str(tmp_path / "go")))
+    home = Home.for_workload(path)
+    with gpuyard_process("run", path, "--until", "train") as process:
+        wait_for_stage(home, "train", process)
+    (tmp_path / "go").touch()
+    run = Ledger(home=home).get("last")
+    assert (run.state, run.until) == ("interrupted", "train")
+    again = resume_run(home, run)
+    assert (again.state, again.resumable) == ("done", True)
+    assert [stage.state for stage in again.stages] == ["done", "pending"]
+    rest = resume_run(home, again)  # it was done: now the rest is requested
+    assert [stage.state for stage in rest.stages] == ["done", "skipped"]
+    assert_nothing_runs(tmp_path)
+
+
+@pytest.mark.slow
 def test_failed_stage_reports_cause_and_run_resumes_after_fix(tmp_path: Path) -> None:
     path = script_workload(tmp_path, "print('out of luck')\nraise SystemExit(1)\n")
     run = run_pipeline(open_workspace(path))

@@ -12,6 +12,7 @@ from gpuyard.jobs.records import Run
 
 
 def resume_run(home: Home, run: Run, on_progress: OnProgress = lambda _: None) -> Run:
-    """Resume a run; finished stages are not run again."""
+    """Resume a run up to the stage that was requested; finished stages are not run again."""
     open_run(Path(run.folder))  # one without its folder is refused before it is taken
-    return continue_run(home, Ledger(home=home).take(run.id), on_progress=on_progress)
+    taken = Ledger(home=home).take(run.id)
+    return continue_run(home, taken, until=taken.until or None, on_progress=on_progress)

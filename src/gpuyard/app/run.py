@@ -83,11 +83,17 @@ def run_pipeline(
     on_progress: OnProgress = lambda _: None,
 ) -> Run:
     """Run the pipeline of a workload; return the run as recorded in the ledger."""
-    run = begin_run(workspace, engine=engine, track=track)
+    run = begin_run(workspace, engine=engine, until=until or "", track=track)
     return continue_run(workspace.home, run, until=until, on_progress=on_progress)
 
 
-def begin_run(workspace: Workspace, *, engine: str | None = None, track: Sequence[str] = ()) -> Run:
+def begin_run(
+    workspace: Workspace,
+    *,
+    engine: str | None = None,
+    until: str = "",
+    track: Sequence[str] = (),
+) -> Run:
     """Begin a run in the ledger and create its folder; `track` overrides the file's section."""
     workload, path = workspace.workload, workspace.path
     stages = read_stages(path)
@@ -113,6 +119,7 @@ def begin_run(workspace: Workspace, *, engine: str | None = None, track: Sequenc
         stages=stages.names,
         versions=(("gpuyard", __version__), *versions()),
         run_id=run_id,
+        until=until,
     )
 
 

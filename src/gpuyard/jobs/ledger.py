@@ -66,6 +66,7 @@ class Ledger:
         stages: Sequence[str],
         versions: Sequence[tuple[str, str]] = (),
         run_id: str = "",
+        until: str = "",
     ) -> Run:
         """Create a run driven by this process; its folder is `home.runs`/ID."""
         assert len(set(stages)) == len(stages)
@@ -74,8 +75,8 @@ class Ledger:
         with self.connect() as ledger:
             ledger.execute(
                 "INSERT INTO runs (id, name, state, engine, folder, workload, workload_hash,"
-                " created_s, versions, driver, seen_s)"
-                " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)",
+                " created_s, versions, driver, seen_s, until)"
+                " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
                     name,
@@ -87,6 +88,7 @@ class Ledger:
                     json.dumps([list(pair) for pair in versions]),
                     dump_json(this_process()),
                     self.now(),
+                    until,
                 ),
             )
             ledger.executemany(
@@ -96,7 +98,11 @@ class Ledger:
         return self.get(run_id)
 
     def take(self, run_id: str) -> Run:
-        """Take over a run in this process; unfinished stages stay pending or running."""
+        """Take over a run in this process; unfinished stages stay pending or running.
+
+        One that ended done, after the last stage that was requested, now has all of its stages to
+        do; one that was killed or failed before keeps its last stage.
+        """
         run = self.get(run_id)
         if run.state == "done" and not run.resumable:
             raise InputError.one(f"run {run.id}", "is done", "start a new one with `gpuyard run`")
@@ -109,7 +115,8 @@ class Ledger:
                     f"see `gpuyard logs {run.id} -f`",
                 )
             ledger.execute(
-                "UPDATE runs SET state = 'running', ended_s = NULL, error = '', stop_asked = 0,"
+                "UPDATE runs SET until = CASE state WHEN 'done' THEN '' ELSE until END,"
+                " state = 'running', ended_s = NULL, error = '', stop_asked = 0,"
                 " driver = ?, seen_s = ? WHERE id = ?",
                 (dump_json(this_process()), self.now(), run.id),
             )
@@ -251,6 +258,7 @@ class Ledger:
             stop_asked=bool(row["stop_asked"]),
             tags=tuple((name, value) for name, value in json.loads(row["tags"])),
             note=row["note"],
+            until=row["until"],
         )
 
     def _stages(self, ledger: sqlite3.Connection, run_id: str, name: str = "") -> tuple[Stage, ...]:

@@ -50,6 +50,7 @@ class Run:
     stop_asked: bool = False
     tags: tuple[tuple[str, str], ...] = ()
     note: str = ""
+    until: str = ""  # the last requested stage; empty for all
 
     @property
     def cost_usd(self) -> float:
