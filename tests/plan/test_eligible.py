@@ -7,7 +7,7 @@ import math
 import pytest
 
 from gpuyard.catalog.load import load_catalog
-from gpuyard.plan.eligible import NO_ACCELERATOR, exclusion_of
+from gpuyard.plan.eligible import NO_ACCELERATOR, OTHER_MACHINES, exclusion_of
 from gpuyard.workload.read import parse_workload
 
 CATALOG = load_catalog()
@@ -45,4 +45,4 @@ def test_exclusion_becomes_violation_without_finite_ratio() -> None:
     assert exclusion is not None
     assert exclusion.what == NO_ACCELERATOR
     assert exclusion.violation("C3").ratio == math.inf
-    assert exclusion.rejected("C3").fix == "relax pretraining"
+    assert exclusion.rejected("C3").fix == OTHER_MACHINES

@@ -162,3 +162,63 @@ def test_fix_of_a_random_service_makes_it_feasible(
     refused = result(text, limits)
     if isinstance(refused, Infeasible):
         assert_fix_helps(text, limits, refused)
+
+
+def plan_of(text: str, **changes: object) -> Plan | Infeasible:
+    document = {**yaml.safe_load(text), **changes}
+    workload = parse_workload(yaml.safe_dump(document), "w.yaml", CATALOG)
+    return plan_workload(
+        Workspace(workload=workload, catalog=CATALOG, home=Home(path=Path()), folder=Path())
+    )
+
+
+def test_nominal_plan_says_what_would_meet_the_limits() -> None:
+    where = {"cluster": {"a3-ultragpu-8g": 8}}
+    options = plan_of(TRAIN, where=where)
+    assert isinstance(options, Plan)
+    days = options.options[0].expected_s / 86400.0
+    plan = plan_of(TRAIN, where=where, requirements={"deadline": f"{1.02 * days:.2f}d"})
+    assert isinstance(plan, Plan)
+    assert not plan.options[0].meets_limits
+    note = next(note for note in plan.notes if note.startswith("to meet every limit with 90%"))
+    raised = re.search(r"raise deadline to (\S+d)", note)
+    assert raised is not None
+    surer = plan_of(TRAIN, where=where, requirements={"deadline": raised[1].rstrip(",")})
+    assert isinstance(surer, Plan)
+    assert surer.options[0].meets_limits
+    more = re.search(r"or use (\d+) × a3-ultragpu-8g", note)
+    assert more is not None
+    assert int(more[1]) > 8
+
+
+def test_latency_fix_is_bisected_below_that_of_the_cheapest_service() -> None:
+    limits = {"requests": "20/s", "ttft": "500ms", "tpot": "9ms"}
+    found = plan_of(SERVE, requirements=limits)
+    assert isinstance(found, Infeasible)
+    assert found.binding == "requirements.tpot"
+    value = re.search(r"raise tpot to ([\d.]+)ms", found.fix)
+    assert value is not None
+    assert float(value[1]) < 30.0
+    fixed = plan_of(SERVE, requirements={**limits, "tpot": f"{value[1]}ms"})
+    assert isinstance(fixed, Plan)
+
+
+@pytest.mark.parametrize(
+    ("where", "binding", "words"),
+    [
+        ({"cluster": {"a3-megagpu-8g": 12}}, "training.global_batch", "96 chips"),
+        ({"machines": ["a3-megagpu-8g"], "max_chips": 4}, "where.max_chips", "has 8 chips"),
+        (
+            {"machines": ["a4x-*", "n1-1xp100"], "region": "us-central1"},
+            "where.region",
+            "no longer offered",
+        ),
+    ],
+)
+def test_no_machine_left_names_the_reasons(
+    where: dict[str, object], binding: str, words: str
+) -> None:
+    found = plan_of(TRAIN, where=where, training={"global_batch": 512})
+    assert isinstance(found, Infeasible)
+    assert found.binding == binding
+    assert words in found.what

@@ -124,7 +124,7 @@ def test_options_meet_limits(catalog: Catalog) -> None:
     [
         ("{deadline: 1h}", "requirements.deadline"),
         ("{budget: $100}", "requirements.budget"),
-        ("{precision: fp4}", "where"),
+        ("{precision: fp4}", "requirements.precision"),
     ],
 )
 def test_infeasible_reports_binding_constraint_and_fix(

@@ -15,7 +15,7 @@ from gpuyard.plan.inference.refine import SimulationCache
 from gpuyard.plan.layout_advice import what_would_be_better
 from gpuyard.plan.mixed import plan_mixed
 from gpuyard.plan.option import Plan
-from gpuyard.plan.relaxation import smallest_change
+from gpuyard.plan.relaxation import confident_change, smallest_change
 from gpuyard.plan.scaling import ScalingPoint, scaling
 from gpuyard.plan.shortlist import Networks
 from gpuyard.plan.training import plan_training
@@ -46,6 +46,9 @@ def plan_workload(
     if isinstance(plan, Infeasible):
         mixed = plan_mixed(workload, plan, planner)
         return smallest_change(workload, plan, planner) if mixed is plan else mixed
+    change = confident_change(workload, plan, planner)
+    if change:
+        plan = replace(plan, notes=(change, *plan.notes))
     if workload.pinned is not None:
         free = planner(replace(workload, pinned=None))
         better = what_would_be_better(plan, free) if isinstance(free, Plan) else ""

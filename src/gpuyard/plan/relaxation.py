@@ -103,6 +103,54 @@ def smallest_change(workload: Workload, infeasible: Infeasible, plan: Planner) -
     return reason
 
 
+def confident_change(workload: Workload, plan: Plan, planner: Planner) -> str:
+    """What a plan needs whose options meet the limits only nominally; empty if nothing is known."""
+    if plan.options[0].meets_limits:
+        return ""
+    given = [limit for limit in LIMITS if getattr(workload.requirements, limit.field) is not None]
+    confidence = workload.requirements.confidence_ratio
+    drops = [given, *([limit] for limit in given if len(given) > 1)]
+    relaxed = [planner(_changed(workload, {item.field: None for item in drop})) for drop in drops]
+    candidates = [
+        changes
+        for known in (plan, *relaxed)
+        if isinstance(known, Plan)
+        for option in known.options
+        if (changes := _changes(workload, given, option, confidence))
+    ]
+    remedies = []
+    if candidates:
+        changes = min(candidates, key=lambda item: math.prod(change.ratio for change in item))
+        for _ in range(ROUNDS):
+            planned = planner(_changed(workload, _values(changes)))
+            if isinstance(planned, Plan) and planned.options[0].meets_limits:
+                texts = (f"raise {change.limit.key} to {change.text}" for change in changes)
+                remedies.append(" and ".join(texts))
+                break
+            changes = tuple(_raised(change) for change in changes)
+    remedies += _larger_cluster(workload, plan, planner)
+    if not remedies:
+        return ""
+    return f"to meet every limit with {confidence:.0%}: {', or '.join(remedies)}"
+
+
+def _larger_cluster(workload: Workload, plan: Plan, planner: Planner) -> list[str]:
+    """The fewest machines of an exact cluster's type that meet the limits."""
+    if not workload.where.cluster:
+        return []
+    machine = plan.options[0].cluster.machine
+    where = replace(workload.where, cluster=(), machines=(machine,))
+    free = planner(replace(workload, where=where))
+    if isinstance(free, Infeasible):
+        return []
+    counts = [option.cluster.machine_count for option in free.options if option.meets_limits]
+    return [f"use {min(counts):,} × {machine}"] if counts else []
+
+
+def _values(changes: Sequence[_Change]) -> dict[str, float | None]:
+    return {change.limit.field: parse(change.text, change.limit.dimension) for change in changes}
+
+
 def _chips_needed(workload: Workload, plan: Planner) -> int | None:
     """The fewest chips that meet every limit, where the file allows fewer; None if none do."""
     if workload.where.max_chips is None:
@@ -132,10 +180,7 @@ def _fix(
         return None
     changes = min(candidates, key=lambda item: math.prod(change.ratio for change in item))
     for _ in range(ROUNDS):
-        values = {
-            change.limit.field: parse(change.text, change.limit.dimension) for change in changes
-        }
-        if isinstance(plan(_changed(workload, values)), Plan):
+        if isinstance(plan(_changed(workload, _values(changes))), Plan):
             if len(changes) == 1 and changes[0].limit.figure in LATENCIES:
                 return (_tightened(workload, changes[0], plan),)
             return changes

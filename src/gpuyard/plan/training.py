@@ -35,7 +35,12 @@ from gpuyard.plan.shortlist import SHORTLIST, Networks, retime_shortlist, single
 from gpuyard.plan.spot_advice import by_preference
 from gpuyard.plan.startup import start_up_s
 from gpuyard.plan.storage import storage_need, storage_picks
-from gpuyard.plan.training_search import TrainingSearch, faster, training_searches
+from gpuyard.plan.training_search import (
+    TrainingSearch,
+    faster,
+    impossible,
+    training_searches,
+)
 from gpuyard.units import BYTES, show
 from gpuyard.workload.workload import Workload
 
@@ -130,21 +135,9 @@ def _machine_options(
     terms = _terms(search, evaluation, chips)
     results = [_option(search, count, evaluation, catalog, terms) for count in counts]
     valid = [result for result in results if result is not None]
-    if not valid and search.workload.pinned is not None:
-        valid = [_impossible(search, counts)]
+    if not valid:
+        valid = [impossible(search, counts)]
     return valid, evaluation.tried_count
-
-
-def _impossible(search: TrainingSearch, counts: Iterable[int]) -> LimitViolation:
-    chips = ", ".join(f"{_chips(search.row, count):,}" for count in list(counts)[:4])
-    return LimitViolation(
-        family=search.row.series,
-        binding="pinned",
-        ratio=1.0,
-        what=f"no layout of {search.software.label} on {chips} chips keeps what is pinned",
-        fix="unpin a size, or choose sizes whose product divides chips, layers, heads and batch",
-        fits=True,
-    )
 
 
 def _terms(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -37,6 +38,7 @@ from gpuyard.plan.demand import TrainingDemand
 from gpuyard.plan.eligible import NO_ACCELERATOR, exclusion_of
 from gpuyard.plan.evaluate import TrainingCase
 from gpuyard.plan.layouts import OFFLOAD, RECOMPUTE, LayoutTable, Space, parallel_layouts
+from gpuyard.plan.limits import LimitViolation
 from gpuyard.plan.option import RejectedFamily
 from gpuyard.plan.training_software import (
     TrainingSoftware,
@@ -288,3 +290,38 @@ def faster(search: TrainingSearch) -> TrainingSearch | None:
     if not peak_flop_per_s(search.chip, precision):
         return None
     return replace(search, precision=precision)
+
+
+def impossible(search: TrainingSearch, counts: Sequence[int]) -> LimitViolation:
+    """Why no layout exists: too few chips are allowed, a pinned size, or an uneven batch."""
+    row, batch = search.row, search.demand.global_batch_count
+    if not counts:
+        return LimitViolation(
+            family=row.series,
+            binding="where.max_chips" if search.workload.where.max_chips else "where",
+            ratio=math.inf,
+            what=f"one {row.name} has {row.chip_count:g} chips; fewer are allowed",
+            fix=f"allow {row.chip_count:g} chips",
+            fits=True,
+        )
+    chips = ", ".join(f"{round(row.chip_count * count):,}" for count in counts[:4])
+    if search.workload.pinned is None:
+        most = round(row.chip_count * max(counts))
+        even = most * max(1, round(batch / most))
+        return LimitViolation(
+            family=row.series,
+            binding="training.global_batch",
+            ratio=max(even / batch, batch / even),
+            what=f"no layout of {search.software.label} divides a global batch of {batch:,} "
+            f"over {chips} chips",
+            fix=f"set global_batch to {even:,}, or use another number of machines",
+            fits=True,
+        )
+    return LimitViolation(
+        family=search.row.series,
+        binding="pinned",
+        ratio=1.0,
+        what=f"no layout of {search.software.label} on {chips} chips keeps what is pinned",
+        fix="unpin a size, or choose sizes whose product divides chips, layers, heads and batch",
+        fits=True,
+    )
