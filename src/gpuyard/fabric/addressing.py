@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.fabric.address_plan import AddressPlan, dotted, subflow_prefixes
 from gpuyard.fabric.clos import Clos
@@ -11,7 +11,7 @@ from gpuyard.fabric.clos_fit import ClosFit
 from gpuyard.fabric.demand import Demand
 from gpuyard.fabric.fabric import Device, Interface
 from gpuyard.fabric.names import Names
-from gpuyard.fabric.tenants import owners
+from gpuyard.fabric.tenants import Owners, owners
 from gpuyard.fabric.wiring import Cable
 from gpuyard.topology.nodes import Role
 
@@ -77,23 +77,22 @@ def devices(
     core_asn = {
         key: numbers.core_asn + at.core(key) for key in {cable.upper_key for cable in to_core}
     }
-    _join_servers(demand, to_server, servers, leaves, _server_ends(demand, parts.clos, numbers))
     none: dict[Key, int] = {}
+    mtu_bytes, speed_bits_per_s = demand.fabric_mtu_bytes, demand.link_bits_per_s
     fill = (leaf_asn, spine_asn, core_asn) if routed else (none, none, none)
+    leaf = _Side(ports=leaves, role="leaf", mtu_bytes=mtu_bytes, asns=fill[0])
+    spine = _Side(ports=spines, role="spine", mtu_bytes=mtu_bytes, asns=fill[1])
+    core = _Side(ports=cores, role="core", mtu_bytes=mtu_bytes, asns=fill[2])
     _join(
-        demand,
-        to_spine,
-        (leaves, "leaf", fill[0]),
-        (spines, "spine", fill[1]),
-        _link_ends(demand, numbers.link),
+        to_server,
+        _Side(ports=servers, role="server", mtu_bytes=demand.host_mtu_bytes, asns=none),
+        replace(leaf, asns=none),
+        _server_ends(demand, parts.clos, numbers),
+        demand.plane_bits_per_s,
+        owners(demand),
     )
-    _join(
-        demand,
-        to_core,
-        (spines, "spine", fill[1]),
-        (cores, "core", fill[2]),
-        _link_ends(demand, numbers.core_link),
-    )
+    _join(to_spine, leaf, spine, _link_ends(demand, numbers.link), speed_bits_per_s)
+    _join(to_core, spine, core, _link_ends(demand, numbers.core_link), speed_bits_per_s)
     builder = _DeviceBuilder(demand=demand, parts=parts, names=names, numbers=numbers, at=at)
     return (
         *(builder.upper("core", key, cores[key]) for key in sorted(cores, key=at.core)),
@@ -135,78 +134,55 @@ def _no_address(_: Cable) -> tuple[None, None]:
     return None, None
 
 
-def _join_servers(
-    demand: Demand, cables: Iterable[Cable], servers: Ports, leaves: Ports, ends: Ends
-) -> None:
-    host, fabric, tenants = demand.host_mtu_bytes, demand.fabric_mtu_bytes, owners(demand)
-    speed_bits_per_s, first = demand.plane_bits_per_s, demand.attached_count
-    for cable in cables:
-        low, high = ends(cable)
-        rail, plane = cable.rail, cable.plane
-        servers.setdefault(cable.lower_key, []).append(
-            Interface(
-                port=cable.lower.port,
-                peer=cable.upper,
-                peer_role="leaf",
-                speed_bits_per_s=speed_bits_per_s,
-                mtu_bytes=host,
-                address=low and f"{low}/31",
-                peer_address=high,
-                rail=rail,
-                plane=plane,
-            )
-        )
-        leaves.setdefault(cable.upper_key, []).append(
-            Interface(
-                port=cable.upper.port,
-                peer=cable.lower,
-                peer_role="server",
-                speed_bits_per_s=speed_bits_per_s,
-                mtu_bytes=fabric,
-                address=high and f"{high}/31",
-                peer_address=low,
-                rail=rail,
-                plane=plane,
-                vrf=tenants.get((cable.lower_key[0] - first, rail)) if tenants else None,
-            )
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """Devices of one role at one end of cables: their interfaces so far, and AS numbers."""
+
+    ports: Ports
+    role: Role
+    mtu_bytes: int
+    asns: dict[Key, int]
 
 
 def _join(
-    demand: Demand,
     cables: Iterable[Cable],
-    lower: tuple[Ports, Role, dict[Key, int]],
-    upper: tuple[Ports, Role, dict[Key, int]],
+    lower: _Side,
+    upper: _Side,
     ends: Ends,
+    speed_bits_per_s: float,
+    tenants: Owners | None = None,
 ) -> None:
-    mtu_bytes, speed_bits_per_s = demand.fabric_mtu_bytes, demand.link_bits_per_s
-    (below, below_role, below_asn), (above, above_role, above_asn) = lower, upper
+    has_rails = lower.role == "server"
     for cable in cables:
         low, high = ends(cable)
-        below.setdefault(cable.lower_key, []).append(
+        rail = cable.rail if has_rails else None
+        lower.ports.setdefault(cable.lower_key, []).append(
             Interface(
                 port=cable.lower.port,
                 peer=cable.upper,
-                peer_role=above_role,
+                peer_role=upper.role,
                 speed_bits_per_s=speed_bits_per_s,
-                mtu_bytes=mtu_bytes,
-                peer_asn=above_asn.get(cable.upper_key),
+                mtu_bytes=lower.mtu_bytes,
+                peer_asn=upper.asns.get(cable.upper_key),
                 address=low and f"{low}/31",
                 peer_address=high,
+                rail=rail,
                 plane=cable.plane,
             )
         )
-        above.setdefault(cable.upper_key, []).append(
+        upper.ports.setdefault(cable.upper_key, []).append(
             Interface(
                 port=cable.upper.port,
                 peer=cable.lower,
-                peer_role=below_role,
+                peer_role=lower.role,
                 speed_bits_per_s=speed_bits_per_s,
-                mtu_bytes=mtu_bytes,
-                peer_asn=below_asn.get(cable.lower_key),
+                mtu_bytes=upper.mtu_bytes,
+                peer_asn=lower.asns.get(cable.lower_key),
                 address=high and f"{high}/31",
                 peer_address=low,
+                rail=rail,
                 plane=cable.plane,
+                vrf=tenants.get((cable.lower_key[0], cable.rail)) if tenants else None,
             )
         )
 

@@ -8,12 +8,16 @@ from gpuyard.errors import Problem
 from gpuyard.fabric.demand import Demand, Tenant
 from gpuyard.fabric.fabric import Vrf
 
-Owners = dict[tuple[int, int], str]  # (server, rail), both from 0 -> the tenant's name
+Owners = dict[tuple[int, int], str]  # (host, rail), both from 0 -> the tenant's name
 
 
 def owners(demand: Demand) -> Owners:
-    """Return the tenant of each server port; ports without a tenant are in no VRF."""
-    return {port: tenant.name for tenant in demand.tenants for port in _ports(tenant, demand)}
+    """Return the tenant of each host port; ports without a tenant are in no VRF."""
+    return {
+        (demand.attached_count + server, rail): tenant.name
+        for tenant in demand.tenants
+        for server, rail in _ports(tenant, demand)
+    }
 
 
 def vrfs(demand: Demand) -> tuple[Vrf, ...]:

@@ -32,6 +32,39 @@ class TrafficClass:
     share_ratio: Annotated[Ratio | None, Doc("of the port; the cap of a strict queue")] = None
 
 
+def roce_classes(roce_dscp: tuple[int, ...], cnp_dscp: tuple[int, ...]) -> tuple[TrafficClass, ...]:
+    """Return the classes of NVIDIA's RoCE default: lossless 3, strict CNP 6, half for the rest."""
+    roce = TrafficClass(
+        kind="roce",
+        label="roce",
+        dscp=roce_dscp,
+        traffic_class=3,
+        priority=3,
+        queue=3,
+        lossless=True,
+        share_ratio=0.50,
+    )
+    cnp = TrafficClass(
+        kind="cnp",
+        label="cnp",
+        dscp=cnp_dscp,
+        traffic_class=6,
+        priority=6,
+        queue=6,
+        schedule="strict",
+    )
+    rest = TrafficClass(
+        kind="default",
+        label="default",
+        dscp=(),
+        traffic_class=0,
+        priority=0,
+        queue=0,
+        share_ratio=0.50,
+    )
+    return roce, cnp, rest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EcnConfig:
     """ECN marking of the lossless queue, with rising probability between two thresholds."""

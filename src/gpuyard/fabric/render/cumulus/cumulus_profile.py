@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 from gpuyard.fabric.lossless.balancing import ADAPTIVE, LoadBalancing
-from gpuyard.fabric.lossless.qos import EcnConfig, PfcConfig, QosProfile, TrafficClass
+from gpuyard.fabric.lossless.qos import EcnConfig, PfcConfig, QosProfile, roce_classes
 from gpuyard.fabric.lossless.watchdog import WatchdogConfig
 
 CUMULUS_ROCE = QosProfile(
     name="cumulus-roce",
-    classes=(
-        TrafficClass(
-            kind="roce",
-            label="roce",
-            dscp=tuple(range(24, 32)),
-            traffic_class=3,
-            priority=3,
-            queue=3,
-            lossless=True,
-            share_ratio=0.50,
-        ),
-        TrafficClass(
-            kind="cnp",
-            label="cnp",
-            dscp=tuple(range(48, 56)),
-            traffic_class=6,
-            priority=6,
-            queue=6,
-            schedule="strict",
-        ),
-        TrafficClass(
-            kind="default",
-            label="default",
-            dscp=(),
-            traffic_class=0,
-            priority=0,
-            queue=0,
-            share_ratio=0.50,
-        ),
-    ),
+    classes=roce_classes(roce_dscp=tuple(range(24, 32)), cnp_dscp=tuple(range(48, 56))),
     pfc=PfcConfig(priorities=(3,)),
     ecn=EcnConfig(mark_ratio=1.0, low_bytes=150_000, high_bytes=1_500_000),
     source="https://github.com/CumulusNetworks/docs, Cumulus Linux 5.19, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuyard.fabric.lossless.balancing import LoadBalancing
-from gpuyard.fabric.lossless.qos import EcnConfig, PfcConfig, QosProfile, TrafficClass
+from gpuyard.fabric.lossless.qos import EcnConfig, PfcConfig, QosProfile, TrafficClass, roce_classes
 from gpuyard.fabric.lossless.watchdog import WatchdogConfig
 
 SONIC_DEFAULT = QosProfile(
@@ -33,36 +33,7 @@ SONIC_DEFAULT = QosProfile(
 SONIC_ROCE = replace(
     SONIC_DEFAULT,
     name="sonic-roce",
-    classes=(
-        TrafficClass(
-            kind="roce",
-            label="roce",
-            dscp=(26,),
-            traffic_class=3,
-            priority=3,
-            queue=3,
-            lossless=True,
-            share_ratio=0.50,
-        ),
-        TrafficClass(
-            kind="cnp",
-            label="cnp",
-            dscp=(48,),
-            traffic_class=6,
-            priority=6,
-            queue=6,
-            schedule="strict",
-        ),
-        TrafficClass(
-            kind="default",
-            label="default",
-            dscp=(),
-            traffic_class=0,
-            priority=0,
-            queue=0,
-            share_ratio=0.50,
-        ),
-    ),
+    classes=roce_classes(roce_dscp=(26,), cnp_dscp=(48,)),
     pfc=PfcConfig(priorities=(3,)),
     note="SONiC's default with the DSCPs of NVIDIA and Juniper designs: 26 lossless, 48 strict",
 )

@@ -59,12 +59,7 @@ class FittedCommand:
     """The model that a program exported."""
 
     def __init__(self, folder: Path, data: object, summary: TrainingSummary) -> None:
-        self.folder, self.data, self._summary = folder, data, summary
-
-    @property
-    def summary(self) -> TrainingSummary:
-        """Outcome of the training run, as the program measured it."""
-        return self._summary
+        self.folder, self.data, self.summary = folder, data, summary
 
     def predict(self, rows: Array) -> Array:
         """Return the probabilities or values of the program's model.onnx."""

@@ -124,12 +124,8 @@ class FittedJaxMlp:
     def __init__(
         self, weights: Weights, table: TabularData, target: OutputHead, summary: TrainingSummary
     ) -> None:
-        self._summary, self.table, self.target = summary, table, target
+        self.summary, self.table, self.target = summary, table, target
         self.weights = {name: jnp.asarray(array) for name, array in weights.items()}
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
 
     def predict(self, rows: Array) -> Array:
         """Return probabilities [n, c], or values [n]."""

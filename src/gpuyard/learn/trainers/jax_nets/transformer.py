@@ -229,11 +229,7 @@ class FittedJaxTransformer:
     def __init__(
         self, weights: Weights, spec: TransformerSpec, tokens: TokenData, summary: TrainingSummary
     ) -> None:
-        self._summary, self.weights, self.spec, self.tokens = summary, weights, spec, tokens
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
+        self.summary, self.weights, self.spec, self.tokens = summary, weights, spec, tokens
 
     def predict(self, rows: Array) -> Array:
         """Return the nats of every token but the first, [n, s - 1]."""

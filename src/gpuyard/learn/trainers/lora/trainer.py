@@ -148,17 +148,13 @@ class FittedLora:
         summary: TrainingSummary,
         device: torch.device,
     ) -> None:
-        self.causal, self.spec, self.tokens, self._summary, self.device = (
+        self.causal, self.spec, self.tokens, self.summary, self.device = (
             causal,
             spec,
             tokens,
             summary,
             device,
         )
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
 
     def predict(self, rows: Array) -> Array:
         """Return the nats of every token but the first, [n, s - 1]."""

@@ -81,11 +81,7 @@ class FittedSklearn:
     """A fitted scikit-learn model."""
 
     def __init__(self, model: Estimator, table: TabularData, summary: TrainingSummary) -> None:
-        self.model, self.table, self._summary = model, table, summary
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
+        self.model, self.table, self.summary = model, table, summary
 
     def predict(self, rows: Array) -> Array:
         """Return probabilities [n, c], or values [n]."""

@@ -122,12 +122,8 @@ class FittedImageNetwork:
         data: ImageData,
         summary: TrainingSummary,
     ) -> None:
-        self.spec, self.weights, self.data, self._summary = spec, weights, data, summary
+        self.spec, self.weights, self.data, self.summary = spec, weights, data, summary
         self.model = network(spec, image_shape(data), weights).eval()
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
 
     def predict(self, rows: Array) -> Array:
         """Return probabilities [n, c] of images [n, *shape]."""

@@ -125,12 +125,8 @@ class FittedTorchMlp:
     def __init__(
         self, weights: Weights, table: TabularData, target: OutputHead, summary: TrainingSummary
     ) -> None:
-        self.weights, self.table, self.target, self._summary = weights, table, target, summary
+        self.weights, self.table, self.target, self.summary = weights, table, target, summary
         self.model = Perceptron(weights, table.problem == "classification")
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
 
     def predict(self, rows: Array) -> Array:
         """Return probabilities [n, c], or values [n]."""

@@ -232,17 +232,13 @@ class FittedTorchTransformer:
         summary: TrainingSummary,
         device: torch.device,
     ) -> None:
-        self.weights, self.spec, self.tokens, self._summary, self.device = (
+        self.weights, self.spec, self.tokens, self.summary, self.device = (
             weights,
             spec,
             tokens,
             summary,
             device,
         )
-
-    @property
-    def summary(self) -> TrainingSummary:
-        return self._summary
 
     def predict(self, rows: Array) -> Array:
         """Return the nats of every token but the first, [n, s - 1]."""
