@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 # All machines of these providers are under machines; of others there may be prices only.
 CATALOGUED_PROVIDERS = ("google", "onprem")
+REFERENCES = (  # table, key, and the table whose rows it names
+    ("machines", "chip", "chips"),
+    ("switches", "asic", "asics"),
+    ("prices", "chip", "chips"),
+    ("interruptions", "chips", "chips"),
+    ("checkpoints", "model", "models"),
+)
 
 
 class _Named(Protocol):
@@ -46,18 +53,15 @@ def _sources(catalog: Catalog) -> Iterator[Finding]:
                     yield _unknown(f"{table}.{row.name}.source", "source", name, known, add)
 
 
-def _machine_chips(catalog: Catalog) -> Iterator[Finding]:
-    known = _names(catalog.chips)
-    for machine in catalog.machines:
-        if machine.chip is not None and machine.chip not in known:
-            yield _unknown(f"machines.{machine.name}.chip", "chip", machine.chip, known)
-
-
-def _switch_asics(catalog: Catalog) -> Iterator[Finding]:
-    known = _names(catalog.asics)
-    for switch in catalog.switches:
-        if switch.asic is not None and switch.asic not in known:
-            yield _unknown(f"switches.{switch.name}.asic", "asic", switch.asic, known)
+def _references(catalog: Catalog) -> Iterator[Finding]:
+    for table, key, target in REFERENCES:
+        known = _names(getattr(catalog, target))
+        for row in getattr(catalog, table):
+            value = getattr(row, key)
+            for name in value if isinstance(value, tuple) else (value,):
+                if name is not None and name not in known:
+                    where = f"{table}.{row.name}.{key}"
+                    yield _unknown(where, target.removesuffix("s"), name, known)
 
 
 def _price_machines(catalog: Catalog) -> Iterator[Finding]:
@@ -71,33 +75,11 @@ def _price_machines(catalog: Catalog) -> Iterator[Finding]:
             yield _unknown(f"prices.{price.name}.machine", "machine", price.machine, known)
 
 
-def _price_chips(catalog: Catalog) -> Iterator[Finding]:
-    known = _names(catalog.chips)
-    for price in catalog.prices:
-        if price.chip is not None and price.chip not in known:
-            yield _unknown(f"prices.{price.name}.chip", "chip", price.chip, known)
-
-
 def _graphics_chips(catalog: Catalog) -> Iterator[Finding]:
     known = _names(catalog.chips)
     for engine in catalog.graphics:
         if engine.name not in known:
             yield _unknown(f"graphics.{engine.name}.source", "chip", engine.name, known)
-
-
-def _interruption_chips(catalog: Catalog) -> Iterator[Finding]:
-    known = _names(catalog.chips)
-    for record in catalog.interruptions:
-        for name in record.chips:
-            if name not in known:
-                yield _unknown(f"interruptions.{record.name}.chips", "chip", name, known)
-
-
-def _checkpoint_models(catalog: Catalog) -> Iterator[Finding]:
-    known = _names(catalog.models)
-    for row in catalog.checkpoints:
-        if row.model not in known:
-            yield _unknown(f"checkpoints.{row.name}.model", "model", row.model, known)
 
 
 def _checkpoint_chips(catalog: Catalog) -> Iterator[Finding]:
@@ -127,13 +109,9 @@ def _shared_names(catalog: Catalog) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     _sources,
-    _machine_chips,
-    _switch_asics,
+    _references,
     _price_machines,
-    _price_chips,
     _graphics_chips,
-    _interruption_chips,
-    _checkpoint_models,
     _checkpoint_chips,
     _shared_names,
 )

@@ -78,8 +78,9 @@ def pair_map(done: SimulationResult) -> str:
         for upward in (True, False):
             drawn = _cells(network, utilisation, tier, upward=upward)
             if drawn:
-                way = "up" if upward else "down"
-                parts.append(f"<figure><figcaption>{words}, {way}</figcaption>{drawn}</figure>")
+                direction = "up" if upward else "down"
+                caption = f"<figcaption>{words}, {direction}</figcaption>"
+                parts.append(f"<figure>{caption}{drawn}</figure>")
     return f'<div class="maps">{"".join(parts)}</div>' if parts else ""
 
 

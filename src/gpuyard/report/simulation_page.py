@@ -38,7 +38,7 @@ def simulation_page(done: SimulationResult) -> str:
     )
     sections += _section("Timeline", timeline(done), "")
     curves = (
-        ("Flows under way", active(done)),
+        ("Active flows", active(done)),
         ("Flow completion times", _completions(done)),
         ("Utilisation, links in order of their load", _utilisations(done)),
         ("Most in the buffer, switches in order", _buffers(done)),
@@ -134,12 +134,12 @@ def active(done: SimulationResult) -> str:
     begun = np.searchsorted(np.sort(outcome.began_s[known]), at, side="right")
     ended = np.searchsorted(np.sort(outcome.finish_s[known]), at, side="right")
     line = Line(
-        name="flows under way",
+        name="active flows",
         xs=tuple(at.tolist()),
         ys=tuple((begun - ended).astype(float).tolist()),
     )
     clock = Axis(title="time", words=lambda value: show(value, DURATION))
-    return tracks([line], clock, lambda value: f"{value:,.0f}", "flows under way")
+    return tracks([line], clock, lambda value: f"{value:,.0f}", "active flows")
 
 
 def _completions(done: SimulationResult) -> str:
@@ -167,8 +167,8 @@ def _utilisations(done: SimulationResult) -> str:
     up = network.tier[network.link_from] <= network.tier[network.link_to]
     lines = []
     for tier, name in ((0, "host and leaf"), (1, "leaf and spine"), (2, "spine and core")):
-        for way, word in ((up, "up"), (~up, "down")):
-            values = np.sort(utilisation[(low == tier) & way])
+        for links, word in ((up, "up"), (~up, "down")):
+            values = np.sort(utilisation[(low == tier) & links])
             if len(values):
                 lines.append(_ordered(f"{name}, {word}", values))
     return tracks(lines, _shares("links"), lambda value: show(value, RATIO), "utilisation")

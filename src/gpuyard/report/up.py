@@ -18,9 +18,9 @@ from gpuyard.units import BYTES, DURATION, show
 MARKS = {"done": "✓", "cached": "✓ cached", "skipped": "–", "planned": "·", "stopped": "■"}
 
 
-def stages_table(way: UpReport) -> Table:
+def stages_table(report: UpReport) -> Table:
     """The stages with their outcome; those that do not apply are a note."""
-    shown = [stage for stage in way.stages if stage.state != "skipped"]
+    shown = [stage for stage in report.stages if stage.state != "skipped"]
     rows = tuple(
         (
             stage.name,
@@ -36,11 +36,13 @@ def stages_table(way: UpReport) -> Table:
         TableColumn(heading="time", numeric=True),
         TableColumn(heading=""),
     )
-    skipped = "; ".join(f"{stage.name}: {stage.what}" for stage in way.stages if stage not in shown)
-    notes = ((f"not needed: {skipped}",) if skipped else ()) + (
-        (f"next: {way.next}",) if way.next else ()
+    skipped = "; ".join(
+        f"{stage.name}: {stage.what}" for stage in report.stages if stage not in shown
     )
-    return Table(columns=columns, rows=rows, title=f"{way.name} on {way.target}", notes=notes)
+    notes = ((f"not needed: {skipped}",) if skipped else ()) + (
+        (f"next: {report.next}",) if report.next else ()
+    )
+    return Table(columns=columns, rows=rows, title=f"{report.name} on {report.target}", notes=notes)
 
 
 def _value(row: PredictedVsMeasured, value: float) -> str:
@@ -96,23 +98,23 @@ def answer(report: UpReport, planned: PlanningResults | None) -> str:
 
 
 def up_page(
-    way: UpReport,
+    report: UpReport,
     compared: Sequence[PredictedVsMeasured] = (),
     results: RunResults | None = None,
     planned: PlanningResults | None = None,
     stamp: str = "",
 ) -> str:
     """The report page: the answer, stages, comparison, scorecard, plan."""
-    first = answer(way, planned)
+    first = answer(report, planned)
     parts = [headline(first)] if first else []
-    parts += [f"<p>{escape(way.target)}</p>", html_table(stages_table(way))]
+    parts += [f"<p>{escape(report.target)}</p>", html_table(stages_table(report))]
     if compared:
         parts += [f"<h2>Predicted against measured</h2>{comparison_html(compared)}"]
     if results is not None:
         parts += results_sections(results)
     if planned is not None:
         parts += [html for _, html in planned_sections(planned)]
-    return page(way.name, parts, stamp)
+    return page(report.name, parts, stamp)
 
 
 def comparison_html(rows: Sequence[PredictedVsMeasured]) -> str:

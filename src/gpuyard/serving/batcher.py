@@ -48,9 +48,18 @@ class Batcher:
     """The request queue of one model version."""
 
     __slots__ = (
-        "_busy", "_compute", "_inline", "_loop", "_pool", "_queue", "_queued", "_scheduled",
-        "_spec", "arriving", "batches",
-    )  # fmt: skip
+        "_busy",
+        "_compute",
+        "_inline",
+        "_loop",
+        "_pool",
+        "_queue",
+        "_queued",
+        "_scheduled",
+        "_spec",
+        "arriving",
+        "batches",
+    )
 
     def __init__(
         self, compute: Compute, spec: BatchSpec, pool: ThreadPoolExecutor, *, inline: bool

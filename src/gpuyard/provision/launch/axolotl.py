@@ -16,8 +16,14 @@ from gpuyard.provision.launch.frameworks import LaunchRequest, StartCommand, tor
 from gpuyard.provision.launch.training_run import CHECKPOINT_DIR, DATA_DIR, TrainingRun
 
 LEARNING_RATES = {"full": 1e-5, "lora": 2e-4, "qlora": 2e-4}  # of Axolotl's own examples
-OPTIMIZERS = {"adamw": "adamw_torch_fused", "adam": "adamw_torch_fused", "sgd": "sgd",
-              "adafactor": "adafactor", "lion": "lion_pytorch", "muon": "muon"}  # fmt: skip
+OPTIMIZERS = {
+    "adamw": "adamw_torch_fused",
+    "adam": "adamw_torch_fused",
+    "sgd": "sgd",
+    "adafactor": "adafactor",
+    "lion": "lion_pytorch",
+    "muon": "muon",
+}
 KEPT_CHECKPOINTS = 2
 DATA_NOTE = (
     'The data folder must hold JSONL files of conversations ({"messages": [...]}); for another '

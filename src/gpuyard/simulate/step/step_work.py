@@ -86,10 +86,16 @@ def step_work(
 
 
 INNER = (
-    "matmul_s", "attention_s", "elementwise_s", "cast_s", "recompute_s", "launch_s",
+    "matmul_s",
+    "attention_s",
+    "elementwise_s",
+    "cast_s",
+    "recompute_s",
+    "launch_s",
     "tensor_parallel_s",
-    "context_parallel_s", "expert_parallel_s",
-)  # fmt: skip
+    "context_parallel_s",
+    "expert_parallel_s",
+)
 EXPOSED = ("tensor_parallel_s", "context_parallel_s", "expert_parallel_s")
 
 

@@ -22,9 +22,16 @@ TCPXO_COMMAND = (
     "chmod 755 /fts/entrypoint_rxdm_container.sh; /fts/entrypoint_rxdm_container.sh --num_hops=2",
 )
 TCPX_COMMAND = (
-    "/tcpgpudmarxd/build/app/tcpgpudmarxd", "--gpu_nic_preset", "a3vm", "--gpu_shmem_type", "fd",
-    "--uds_path", "/run/tcpx", "--setup_param", "--verbose 128 2 0 ",
-)  # fmt: skip
+    "/tcpgpudmarxd/build/app/tcpgpudmarxd",
+    "--gpu_nic_preset",
+    "a3vm",
+    "--gpu_shmem_type",
+    "fd",
+    "--uds_path",
+    "/run/tcpx",
+    "--setup_param",
+    "--verbose 128 2 0 ",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
