@@ -19,7 +19,7 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
 from gpuyard.perf.score import ErrorStats
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_json, print_progress, print_table
+from gpuyard.report.terminal import print_progress, print_result
 from gpuyard.simulate.serving.score import ServingScore, score_json
 from gpuyard.units import DURATION, RATIO, show
 
@@ -81,10 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.trust,
         print_progress,
     )
-    if arguments.json:
-        print_json(accuracy_json(scored))
-    else:
-        print_table(_table(scored))
+    print_result(accuracy_json(scored), _table(scored), as_json=arguments.json)
     return 0
 
 
@@ -100,10 +97,7 @@ def _refuse_flags(arguments: argparse.Namespace, *flags: str) -> None:
 def _collectives(arguments: argparse.Namespace) -> int:
     _refuse_flags(arguments, "profile", "holdout_groups", "holdout_sources")
     score = score_bandwidths(arguments.file, arguments.constants)
-    if arguments.json:
-        print_json(collectives_json(score))
-    else:
-        print_table(collectives_errors(score))
+    print_result(collectives_json(score), collectives_errors(score), as_json=arguments.json)
     return 0
 
 
@@ -113,10 +107,7 @@ def _inference(arguments: argparse.Namespace) -> int:
     score = score_inference(
         arguments.file, catalog_of(arguments), arguments.trust, held, print_progress
     )
-    if arguments.json:
-        print_json(score_json(score))
-    else:
-        print_table(serving_errors(score))
+    print_result(score_json(score), serving_errors(score), as_json=arguments.json)
     return 0
 
 

@@ -19,7 +19,7 @@ from gpuyard.report.data import (
     splits_table,
     steps_table,
 )
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 from gpuyard.report.tokens import tokens_table
 
 if TYPE_CHECKING:
@@ -106,10 +106,9 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 
 def _diff(arguments: argparse.Namespace) -> int:
     differences = diff_data(_shown(arguments.first), _shown(arguments.second))
-    if arguments.json:
-        print_json({"differences": differences})
-    else:
-        print_table(differences_table(differences))
+    print_result(
+        {"differences": differences}, differences_table(differences), as_json=arguments.json
+    )
     return 0
 
 

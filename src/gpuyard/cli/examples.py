@@ -9,7 +9,7 @@ from gpuyard.app.examples import copy_examples, examples
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -35,10 +35,11 @@ def _add_copy(parser: argparse.ArgumentParser) -> None:
 
 def _copy(arguments: argparse.Namespace) -> int:
     paths = copy_examples(arguments.names, arguments.out, force=arguments.force)
-    if arguments.json:
-        print_json({"files": [str(path) for path in paths]})
-    else:
-        print_text("\n".join(f"wrote {path}" for path in paths))
+    print_result(
+        {"files": [str(path) for path in paths]},
+        "\n".join(f"wrote {path}" for path in paths),
+        as_json=arguments.json,
+    )
     return 0
 
 

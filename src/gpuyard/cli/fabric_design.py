@@ -36,7 +36,7 @@ from gpuyard.fabric.saved import to_json
 from gpuyard.home import write_atomic
 from gpuyard.report.fabric import facts_table
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_result, print_table, print_text
 
 NIC_BITS_PER_S = 400e9  # of H100, H200 and B200 systems: one NIC a GPU
 
@@ -178,16 +178,10 @@ def run(arguments: argparse.Namespace) -> int:
         else design_fabric(request.demand, request.catalog)
     )
     if isinstance(fabric, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": fabric})
-        else:
-            print_text(str(fabric))
+        print_result({"infeasible": fabric}, str(fabric), as_json=arguments.json)
         return EXIT_INFEASIBLE
     if isinstance(fabric, ProviderFabric):
-        if arguments.json:
-            print_json({"provider": fabric})
-        else:
-            print_table(_provider(fabric))
+        print_result({"provider": fabric}, _provider(fabric), as_json=arguments.json)
         return EXIT_OK
     text = to_json(fabric)
     if arguments.output:

@@ -13,7 +13,7 @@ from gpuyard.home import write_atomic
 from gpuyard.report.fabric import listed_findings
 from gpuyard.report.rack_files import rack_files, summary
 from gpuyard.report.rack_page import order_table, plan_facts
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 from gpuyard.units import POWER
 
 SETTINGS = {
@@ -63,10 +63,7 @@ def run_rack_plan(arguments: argparse.Namespace) -> int:
         [read_fabric(path) for path in arguments.file], catalog_of(arguments), settings
     )
     if isinstance(plan, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": plan})
-        else:
-            print_text(str(plan))
+        print_result({"infeasible": plan}, str(plan), as_json=arguments.json)
         return EXIT_INFEASIBLE
     written: list[str] = []
     if arguments.output:

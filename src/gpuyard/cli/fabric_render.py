@@ -23,7 +23,7 @@ from gpuyard.fabric.render.switch_os_list import os_names
 from gpuyard.home import write_atomic
 from gpuyard.report.fabric_page import fabric_page, topology_page
 from gpuyard.report.fabric_svg import fabric_svg, topology_svg
-from gpuyard.report.terminal import print_json, print_progress, print_text
+from gpuyard.report.terminal import print_json, print_progress, print_result, print_text
 
 
 def add_render(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +45,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     fabric = read_fabric(arguments.file)
     rendered = with_os(fabric, arguments.os, catalog) if arguments.os else fabric
     if isinstance(rendered, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": rendered})
-        else:
-            print_text(str(rendered))
+        print_result({"infeasible": rendered}, str(rendered), as_json=arguments.json)
         return EXIT_INFEASIBLE
     site = read_site(arguments.site, rendered) if arguments.site else None
     written = render_files(rendered, arguments.output, catalog, print_progress, site)
@@ -129,8 +126,5 @@ def run_draw(arguments: argparse.Namespace) -> int:
         )
         text = page
     write_atomic(output, text)
-    if arguments.json:
-        print_json({"file": str(output)})
-    else:
-        print_text(f"wrote {output}")
+    print_result({"file": str(output)}, f"wrote {output}", as_json=arguments.json)
     return EXIT_OK

@@ -11,7 +11,7 @@ from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.fabric.size import Sizing, Tiers, size
 from gpuyard.report.fabric import size_table
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
@@ -63,15 +63,9 @@ def run_size(arguments: argparse.Namespace) -> int:
         )
     )
     if isinstance(counts, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": counts})
-        else:
-            print_text(str(counts))
+        print_result({"infeasible": counts}, str(counts), as_json=arguments.json)
         return EXIT_INFEASIBLE
-    if arguments.json:
-        print_json(counts)
-    else:
-        print_table(size_table(counts))
+    print_result(counts, size_table(counts), as_json=arguments.json)
     return EXIT_OK
 
 

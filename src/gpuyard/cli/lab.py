@@ -16,7 +16,7 @@ from gpuyard.lab.host import on_device
 from gpuyard.lab.saved import load
 from gpuyard.report.fabric import findings_table
 from gpuyard.report.lab import raised_lines, status_table
-from gpuyard.report.terminal import print_json, print_status, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_status, print_text
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +54,7 @@ def _up(arguments: argparse.Namespace) -> int:
     )
     raised = lab_up(arguments.file, options, catalog_layers(arguments), print_status)
     if isinstance(raised, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": raised})
-        else:
-            print_text(str(raised))
+        print_result({"infeasible": raised}, str(raised), as_json=arguments.json)
         return EXIT_INFEASIBLE
     if arguments.json:
         print_json(raised)
@@ -74,19 +71,13 @@ def _add_plain(parser: argparse.ArgumentParser) -> None:
 
 def _status(arguments: argparse.Namespace) -> int:
     lab_state = lab_status(arguments.name)
-    if arguments.json:
-        print_json(lab_state)
-    else:
-        print_table(status_table(lab_state))
+    print_result(lab_state, status_table(lab_state), as_json=arguments.json)
     return EXIT_OK if lab_state.is_converged else EXIT_INFEASIBLE
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     verification = lab_verify(arguments.name)
-    if arguments.json:
-        print_json(verification)
-    else:
-        print_table(findings_table(verification))
+    print_result(verification, findings_table(verification), as_json=arguments.json)
     return EXIT_INFEASIBLE if verification.has_errors else EXIT_OK
 
 
@@ -139,19 +130,15 @@ def _fail(arguments: argparse.Namespace) -> int:
         for device in arguments.devices:
             fail_switch(lab, device, silent=arguments.silent)
         message = f"{', '.join(arguments.devices)}: {'silent' if arguments.silent else 'down'}"
-    if arguments.json:
-        print_json({"failed": message})
-    else:
-        print_text(message)
+    print_result({"failed": message}, message, as_json=arguments.json)
     return EXIT_OK
 
 
 def _heal(arguments: argparse.Namespace) -> int:
     restored = heal(load(arguments.name))
-    if arguments.json:
-        print_json({"link_ends_restored": restored})
-    else:
-        print_text(f"{restored} link ends restored")
+    print_result(
+        {"link_ends_restored": restored}, f"{restored} link ends restored", as_json=arguments.json
+    )
     return EXIT_OK
 
 
@@ -162,10 +149,11 @@ def _add_down(parser: argparse.ArgumentParser) -> None:
 
 def _down(arguments: argparse.Namespace) -> int:
     gone = lab_down(None if arguments.all else arguments.name)
-    if arguments.json:
-        print_json({"removed": gone})
-    else:
-        print_text(f"removed: {', '.join(gone) or 'no lab was running'}")
+    print_result(
+        {"removed": gone},
+        f"removed: {', '.join(gone) or 'no lab was running'}",
+        as_json=arguments.json,
+    )
     return EXIT_OK
 
 

@@ -14,7 +14,7 @@ from gpuyard.errors import InputError, choices_text
 from gpuyard.registry.names import CHAMPION
 from gpuyard.report.registry import detail_tables, models_table
 from gpuyard.report.table import Table, TableColumn
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,10 +87,9 @@ def _promote(arguments: argparse.Namespace, words: list[str]) -> int:
     version = app.promote(
         home_of(arguments), words[0], _number(words[1]), words[2] if len(words) > 2 else CHAMPION
     )
-    if arguments.json:
-        print_json(version)
-    else:
-        print_text(f"{version.reference} is now {', '.join(version.aliases)}")
+    print_result(
+        version, f"{version.reference} is now {', '.join(version.aliases)}", as_json=arguments.json
+    )
     return 0
 
 
@@ -108,19 +107,13 @@ def _compare(arguments: argparse.Namespace, words: list[str]) -> int:
 
 def _card(arguments: argparse.Namespace, words: list[str]) -> int:
     text = app.card_of(home_of(arguments), words[0])
-    if arguments.json:
-        print_json({"card": text})
-    else:
-        print_text(text)
+    print_result({"card": text}, text, as_json=arguments.json)
     return 0
 
 
 def _export(arguments: argparse.Namespace, words: list[str]) -> int:
     version = app.export_model(home_of(arguments), words[0], Path(words[1]))
-    if arguments.json:
-        print_json(version)
-    else:
-        print_text(f"wrote {version.reference} to {words[1]}")
+    print_result(version, f"wrote {version.reference} to {words[1]}", as_json=arguments.json)
     return 0
 
 
@@ -128,10 +121,7 @@ def _import(arguments: argparse.Namespace, words: list[str]) -> int:
     version = app.import_model(
         home_of(arguments), words[0], name=arguments.name, mlflow=arguments.mlflow
     )
-    if arguments.json:
-        print_json(version)
-    else:
-        print_text(f"registered {version.reference}")
+    print_result(version, f"registered {version.reference}", as_json=arguments.json)
     return 0
 
 
@@ -162,10 +152,9 @@ def _delete(arguments: argparse.Namespace, words: list[str]) -> int:
 
 def _tidy(arguments: argparse.Namespace, _words: list[str]) -> int:
     gone = app.remove_abandoned_files(home_of(arguments))
-    if arguments.json:
-        print_json({"removed": gone})
-    else:
-        print_text(f"removed {len(gone)} left-over folders")
+    print_result(
+        {"removed": gone}, f"removed {len(gone)} left-over folders", as_json=arguments.json
+    )
     return 0
 
 

@@ -22,7 +22,7 @@ from gpuyard.report.plan_lines import plan_text
 from gpuyard.report.plan_tables import comparison, scaling_table
 from gpuyard.report.recommendation import recommendation
 from gpuyard.report.serving import run_sections
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,10 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         networks=_networks(arguments, workspace.catalog),
     )
     if isinstance(plan, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": plan})
-        else:
-            print_text(str(plan))
+        print_result({"infeasible": plan}, str(plan), as_json=arguments.json)
         return EXIT_INFEASIBLE
     if arguments.explain is not None and not 1 <= arguments.explain <= len(plan.options):
         raise InputError.one(
@@ -105,10 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.sweep:
         machine, points = sweep_counts(workspace, plan)
-        if arguments.json:
-            print_json({"machine": machine, "points": points})
-        else:
-            print_table(scaling_table(machine, points))
+        print_result(
+            {"machine": machine, "points": points},
+            scaling_table(machine, points),
+            as_json=arguments.json,
+        )
     elif arguments.json:
         print_json(plan)
     else:

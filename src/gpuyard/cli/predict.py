@@ -6,7 +6,7 @@ import argparse
 
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
-from gpuyard.report.terminal import print_json, print_text
+from gpuyard.report.terminal import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         keep=arguments.keep,
         allow_code=arguments.allow_code,
     )
-    if arguments.json:
-        print_json(done)
-    else:
-        print_text(f"{done.rows:,} rows predicted by {done.model}: {done.out}")
+    print_result(
+        done, f"{done.rows:,} rows predicted by {done.model}: {done.out}", as_json=arguments.json
+    )
     return 0

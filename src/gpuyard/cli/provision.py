@@ -33,7 +33,7 @@ from gpuyard.provision.deployment_settings import DeploymentSettings, FileFormat
 from gpuyard.provision.platform import Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
 from gpuyard.report.provision import provisioned_text, unbounded_text
-from gpuyard.report.terminal import print_json, print_text, print_warning
+from gpuyard.report.terminal import print_json, print_result, print_text, print_warning
 from gpuyard.workload.where import ConsumptionName
 
 DEFAULTS = DeploymentSettings()
@@ -231,8 +231,5 @@ def _blueprint(arguments: argparse.Namespace) -> tuple[Blueprint | Infeasible, C
 
 
 def _refuse(kind: str, reason: Infeasible | Unsuitable, arguments: argparse.Namespace) -> int:
-    if arguments.json:
-        print_json({kind: reason})
-    else:
-        print_text(str(reason))
+    print_result({kind: reason}, str(reason), as_json=arguments.json)
     return EXIT_INFEASIBLE

@@ -10,7 +10,13 @@ from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layer
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
 from gpuyard.home import write_atomic
 from gpuyard.report.select import ranking_table, rejected_table, selection_page, winner_text
-from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
+from gpuyard.report.terminal import (
+    print_json,
+    print_progress,
+    print_result,
+    print_table,
+    print_text,
+)
 from gpuyard.workload.read import own_catalogs
 
 
@@ -42,10 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         progress=print_progress,
     )
     if isinstance(chosen, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": chosen})
-        else:
-            print_text(str(chosen))
+        print_result({"infeasible": chosen}, str(chosen), as_json=arguments.json)
         return EXIT_INFEASIBLE
     if arguments.html:
         write_atomic(arguments.html, selection_page(chosen))

@@ -24,7 +24,7 @@ from gpuyard.cli.options import add_json, add_option, quantity
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
 from gpuyard.report.serve import calls, endpoints_table
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_text
 from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.spec import BatchSpec, LimitSpec, RequestLogSpec, ServerSettings
 from gpuyard.units import RATIO
@@ -139,17 +139,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _add_api_key(arguments)
     if arguments.list:
         endpoints = list_endpoints(home)
-        if arguments.json:
-            print_json(endpoints)
-        else:
-            print_table(endpoints_table(endpoints))
+        print_result(endpoints, endpoints_table(endpoints), as_json=arguments.json)
         return EXIT_OK
     if arguments.stop is not None:
         endpoint = stop_endpoint(home, arguments.stop)
-        if arguments.json:
-            print_json(endpoint)
-        else:
-            print_text(f"{endpoint.name}: {endpoint.state}")
+        print_result(endpoint, f"{endpoint.name}: {endpoint.state}", as_json=arguments.json)
         return EXIT_OK
     options = _options(arguments, home)
     if not arguments.detach:
@@ -177,10 +171,11 @@ def _add_api_key(arguments: argparse.Namespace) -> int:
         raise InputError.one("--add-api-key", "no file", "add --api-keys FILE")
     file, name = Path(arguments.api_keys), arguments.add_api_key
     key = create_api_key(file, name)
-    if arguments.json:
-        print_json({"name": name, "key": key, "file": str(file)})
-    else:
-        print_text(f"{key}\nsave it now: {file} holds its hash only")
+    print_result(
+        {"name": name, "key": key, "file": str(file)},
+        f"{key}\nsave it now: {file} holds its hash only",
+        as_json=arguments.json,
+    )
     return EXIT_OK
 
 

@@ -8,16 +8,19 @@ from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.home import write_atomic
 from gpuyard.report.simulation import headline, links_table, simulation_table, summary_fields
 from gpuyard.report.simulation_trace import simulation_trace_json
-from gpuyard.report.terminal import print_json, print_progress, print_table, print_text
+from gpuyard.report.terminal import (
+    print_json,
+    print_progress,
+    print_result,
+    print_table,
+    print_text,
+)
 from gpuyard.simulate.summary import SimulationResult
 
 
 def refuse(infeasible: Infeasible, arguments: argparse.Namespace) -> int:
     """Print the binding constraint."""
-    if arguments.json:
-        print_json({"infeasible": infeasible})
-    else:
-        print_text(str(infeasible))
+    print_result({"infeasible": infeasible}, str(infeasible), as_json=arguments.json)
     return EXIT_INFEASIBLE
 
 

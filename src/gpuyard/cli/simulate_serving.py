@@ -10,7 +10,7 @@ from gpuyard.errors import EXIT_INFEASIBLE, Infeasible, InputError
 from gpuyard.home import write_atomic
 from gpuyard.plan.inference.replica_config import PrefillConfig, ReplicaConfig
 from gpuyard.report.serving import serving_page, serving_table
-from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 from gpuyard.units import RATE, UnitError, parse
 
 SHAPE = ("replicas", "tp", "pp", "ep", "attention_dp")
@@ -88,10 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the percentiles, or what makes it infeasible."""
     result = simulate_serving(workspace_of(arguments), _options(arguments))
     if isinstance(result, Infeasible):
-        if arguments.json:
-            print_json({"infeasible": result})
-        else:
-            print_text(str(result))
+        print_result({"infeasible": result}, str(result), as_json=arguments.json)
         return EXIT_INFEASIBLE
     if arguments.html:
         write_atomic(arguments.html, serving_page(result))

@@ -8,7 +8,7 @@ from gpuyard.app.runs import stop_run
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.report.runs import run_fields
-from gpuyard.report.terminal import print_json, print_text
+from gpuyard.report.terminal import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ends a run and its jobs."""
     ended = stop_run(home_of(arguments), arguments.run)
-    if arguments.json:
-        print_json(run_fields(ended))
-    else:
-        print_text(f"run {ended.id} is {ended.state}; resume it with `gpuyard resume {ended.id}`")
+    print_result(
+        run_fields(ended),
+        f"run {ended.id} is {ended.state}; resume it with `gpuyard resume {ended.id}`",
+        as_json=arguments.json,
+    )
     return 0

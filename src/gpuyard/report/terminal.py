@@ -64,6 +64,16 @@ def print_table(table: Table) -> None:
         console.print(_text(note))
 
 
+def print_result(value: object, shown: Table | str, *, as_json: bool) -> None:
+    """Print a value as JSON, or else its table or text."""
+    if as_json:
+        print_json(value)
+    elif isinstance(shown, Table):
+        print_table(shown)
+    else:
+        print_text(shown)
+
+
 def _least_width(table: Table, place: int) -> int:
     """Width a column needs: its longest word, limited for sentences."""
     cells = [table.columns[place].heading, *(row[place] for row in table.rows)]
