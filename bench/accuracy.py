@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from accuracy_inference import LEVELS as SERVING_LEVELS
-from accuracy_inference import Mask, Reals, cached, counts_of, held_out, level
+from accuracy_inference import Mask, Reals, cached, counts_of, errors_of, held_out, level
 from accuracy_inference import read as read_serving
 from gpuyard.calibrate.collectives import collective_error_bars, family_of, hold_out_families
 from gpuyard.calibrate.error_bars import (
@@ -33,13 +33,21 @@ from gpuyard.calibrate.error_bars import (
     kinds_of,
     training_error_bars,
 )
-from gpuyard.calibrate.serving_holdout import Held
-from gpuyard.calibrate.serving_intervals import Cell, cell_of, load_of, query_of
+from gpuyard.calibrate.serving_holdout import Held, group_of
+from gpuyard.calibrate.serving_intervals import (
+    Cell,
+    HeldOutError,
+    cell_of,
+    fit_cells,
+    held_out_errors,
+    load_of,
+)
 from gpuyard.calibrate.training import refit
 from gpuyard.catalog.load import load_catalog
 from gpuyard.perf.calibration import read_calibration
 from gpuyard.perf.error_bars import LEVELS, ErrorBar, Level, distance, read_error_bars
 from gpuyard.perf.inference.calibration import read_calibration as read_serving_calibration
+from gpuyard.perf.inference.case import ServingBenchmark, ServingBenchmarks
 from gpuyard.perf.inference.error_bars import PATH as INTERVALS
 from gpuyard.perf.inference.error_bars import Level as ServingLevel
 from gpuyard.perf.layout import Array
@@ -233,42 +241,91 @@ def serving_lines(folder: Path, cache: Path | None) -> Iterator[Line]:
     """Serving metrics in sample and with runs left out."""
     runs = read_serving(folder / SERVING)
     cases, counts = runs.cases, counts_of(runs.cases)
-    cells = shipped_cells()
+    predicted = held_out(cases, cache)
     sample = cached(cache, "in sample", lambda: predictions(cases, read_serving_calibration()))
-    columns: dict[str, tuple[Reals, list[ServingLevel]]] = {
-        "in sample": (sample, [level(case, counts) for case in cases])
-    }
-    for by, values in held_out(cases, cache).items():
-        columns[SERVING_SETS[by]] = values, [SERVING_LEVELS[by]] * len(cases)
-    moe = np.array([case.shape.experts > 0 for case in cases])
-    load = np.array([load_of(case) for case in cases])
+    inside = serving_inside(cases, [level(case, counts) for case in cases], sample)
+    yield from metric_lines("in sample", runs, sample, inside)
+    blind = blind_serving(cases, predicted)
+    for by, values in predicted.items():
+        inside = serving_inside(cases, [SERVING_LEVELS[by]] * len(cases), values)
+        yield from metric_lines(SERVING_SETS[by], runs, values, inside, blind[by])
+
+
+def metric_lines(
+    name: str, runs: ServingBenchmarks, values: Reals, inside: Reals, blind: Reals | None = None
+) -> Iterator[Line]:
+    """Lines of one set; `inside`, `blind`: 1 where an interval holds the row's metric, else 0."""
+    moe = np.array([case.shape.experts > 0 for case in runs.cases])
+    load = np.array([load_of(case) for case in runs.cases])
     every = np.ones_like(moe)
-    truth = np.array([measured(case.row) for case in cases])
-    for name, (values, levels) in columns.items():
-        for figure, metric, mask in (
-            ("throughput", "throughput", every),
-            ("TPOT, dense", "tpot", ~moe),
-            ("TPOT, MoE", "tpot", moe),
-            ("TTFT, closed loop", "ttft", load == "closed"),
-            ("TTFT, open loop", "ttft", load == "open"),
-            ("end to end", "e2e", every),
-        ):
-            k = METRICS.index(metric)
-            queries = [query_of(case, levels[i], METRICS[k]) for i, case in enumerate(cases)]
-            chosen = [cell_of(cells, query) for query in queries]
-            low, high = (
-                np.array([getattr(cell, side) if cell else np.nan for cell in chosen])[mask]
-                for side in ("low", "high")
-            )
-            found = errors(values[mask, k], truth[mask, k], bounds=(low, high))
-            supported = f"{len(cases)} of {runs.rows}"
-            yield Line(model="serving", set=name, figure=figure, errors=found, supported=supported)
+    truth = np.array([measured(case.row) for case in runs.cases])
+    for figure, metric, mask in (
+        ("throughput", "throughput", every),
+        ("TPOT, dense", "tpot", ~moe),
+        ("TPOT, MoE", "tpot", moe),
+        ("TTFT, closed loop", "ttft", load == "closed"),
+        ("TTFT, open loop", "ttft", load == "open"),
+        ("end to end", "e2e", every),
+    ):
+        k = METRICS.index(metric)
+        yield Line(
+            model="serving",
+            set=name,
+            figure=figure,
+            errors=replace(
+                errors(values[mask, k], truth[mask, k]),
+                coverage=float(np.nanmean(inside[mask, k])),
+            ),
+            blind_coverage=None if blind is None else float(np.nanmean(blind[mask, k])),
+            supported=f"{len(runs.cases)} of {runs.rows}",
+        )
 
 
-def shipped_cells() -> dict[str, Cell]:
-    """The cells of the shipped serving intervals."""
+def serving_inside(
+    cases: Sequence[ServingBenchmark], levels: Sequence[ServingLevel], values: Reals
+) -> Reals:
+    """1 where the shipped interval of the level holds a metric, 0 where not, NaN if unknown."""
     table = tomllib.loads(INTERVALS.read_text(encoding="utf-8"))["cell"]
-    return {name: Cell(**cell) for name, cell in table.items()}
+    cells = {name: Cell(**cell) for name, cell in table.items()}
+    truth = np.array([measured(case.row) for case in cases])
+    found = held_out_errors(cases, levels, [""] * len(cases), values, truth)
+    inside = np.full(truth.shape, np.nan)
+    inside[np.isfinite(values) & np.isfinite(truth)] = [is_inside(one, cells) for one in found]
+    return inside
+
+
+def blind_serving(
+    cases: Sequence[ServingBenchmark], predicted: Mapping[Held, Reals]
+) -> dict[Held, Reals]:
+    """The same with intervals from the errors of all other sources."""
+    truth = np.array([measured(case.row) for case in cases])
+    names = np.array([group_of(case, "source") for case in cases])
+    found = errors_of(cases, predicted)
+    known = {by: np.isfinite(values) & np.isfinite(truth) for by, values in predicted.items()}
+    source = {by: names[np.nonzero(mask)[0]] for by, mask in known.items()}
+    inside = {by: np.full(len(some), np.nan) for by, some in found.items()}
+    for name in np.unique(names):
+        cells = fit_cells(
+            [
+                one
+                for by, some in found.items()
+                for one, own in zip(some, source[by], strict=True)
+                if own != name
+            ]
+        )
+        for by, some in found.items():
+            for i in np.flatnonzero(source[by] == name):
+                inside[by][i] = is_inside(some[i], cells)
+    result = {by: np.full(truth.shape, np.nan) for by in found}
+    for by, values in result.items():
+        values[known[by]] = inside[by]
+    return result
+
+
+def is_inside(one: HeldOutError, cells: Mapping[str, Cell]) -> float:
+    """1 if the finest cell holds an error, 0 if not, NaN without a cell."""
+    cell = cell_of(cells, one.query)
+    return float("nan") if cell is None else float(cell.low <= one.error <= cell.high)
 
 
 def stored_lines() -> Iterator[Line]:
