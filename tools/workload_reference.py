@@ -38,6 +38,7 @@ from gpuyard.serving.spec import (
     DeploySpec,
     LimitSpec,
     RequestLogSpec,
+    ShadowSpec,
 )
 from gpuyard.units import show
 from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, ONPREM_PLATFORMS
@@ -93,6 +94,7 @@ PIPELINE_TABLES: dict[str, type] = {
     "pipeline.deploy.access": AccessSpec,
     "pipeline.deploy.request_log": RequestLogSpec,
     "pipeline.deploy.canary": CanarySpec,
+    "pipeline.deploy.shadow": ShadowSpec,
     "pipeline.deploy.canary.guard": CanaryGuardSpec,
     "pipeline.run": RunSpec,
     "pipeline.run.engine": EngineSpec,

@@ -13,6 +13,8 @@ from gpuyard.registry.bundle import DESCRIPTION
 from gpuyard.serving.api_keys import add_key
 from gpuyard.serving.deploy import deploy, stop
 from gpuyard.serving.endpoints import Endpoint, Endpoints
+from gpuyard.serving.live_metrics import read_monitoring
+from gpuyard.serving.monitoring import Monitoring
 from gpuyard.serving.server import folder_of, serve
 from gpuyard.serving.spec import (
     MATRIX,
@@ -24,6 +26,7 @@ from gpuyard.serving.spec import (
     RequestLogSpec,
     ServedModel,
     ServerSettings,
+    ShadowSpec,
     check_settings,
 )
 from gpuyard.serving.version_sources import find_version
@@ -48,6 +51,7 @@ class ServeOptions:
     limits: LimitSpec = _LIMITS
     access: AccessSpec = _ACCESS
     canaries: tuple[str, ...] = ()
+    shadows: tuple[str, ...] = ()
     request_log: RequestLogSpec | None = None
     allow_code: bool = False
 
@@ -74,6 +78,18 @@ def read_canary(text: str) -> CanarySpec:
         raise InputError.one("--canary", error.what, "write it like MODEL@challenger=10%") from None
 
 
+def read_shadow(text: str) -> ShadowSpec:
+    """Parse `MODEL@ALIAS` or `MODEL@ALIAS=10%`."""
+    model, _, share = text.partition("=")
+    try:
+        if not ("@" in model or "/" in model):
+            raise UnitError(f'"{text}" does not name a version', "")
+        return ShadowSpec(model=model, share_ratio=parse(share or "100%", RATIO))
+    except UnitError as error:
+        fix = "write it like MODEL@challenger or MODEL@challenger=10%"
+        raise InputError.one("--shadow", error.what, fix) from None
+
+
 def settings_for(options: ServeOptions) -> ServerSettings:
     """Server settings of the options."""
     mounts = tuple(read_mount(text) for text in options.models)
@@ -93,6 +109,7 @@ def settings_for(options: ServeOptions) -> ServerSettings:
             limits=options.limits,
             access=_absolute(options.access),
             canaries=tuple(read_canary(text) for text in options.canaries),
+            shadows=tuple(read_shadow(text) for text in options.shadows),
             request_log=options.request_log and _absolute_log(options.request_log),
             allow_code=options.allow_code,
         )
@@ -130,7 +147,9 @@ def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettin
         allow_code=spec.allow_code,
     )
     settings = settings_for(options)
-    return check_settings(replace(settings, canaries=(spec.canary,))) if spec.canary else settings
+    canaries = (spec.canary,) if spec.canary else ()
+    shadows = (spec.shadow,) if spec.shadow else ()
+    return check_settings(replace(settings, canaries=canaries, shadows=shadows))
 
 
 def serve_models(
@@ -171,6 +190,11 @@ def example_request(mount: ServedModel, home: Home) -> tuple[str, str]:
 def list_endpoints(home: Home) -> tuple[Endpoint, ...]:
     """List the servers of a state directory, newest first."""
     return Endpoints(home=home).all()
+
+
+def monitoring_of_endpoint(home: Home, name: str) -> Monitoring:
+    """Return input drift and shadows of a running server; InputError without one."""
+    return read_monitoring(home, Endpoints(home=home).get(name))
 
 
 def stop_endpoint(home: Home, name: str) -> Endpoint:

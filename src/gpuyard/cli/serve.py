@@ -14,6 +14,7 @@ from gpuyard.app.serve import (
     deploy_models,
     example_request,
     list_endpoints,
+    monitoring_of_endpoint,
     serve_models,
     settings_for,
     stop_endpoint,
@@ -23,8 +24,8 @@ from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option, quantity
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.home import Home
-from gpuyard.report.serve import calls, endpoints_table
-from gpuyard.report.terminal import print_json, print_result, print_text
+from gpuyard.report.serve import calls, endpoints_table, monitoring_tables
+from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.spec import BatchSpec, LimitSpec, RequestLogSpec, ServerSettings
 from gpuyard.units import RATIO
@@ -64,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(
         parser,
+        "--shadow MODEL@ALIAS[=SHARE]...",
+        "copy requests to a second version after they are answered, and compare its outputs",
+    )
+    add_option(
+        parser,
         "--log-requests PATH",
         "append answered requests, with inputs and outputs, to a file of JSON lines",
     )
@@ -93,6 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--detach", "serve in the background; return when ready")
     add_option(parser, "--list", "list services")
+    add_option(parser, "--report NAME", "input drift and shadows of a running service")
     add_option(parser, "--stop NAME", "stop a service after in-flight requests complete")
     add_json(parser)
 
@@ -127,19 +134,28 @@ def run(arguments: argparse.Namespace) -> int:
         (
             bool(arguments.models),
             arguments.list,
+            arguments.report is not None,
             arguments.stop is not None,
             arguments.add_api_key is not None,
         )
     )
     if chosen != 1:
         what = "no model" if not chosen else "more than one action"
-        fix = "give models, --list, --stop NAME, or --add-api-key NAME"
+        fix = "give models, --list, --report NAME, --stop NAME, or --add-api-key NAME"
         raise InputError.one("gpuyard serve", what, fix)
     if arguments.add_api_key is not None:
         return _add_api_key(arguments)
     if arguments.list:
         endpoints = list_endpoints(home)
         print_result(endpoints, endpoints_table(endpoints), as_json=arguments.json)
+        return EXIT_OK
+    if arguments.report is not None:
+        report = monitoring_of_endpoint(home, arguments.report)
+        if arguments.json:
+            print_json(report)
+        else:
+            for table in monitoring_tables(report):
+                print_table(table)
         return EXIT_OK
     if arguments.stop is not None:
         endpoint = stop_endpoint(home, arguments.stop)
@@ -197,6 +213,7 @@ def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
         ),
         access=read_access(arguments, api_keys=arguments.api_keys),
         canaries=tuple(arguments.canary),
+        shadows=tuple(arguments.shadow),
         request_log=_request_log(arguments),
         allow_code=arguments.allow_code,
     )

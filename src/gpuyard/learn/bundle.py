@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuyard import __version__
 from gpuyard.datasets.columns import Column
 from gpuyard.datasets.transform import FittedTransform
-from gpuyard.document.encode import plain
+from gpuyard.document.encode import dump_json, plain
 from gpuyard.errors import ExternalError, external_error_from
 from gpuyard.learn.spec import TrainSpec, trainer_of
 from gpuyard.learn.task import TrainTask
@@ -27,6 +27,7 @@ from gpuyard.registry.bundle import (
     Tensor,
     write_bundle,
 )
+from gpuyard.registry.feature_profile import PROFILE, profile_of
 
 # Packages whose version can change the numbers of a trained model.
 PACKAGES = (
@@ -56,6 +57,7 @@ def write_model(fitted: FittedModel, task: TrainTask, loaded: LoadedDataset) -> 
         transform = _transform_before(exported, loaded)
         if transform is not None:
             transform.save(unfinished / TRANSFORM)
+        _write_profile(unfinished / PROFILE, loaded)
         write_bundle(unfinished, _describe(fitted, exported, task, loaded))
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
@@ -68,6 +70,14 @@ def write_model(fitted: FittedModel, task: TrainTask, loaded: LoadedDataset) -> 
             str(folder), f"cannot be written: {external.problem.what}", external.problem.fix
         ) from error
     return folder
+
+
+def _write_profile(path: Path, loaded: LoadedDataset) -> None:
+    """Write what serving compares its inputs with, for features that are rows of numbers."""
+    train = loaded.training.train
+    profile = profile_of(train.names, train.x) if isinstance(train, TabularData) else None
+    if profile is not None:
+        path.write_text(dump_json(profile), encoding="utf-8")
 
 
 def _transform_before(exported: Exported, loaded: LoadedDataset) -> FittedTransform | None:

@@ -3,6 +3,7 @@
 model.json        what it is, its lineage, and the SHA-256 of every other file but the card
 model.onnx        all but language models: input "x" float32 [n, f], outputs by name
 transform.json    optional: the fitted transform applied before "x"
+profile.json      optional: the distribution of "x" in training, for drift
 weights/          language models: config.json, model.safetensors, tokenizer.json (Hugging Face)
 card.md           the model card, for people; not hashed, so that people may edit it
 """

@@ -1,4 +1,4 @@
-"""Endpoints as a table."""
+"""Endpoints, input drift and shadows as tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import time
 from collections.abc import Sequence
 
 from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.serving.drift import ModelDrift
 from gpuyard.serving.endpoints import Endpoint
-from gpuyard.units import RATIO, show
+from gpuyard.serving.monitoring import Monitoring
+from gpuyard.serving.shadow import ShadowCounts
+from gpuyard.units import DURATION, RATIO, show
 
 
 def endpoints_table(endpoints: Sequence[Endpoint]) -> Table:
@@ -40,3 +43,59 @@ def calls(url: str, model: str, example: tuple[str, str], *, with_key: bool) -> 
 def _canaries(endpoint: Endpoint) -> str:
     words = (f"{canary.model} {show(canary.share_ratio, RATIO)}" for canary in endpoint.canaries)
     return ", ".join(words) or NOT_KNOWN
+
+
+def monitoring_tables(monitoring: Monitoring) -> tuple[Table, ...]:
+    """Input drift per version, and the shadows."""
+    tables = [_drift_table(item) for item in monitoring.drift]
+    if monitoring.shadows:
+        tables.append(_shadow_table(monitoring.shadows))
+    if monitoring.without_profile or not tables:
+        names = ", ".join(monitoring.without_profile) or "no model"
+        note = f"{names}: no drift, because the bundle has no profile.json; train it again"
+        tables.append(Table(columns=(), rows=(), notes=(note,)))
+    return tuple(tables)
+
+
+def _drift_table(drift: ModelDrift) -> Table:
+    headings = ("feature", "PSI", "KS", "missing, training", "missing, served", "drift")
+    rows = tuple(
+        (
+            row.feature,
+            f"{row.psi:.3f}",
+            f"{row.ks:.3f}",
+            show(row.missing_training_ratio, RATIO),
+            show(row.missing_served_ratio, RATIO),
+            row.verdict,
+        )
+        for row in drift.features
+    )
+    return Table(
+        title=f"{drift.model}/{drift.version}: {drift.rows:,} recent rows against training",
+        columns=tuple(TableColumn(heading=heading) for heading in headings),
+        rows=rows,
+    )
+
+
+def _shadow_table(shadows: Sequence[ShadowCounts]) -> Table:
+    headings = (
+        "shadow", "active", "requests", "failed", "dropped", "rows", "different",
+        "mean difference", "largest", "mean time",
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{item.model}/{item.version}",
+            item.active or NOT_KNOWN,
+            f"{item.requests:,}",
+            f"{item.failures:,}",
+            f"{item.dropped:,}",
+            f"{item.rows:,}",
+            show(item.rows_different / max(1, item.rows), RATIO),
+            f"{item.difference_sum / max(1, item.values):.3g}",
+            f"{item.difference_max:.3g}",
+            show(item.seconds_sum / max(1, item.requests), DURATION),
+        )
+        for item in shadows
+    )
+    columns = tuple(TableColumn(heading=heading) for heading in headings)
+    return Table(title="Shadows", columns=columns, rows=rows)

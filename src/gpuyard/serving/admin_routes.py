@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gpuyard.document.encode import dump_json
 from gpuyard.errors import GpuyardError
 from gpuyard.serving.completion_requests import CompletionRequest, read_chat, read_completion
 from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.handler import MANAGEMENT, Handler, Proto, Scope, error_response
 from gpuyard.serving.model_slot import ModelSlot, Served
+from gpuyard.serving.monitoring import monitoring_metrics
 from gpuyard.serving.openapi import openapi
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.response_writer import JSON, error_body
@@ -59,6 +61,8 @@ class AdminRoutes:
             return _json({"ready": bool(models.slots)}, 200 if models.slots else 503)
         if path == "/metrics":
             return _metrics(handler)
+        if path == "/v2/monitoring":
+            return 200, [JSON], dump_json(models.monitoring()).encode()
         if path == "/v1/models":
             rows = [
                 {
@@ -179,7 +183,7 @@ def _metrics(handler: Handler) -> RawResponse:
         ),
         ("gpuyard_canaries_withdrawn", "Canaries rolled back.", float(models.rolled_back)),
     )
-    text = prometheus(models.snapshots(), gauges)
+    text = prometheus(models.snapshots(), gauges) + monitoring_metrics(models.monitoring())
     return 200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text.encode()
 
 

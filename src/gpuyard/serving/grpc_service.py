@@ -20,7 +20,7 @@ from gpuyard.errors import ExternalError
 from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.grpc_messages import HEALTH, MESSAGES, SERVICE
 from gpuyard.serving.grpc_tensors import add_output, infer_request, logged_request
-from gpuyard.serving.handler import Handler, choose
+from gpuyard.serving.handler import Handler, choose, mirror
 from gpuyard.serving.model_slot import ModelSlot, Served
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.response_writer import JSON, error_body
@@ -143,11 +143,14 @@ class GrpcService:
         target = self._target(request.model_name, request.model_version)
         version = choose(target)
         answering, answer, status, message = version, None, 200, ""
+
+        async def infer(item: Version) -> Answer:
+            return await item.infer_request(infer_request(item, request))
+
         try:
             with handler.under_limits(start):
-                answering, answer = await handler.infer(
-                    target, version, lambda item: item.infer_request(infer_request(item, request))
-                )
+                answering, answer = await handler.infer(target, version, infer)
+            mirror(target, infer, answering, answer)
             return _response(answering, answer, bool(request.raw_input_contents))
         except (RequestError, ModelError) as error:
             status, message = error.status, str(error)

@@ -132,6 +132,7 @@ class Handler:
 
             answering, answer = await self.infer(target, version, infer)
             response = answering.write(answer)
+            mirror(target, infer, answering, answer)
         except ModelError as error:
             response = error.status, [JSON], error_body(str(error))
         except RequestError as error:
@@ -275,6 +276,17 @@ def choose(target: ModelSlot | Version) -> Version:
     chosen = target.choose() if isinstance(target, ModelSlot) else target
     assert isinstance(chosen, Version), "only tensors have inference paths"
     return chosen
+
+
+def mirror(
+    target: ModelSlot | Version,
+    infer: Callable[[Version], Awaitable[Answer]],
+    answering: Version,
+    answer: Answer,
+) -> None:
+    """Send a copy of an answered request to the shadow of its model, if there is one."""
+    if isinstance(target, ModelSlot) and target.shadow is not None:
+        target.shadow.mirror(infer, answering, answer)
 
 
 def _full() -> RequestError:

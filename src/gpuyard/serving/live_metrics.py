@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from gpuyard.document.encode import load_json
 from gpuyard.document.field_types import Doc
-from gpuyard.errors import GpuyardError
+from gpuyard.errors import GpuyardError, InputError
 from gpuyard.home import Home
 from gpuyard.http import NO_RETRY, HttpClient
 from gpuyard.serving.access import management_token, tls_client_context
 from gpuyard.serving.endpoints import Endpoint, Endpoints
+from gpuyard.serving.monitoring import Monitoring
 
 TIMEOUT_S = 2.0
 _LINE = re.compile(
@@ -51,14 +53,8 @@ def _rows(home: Home, endpoint: Endpoint) -> Iterator[LiveModelMetrics]:
     rows: tuple[LiveModelMetrics, ...] = ()
     if endpoint.state == "running":
         try:
-            client = HttpClient(
-                base=endpoint.url,
-                authorization=f"Bearer {management_token(home.path)}",
-                tls=tls_client_context(endpoint.tls_cert),
-                retry=NO_RETRY,
-                timeout_s=TIMEOUT_S,
-            )
-            rows = read_metrics(client.send("GET", "/metrics").text, endpoint)
+            text = _client(home, endpoint).send("GET", "/metrics").text
+            rows = read_metrics(text, endpoint)
         except (GpuyardError, OSError, ValueError):
             rows = ()
     yield from rows
@@ -69,6 +65,25 @@ def _rows(home: Home, endpoint: Endpoint) -> Iterator[LiveModelMetrics]:
             url=endpoint.url,
             model=", ".join(endpoint.models),
         )
+
+
+def _client(home: Home, endpoint: Endpoint) -> HttpClient:
+    return HttpClient(
+        base=endpoint.url,
+        authorization=f"Bearer {management_token(home.path)}",
+        tls=tls_client_context(endpoint.tls_cert),
+        retry=NO_RETRY,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def read_monitoring(home: Home, endpoint: Endpoint) -> Monitoring:
+    """Return input drift and shadows of a running server; InputError if it does not run."""
+    if endpoint.state != "running":
+        what = f"is {endpoint.state}"
+        raise InputError.one(f'service "{endpoint.name}"', what, "start it with `gpuyard serve`")
+    response = _client(home, endpoint).send("GET", "/v2/monitoring")
+    return load_json(response.text, Monitoring, f"{endpoint.url}/v2/monitoring")
 
 
 def read_metrics(text: str, endpoint: Endpoint) -> tuple[LiveModelMetrics, ...]:

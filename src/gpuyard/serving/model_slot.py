@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuyard.serving.completions import LanguageVersion
+from gpuyard.serving.shadow import Shadow
 from gpuyard.serving.spec import CanarySpec, ServedModel
 from gpuyard.serving.version import Version
 from gpuyard.serving.version_metrics import MetricsSnapshot
@@ -25,12 +26,13 @@ class LoadedCanary:
 class ModelSlot:
     """A served model with its active version and its canary."""
 
-    __slots__ = ("active", "canary", "credit", "mount")
+    __slots__ = ("active", "canary", "credit", "mount", "shadow")
 
     def __init__(self, mount: ServedModel, active: Served) -> None:
         self.mount = mount
         self.active = active
         self.canary: LoadedCanary | None = None
+        self.shadow: Shadow | None = None
         self.credit = 0.0
 
     def choose(self) -> Served:

@@ -75,6 +75,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _get("/metrics", "metrics", "Metrics of all workers for Prometheus", "Text", 401),
         kind="text/plain",
     ),
+    _get("/v2/monitoring", "monitoring", "Input drift and shadows", "Monitoring", 401),
     _get("/v2", "server", "Name, version and extensions", "Server", 401),
     replace(_get("/v2/health/live", "live", "Whether the server runs", "Live"), security=()),
     replace(

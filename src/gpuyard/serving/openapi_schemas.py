@@ -19,7 +19,7 @@ def reference(name: str) -> Tree:
 
 def schemas() -> Tree:
     """Return every schema by name."""
-    return {**_tensors(), **_service(), **_language()}
+    return {**_tensors(), **_service(), **_monitoring(), **_language()}
 
 
 def _object(required: tuple[str, ...], **properties: Json) -> Tree:
@@ -109,6 +109,35 @@ def _tensors() -> Tree:
             ),
         ),
     }
+
+
+def _monitoring() -> Tree:
+    """Return the schema of the report on input drift and shadows."""
+    number: Tree = {"type": "number"}
+    feature = _object(("feature", "psi", "ks", "verdict"), feature=_TEXT, psi=number, ks=number)
+    drift = _object(
+        ("model", "version", "rows", "features"),
+        model=_TEXT,
+        version=_TEXT,
+        rows=_SIZE,
+        features={"type": "array", "items": feature},
+    )
+    shadow = _object(
+        ("model", "version", "requests", "failures", "rows", "rows_different"),
+        model=_TEXT,
+        version=_TEXT,
+        requests=_SIZE,
+        failures=_SIZE,
+        rows=_SIZE,
+        rows_different=_SIZE,
+    )
+    report = _object(
+        ("drift", "shadows", "without_profile"),
+        drift={"type": "array", "items": drift},
+        shadows={"type": "array", "items": shadow},
+        without_profile={"type": "array", "items": _TEXT},
+    )
+    return {"Monitoring": report}
 
 
 def _service() -> Tree:

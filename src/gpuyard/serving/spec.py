@@ -76,6 +76,14 @@ class CanarySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowSpec:
+    """A shadow: a second version that gets copies of requests; clients never get its outputs."""
+
+    model: Annotated[str, Doc("NAME@ALIAS or NAME/VERSION")]
+    share_ratio: Annotated[float, RATIO, Doc("share of the requests that are copied")] = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSpec:
     """Who may send requests to a server, and over what."""
 
@@ -116,6 +124,7 @@ class DeploySpec:
     limits: LimitSpec = LimitSpec()
     access: AccessSpec = AccessSpec()
     canary: CanarySpec | None = None
+    shadow: ShadowSpec | None = None
     request_log: RequestLogSpec | None = None
     allow_code: Annotated[bool, Doc("serve models that run Python code of their author")] = False
 
@@ -145,6 +154,7 @@ class ServerSettings:
     limits: LimitSpec = LimitSpec()
     access: AccessSpec = AccessSpec()
     canaries: tuple[CanarySpec, ...] = ()
+    shadows: tuple[ShadowSpec, ...] = ()
     request_log: RequestLogSpec | None = None
     allow_code: bool = False
     follow_s: float = 2.0  # how often aliases are resolved again; 0: never
@@ -206,6 +216,15 @@ def _problems(settings: ServerSettings) -> Iterator[Problem]:
         if not Path(settings.request_log.path).parent.is_dir():
             what = f"{Path(settings.request_log.path).parent} is not a folder"
             yield Problem(where="request log", what=what, fix="create the folder first")
+    for shadow in settings.shadows:
+        if not 0 < shadow.share_ratio <= 1:
+            what = f"{shadow.share_ratio:g} is not a share"
+            yield Problem(where="shadow", what=what, fix="write NAME@ALIAS, or NAME@ALIAS=10%")
+        if shadow.model.partition("@")[0].partition("/")[0] not in names:
+            fix = "serve that model too; the shadow gets copies of its requests"
+            yield Problem(
+                where="shadow", what=f'the model of "{shadow.model}" is not served', fix=fix
+            )
     for canary in settings.canaries:
         if not 0 < canary.share_ratio < 1:
             yield Problem(

@@ -11,9 +11,12 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 
 from gpuyard.datasets.user_code import CodeError
+from gpuyard.document.encode import load_json_file
 from gpuyard.errors import InputError
 from gpuyard.registry.bundle import ONNX, TRANSFORM
+from gpuyard.registry.feature_profile import PROFILE, FeatureProfile
 from gpuyard.serving.batcher import INLINE_S, Batcher, BatchSlice, QueuedRequest
+from gpuyard.serving.drift import DriftWindow
 from gpuyard.serving.onnx_model import LoadedModel, Output
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.request_parser import Columns, InferenceRequest, RequestParser
@@ -73,6 +76,7 @@ class LoadedVersion:
     transform: Transform | None
     columns: tuple[tuple[str, str], ...]  # name, datatype
     inline: bool
+    profile: FeatureProfile | None  # of the training features
 
 
 def load_version(
@@ -100,6 +104,7 @@ def load_version(
         transform=transform,
         columns=columns,
         inline=inline,
+        profile=_profile(resolved, model.width),
     )
 
 
@@ -108,7 +113,7 @@ class Version:
 
     __slots__ = (
         "_class_index", "_classes", "_model", "_names", "_takes_rows", "_transform", "batcher",
-        "columns", "metrics", "outputs", "parser", "resolved", "writer",
+        "columns", "drift", "metrics", "outputs", "parser", "resolved", "writer",
     )  # fmt: skip
 
     def __init__(self, loaded: LoadedVersion, batch: BatchSpec, pool: ThreadPoolExecutor) -> None:
@@ -133,6 +138,7 @@ class Version:
             else TensorRequestParser(loaded.model.inputs, names)
         )
         self.writer = ResponseWriter(loaded.resolved.name, loaded.resolved.version, outputs)
+        self.drift = None if loaded.profile is None else DriftWindow(loaded.profile)
         self.metrics = VersionMetrics(loaded.resolved.name, loaded.resolved.version)
         self.batcher = Batcher(self.compute, batch, pool, inline=loaded.inline)
 
@@ -200,13 +206,16 @@ class Version:
             return self._slices(self._model.run(*_tensors(requests)), requests)
         x = self._matrix(requests)
         try:
-            return self._slices(self._model.run(x), requests)
+            arrays = self._model.run(x)
         except ModelError:
             if np.isfinite(x).all():
                 raise
             raise RequestError(
                 400, "the model does not accept missing or non-finite values"
             ) from None
+        if self.drift is not None:
+            self.drift.add(x)
+        return self._slices(arrays, requests)
 
     def _slices(
         self, arrays: Sequence[np.ndarray], requests: Sequence[QueuedRequest]
@@ -289,6 +298,14 @@ def _class_index(resolved: ResolvedVersion, outputs: Sequence[Output]) -> int | 
         ),
         None,
     )
+
+
+def _profile(resolved: ResolvedVersion, width: int) -> FeatureProfile | None:
+    path = resolved.folder / PROFILE
+    if not path.is_file():
+        return None
+    profile = load_json_file(path, FeatureProfile)
+    return profile if len(profile.features) == width else None
 
 
 def _tensors(requests: Sequence[QueuedRequest]) -> list[np.ndarray]:

@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 
 from gpuyard.home import write_atomic
+from gpuyard.serving.drift import DriftCounts
+from gpuyard.serving.shadow import ShadowCounts
 from gpuyard.serving.version_metrics import MetricsSnapshot
 
 
@@ -28,6 +30,8 @@ class WorkerReport:
     snapshots: tuple[MetricsSnapshot, ...] = ()
     swaps: int = 0
     serving: tuple[tuple[str, str], ...] = ()  # model, version
+    drift: tuple[DriftCounts, ...] = ()
+    shadows: tuple[ShadowCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

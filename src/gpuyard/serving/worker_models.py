@@ -19,6 +19,8 @@ from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.endpoints import Canary, Endpoints
 from gpuyard.serving.language import LanguageEngine
 from gpuyard.serving.model_slot import LoadedCanary, ModelSlot, Served
+from gpuyard.serving.monitoring import Monitoring, monitoring_of
+from gpuyard.serving.shadow_loader import ShadowLoader
 from gpuyard.serving.spec import ServedModel, ServerSettings
 from gpuyard.serving.version import LoadedVersion, Transform, Version, load_version
 from gpuyard.serving.version_metrics import MetricsSnapshot, sum_snapshots
@@ -50,6 +52,7 @@ class WorkerModels:
         self.paths: dict[str, ModelSlot | Version] = {}
         self.swaps = 0
         self._canaries = Canaries(settings.canaries, self._board, self, self._failed)
+        self._shadows = ShadowLoader(settings.shadows, self.resolve, self._load_shadow)
 
     @property
     def rolled_back(self) -> int:
@@ -67,6 +70,7 @@ class WorkerModels:
             await self._mount(mount, await self.in_loader(find_version, mount, self._home))
         await self._apply_commands(self._board.commands())
         await self._canaries.follow()
+        await self._shadows.follow(self.slots)
         await self._record_endpoints()
         self.publish()
 
@@ -97,6 +101,7 @@ class WorkerModels:
             except GpuyardError as error:
                 self.log_once("%s is unchanged: %s", mount.name, error)
         await self._canaries.follow()
+        await self._shadows.follow(self.slots)
         await self._record_endpoints()
 
     async def _follow(self, mount: ServedModel) -> None:
@@ -145,18 +150,29 @@ class WorkerModels:
         await self._record_endpoints()
         self.publish()
 
-    def publish(self) -> None:
-        """Write this worker's counts for the other workers."""
-        serving = tuple(
-            (slot.mount.name, version.resolved.version)
-            for slot in self.slots.values()
-            for version in slot.versions()
+    def publish(self) -> WorkerReport:
+        """Write this worker's counts for the other workers, and return them."""
+        versions = [version for slot in self.slots.values() for version in slot.versions()]
+        report = WorkerReport(
+            pid=self._board.pid,
+            snapshots=self.own(),
+            swaps=self.swaps,
+            serving=tuple(
+                (version.resolved.name, version.resolved.version) for version in versions
+            ),
+            drift=tuple(
+                version.drift.counts(*version.label)
+                for version in versions
+                if isinstance(version, Version) and version.drift is not None
+            ),
+            shadows=self._shadows.counts(self.slots.values()),
         )
-        self._board.publish(
-            WorkerReport(
-                pid=self._board.pid, snapshots=self.own(), swaps=self.swaps, serving=serving
-            )
-        )
+        self._board.publish(report)
+        return report
+
+    def monitoring(self) -> Monitoring:
+        """Return input drift and shadows over all workers."""
+        return monitoring_of(self.slots.values(), (self.publish(), *self._board.others()))
 
     def own(self) -> tuple[MetricsSnapshot, ...]:
         current = (
@@ -233,6 +249,11 @@ class WorkerModels:
             return LanguageVersion(resolved, engine, self._pool)
         parts: LoadedVersion = await self.in_loader(self._parts, resolved)
         return Version(parts, self._settings.batch, self._pool)
+
+    async def _load_shadow(self, resolved: ResolvedVersion) -> Version:
+        parts: LoadedVersion = await self.in_loader(self._parts, resolved)
+        # In a thread, so that it does not delay answers; what it gets, its active version counts.
+        return Version(replace(parts, inline=False, profile=None), self._settings.batch, self._pool)
 
     def _parts(self, resolved: ResolvedVersion) -> LoadedVersion:
         path = resolved.folder / TRANSFORM
