@@ -199,6 +199,20 @@ def test_calls_without_a_key_are_refused_except_health(server: Endpoint) -> None
         assert check(MESSAGES["HealthCheckRequest"](), timeout=20).status == 1
 
 
+def test_limit_holds_for_the_expanded_message(server: Endpoint, key: str) -> None:
+    request = columns_request()
+    request.id = "x" * 100_000  # a few hundred bytes when it is compressed
+    with grpc.insecure_channel(server.grpc_url, compression=grpc.Compression.Gzip) as channel:
+        call = channel.unary_unary(
+            f"/{SERVICE}/ModelInfer",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=MESSAGES["ModelInferResponse"].FromString,
+        )
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request, timeout=20, metadata=(("x-api-key", key),))
+    assert caught.value.code().name == "RESOURCE_EXHAUSTED"
+
+
 def test_calls_are_counted_and_logged_with_those_of_rest(
     server: Endpoint, key: str, base: Path
 ) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
+from gpuyard.app.tensor_predict import TensorPredictor, takes_tensors
 from gpuyard.datasets.source.partitions import UNREADABLE
 from gpuyard.datasets.spec import NULLS
 from gpuyard.errors import ExternalError, InputError
 from gpuyard.home import Home
 from gpuyard.learn.evaluate.bundle_model import BundleModel
-from gpuyard.registry.bundle import DESCRIPTION
+from gpuyard.registry.bundle import DESCRIPTION, TRANSFORM, read_bundle
 from gpuyard.registry.registry import Registry
 
 BATCH_ROWS = 65_536
@@ -31,12 +32,18 @@ class BatchPrediction:
     columns: tuple[str, ...]
 
 
-def open_model(model: str, home: Home, *, allow_code: bool = False) -> BundleModel:
+def open_model(
+    model: str, home: Home, *, allow_code: bool = False
+) -> BundleModel | TensorPredictor:
     """Open NAME, NAME@ALIAS, NAME/3 or a bundle folder."""
     place = Path(model)
-    if (place / DESCRIPTION).is_file():
-        return BundleModel(place, allow_code=allow_code)
-    return BundleModel(Registry(home=home).get(model).path, allow_code=allow_code)
+    folder = place if (place / DESCRIPTION).is_file() else Registry(home=home).get(model).path
+    bundle = read_bundle(folder)
+    if bundle.kind != "language" and takes_tensors(
+        bundle, has_transform=(folder / TRANSFORM).is_file()
+    ):
+        return TensorPredictor(folder, bundle, allow_code=allow_code)
+    return BundleModel(folder, allow_code=allow_code)
 
 
 def predict_file(
@@ -71,6 +78,7 @@ def predict_file(
             raise InputError.one(str(path), "holds no rows", "use a file with rows")
         table = pl.concat(parts)
         if out.suffix == ".csv":
+            _check_flat(table, out)
             table.write_csv(draft)
         else:
             table.write_parquet(draft)
@@ -81,6 +89,13 @@ def predict_file(
     finally:
         draft.unlink(missing_ok=True)
     return BatchPrediction(model=model, out=str(out), rows=rows, columns=tuple(table.columns))
+
+
+def _check_flat(table: pl.DataFrame, out: Path) -> None:
+    nested = [name for name, dtype in table.schema.items() if dtype.is_nested()]
+    if nested:
+        what = f"a CSV file cannot hold {nested[0]}, an array per row"
+        raise InputError.one(str(out), what, "write out.parquet")
 
 
 def _batches(path: Path, batch_rows: int | None) -> Iterator[pl.DataFrame]:

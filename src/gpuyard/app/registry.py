@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,14 +120,30 @@ def export_model(home: Home, reference: str, out: Path) -> ModelVersion:
     return version
 
 
-def import_model(home: Home, source: str, *, name: str = "", mlflow: str = "") -> ModelVersion:
-    """Register a bundle folder, or a model of an MLflow server, as the next version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxImport:
+    """How an ONNX file becomes a model: its classes, and code before and after it."""
+
+    classes: tuple[str, ...] = ()
+    code: Path | None = None
+
+
+def import_model(
+    home: Home, source: str, *, name: str = "", mlflow: str = "", onnx: OnnxImport | None = None
+) -> ModelVersion:
+    """Register a bundle folder, an ONNX file or a model of an MLflow server as a new version."""
     registry = Registry(home=home)
     if mlflow:
         return import_version(connect_mlflow(mlflow), registry, source, name)
     if not name:
         raise InputError.one("models import", "the model has no name", "add --name NAME")
-    return registry.register(name, Path(source))
+    if onnx is None:
+        return registry.register(name, Path(source))
+    from gpuyard.app.onnx_import import write_onnx_bundle  # needs gpuyard[run]
+
+    with tempfile.TemporaryDirectory(prefix="gpuyard-import-") as folder:
+        write_onnx_bundle(Path(folder), Path(source), onnx)
+        return registry.register(name, Path(folder))
 
 
 def mirror_models(home: Home, uri: str, name: str = "") -> tuple[Mirrored, ...]:

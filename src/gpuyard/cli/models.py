@@ -38,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--mlflow URI", "with mirror and import: an MLflow tracking server", default=""
     )
     add_option(parser, "--name NAME", "with import: name of the model in this registry", default="")
+    add_option(
+        parser, "--classes A,B", "with import of an ONNX file: names of the classes", default=""
+    )
+    add_option(
+        parser,
+        "--code PATH",
+        "with import of an ONNX file: Python file with preprocess and postprocess",
+    )
     add_home(parser)
     add_json(parser)
 
@@ -118,8 +126,15 @@ def _export(arguments: argparse.Namespace, words: list[str]) -> int:
 
 
 def _import(arguments: argparse.Namespace, words: list[str]) -> int:
+    onnx, source = None, words[0]
+    if source.endswith(".onnx"):
+        classes = tuple(filter(None, arguments.classes.split(",")))
+        onnx = app.OnnxImport(classes=classes, code=arguments.code)
+    elif arguments.code or arguments.classes:
+        what = "--code and --classes describe an ONNX file"
+        raise InputError.one("models import", what, "import a file.onnx, or leave them out")
     version = app.import_model(
-        home_of(arguments), words[0], name=arguments.name, mlflow=arguments.mlflow
+        home_of(arguments), source, name=arguments.name, mlflow=arguments.mlflow, onnx=onnx
     )
     print_result(version, f"registered {version.reference}", as_json=arguments.json)
     return 0
@@ -223,8 +238,8 @@ ACTIONS = (
     ),
     ModelsSubcommand(
         name="import",
-        words="FOLDER|NAME",
-        summary="register a folder (--name), or a model of --mlflow",
+        words="FOLDER|FILE.onnx|NAME",
+        summary="register a folder or ONNX file (--name), or a model of --mlflow",
         least=1,
         most=1,
         run=_import,

@@ -3,6 +3,7 @@
 model.json        what it is, its lineage, and the SHA-256 of every other file but the card
 model.onnx        all but language models: input "x" float32 [n, f], outputs by name
 transform.json    optional: the fitted transform applied before "x"
+processing.py     optional: code of the author before and after model.onnx
 profile.json      optional: the distribution of "x" in training, for drift
 weights/          language models: config.json, model.safetensors, tokenizer.json (Hugging Face)
 card.md           the model card, for people; not hashed, so that people may edit it
@@ -27,6 +28,7 @@ DESCRIPTION = "model.json"
 ONNX = "model.onnx"
 TRANSFORM = "transform.json"
 WEIGHTS = "weights"
+PROCESSING = "processing.py"
 CARD = "card.md"
 CHUNK_BYTES = 1 << 20
 Kind: TypeAlias = Literal["classification", "regression", "ranking", "language"]
@@ -79,6 +81,13 @@ class ModelLineage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processing:
+    """Code of the author in processing.py; the bundle's inputs and outputs are those around it."""
+
+    model_outputs: Annotated[tuple[str, ...], Doc("outputs of model.onnx that postprocess takes")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BundleFile:
     """One file of a bundle."""
 
@@ -104,6 +113,7 @@ class ModelBundle:
     sample_bytes: Annotated[int, AtLeast(0), Doc("one row as the model takes it")] = 0
     metrics: tuple[Metric, ...] = ()
     lineage: ModelLineage = ModelLineage()
+    processing: Processing | None = None
     files: Annotated[tuple[BundleFile, ...], Doc("filled in by write_bundle")] = ()
 
     @property
@@ -196,6 +206,8 @@ def _problems(folder: Path, bundle: ModelBundle) -> Iterator[Problem]:
         yield Problem(
             where=where, what=f"a {bundle.kind} model has no {needed}", fix=f"export {needed} first"
         )
+    if bundle.processing is not None and PROCESSING not in paths:
+        yield Problem(where=where, what=f"has no {PROCESSING}", fix="import the model again")
     if bundle.kind == "classification" and len(bundle.classes) < 2:
         yield Problem(where=where, what="fewer than two classes", fix="set classes to the labels")
     for field, names in (

@@ -6,11 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import onnxruntime
 
 from gpuyard.errors import InputError
+from gpuyard.registry.bundle import Tensor
 from gpuyard.serving.request_errors import ModelError
 from gpuyard.serving.tensors import datatype_of
 
@@ -50,6 +52,50 @@ class ModelInput:
     tail: tuple[int, ...] = ()
 
 
+class TensorModel(Protocol):
+    """A model from arrays to arrays, with the rows of a batch on the first axis."""
+
+    @property
+    def inputs(self) -> tuple[ModelInput, ...]: ...
+    @property
+    def outputs(self) -> tuple[Output, ...]: ...
+    @property
+    def is_matrix(self) -> bool: ...
+    @property
+    def width(self) -> int: ...
+    def run(self, *inputs: np.ndarray) -> list[np.ndarray]: ...
+    def seconds(self, rows: int) -> float: ...
+
+
+def open_session(path: Path) -> onnxruntime.InferenceSession:
+    """Load a model into ONNX Runtime, on one thread. Raise InputError if it cannot be loaded."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # failures are raised, not printed
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's own exceptions share no other base
+        raise InputError.one(
+            str(path), f"ONNX Runtime cannot load the model: {error}", "export the model again"
+        ) from error
+
+
+def zeros_of(inputs: Sequence[ModelInput], rows: int) -> list[np.ndarray]:
+    """Return inputs of zeros and of empty texts."""
+    return [
+        np.full((rows, *item.tail), "", object)
+        if item.dtype == "str"
+        else np.zeros((rows, *item.tail), item.dtype)
+        for item in inputs
+    ]
+
+
+def tensor_of(item: onnxruntime.NodeArg) -> Tensor:
+    """Return an input or output of a model as a bundle describes it; -1 is a free size."""
+    sizes = (size if isinstance(size, int) else -1 for size in item.shape)
+    return Tensor(name=item.name, dtype=_TYPES.get(item.type, item.type), shape=tuple(sizes))
+
+
 class LoadedModel:
     """A model loaded into ONNX Runtime and checked with a trial run.
 
@@ -60,17 +106,7 @@ class LoadedModel:
     __slots__ = ("_batch", "_is_sound", "_names", "_session", "inputs", "outputs")
 
     def __init__(self, path: Path, outputs: Sequence[str]) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # failures are raised, not printed
-        try:
-            self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # ONNX Runtime's own exceptions share no other base
-            raise InputError.one(
-                str(path), f"ONNX Runtime cannot load the model: {error}", "export the model again"
-            ) from error
+        self._session = open_session(path)
         types = {item.name: _TYPES.get(item.type, "") for item in self._session.get_outputs()}
         inputs = self._session.get_inputs()
         problem = _problem(inputs, types, outputs)
@@ -89,7 +125,7 @@ class LoadedModel:
         )
         rows = self._batch or TRIAL_ROWS
         try:
-            trial = self._run(self._zeros(rows))
+            trial = self._run(zeros_of(self.inputs, rows))
         except ModelError as error:
             raise InputError.one(str(path), str(error), "export the model again") from error
         for name, array in zip(outputs, trial, strict=True):
@@ -114,14 +150,6 @@ class LoadedModel:
         first = self.inputs[0]
         return len(self.inputs) == 1 and first.dtype == "float32" and len(first.tail) == 1
 
-    def _zeros(self, rows: int) -> list[np.ndarray]:
-        return [
-            np.full((rows, *item.tail), "", object)
-            if item.dtype == "str"
-            else np.zeros((rows, *item.tail), item.dtype)
-            for item in self.inputs
-        ]
-
     def _run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         feeds = {item.name: array for item, array in zip(self.inputs, inputs, strict=True)}
         try:
@@ -136,7 +164,7 @@ class LoadedModel:
             return self._run(inputs)
         parts = []
         for start in range(0, rows, size):
-            chunk = self._zeros(size)
+            chunk = zeros_of(self.inputs, size)
             for array, given in zip(chunk, inputs, strict=True):
                 part = given[start : start + size]
                 array[: len(part)] = part
@@ -164,7 +192,7 @@ class LoadedModel:
 
     def seconds(self, rows: int) -> float:
         """Return the best of three run times for a batch of `rows`; also warms the model up."""
-        inputs = self._zeros(rows)
+        inputs = zeros_of(self.inputs, rows)
         best = float("inf")
         for _ in range(3):
             start = time.perf_counter()

@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
+from gpuyard.datasets.transform import code_refused
 from gpuyard.datasets.user_code import CodeError
 from gpuyard.document.encode import load_json_file
 from gpuyard.errors import InputError
-from gpuyard.registry.bundle import ONNX, TRANSFORM
+from gpuyard.registry.bundle import ONNX, PROCESSING, TRANSFORM, ModelBundle
 from gpuyard.registry.feature_profile import PROFILE, FeatureProfile
 from gpuyard.serving.batcher import INLINE_S, Batcher, BatchSlice, QueuedRequest
 from gpuyard.serving.drift import DriftWindow
-from gpuyard.serving.onnx_model import LoadedModel, Output
+from gpuyard.serving.onnx_model import LoadedModel, Output, TensorModel
+from gpuyard.serving.processed_model import ProcessedModel
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.request_parser import Columns, InferenceRequest, RequestParser
 from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, ResponseWriter
@@ -71,7 +74,7 @@ class LoadedVersion:
     """The parts of a version, loaded in a thread while the previous version still serves."""
 
     resolved: ResolvedVersion
-    model: LoadedModel
+    model: TensorModel
     class_index: int | None  # position of the output that indexes the classes
     transform: Transform | None
     columns: tuple[tuple[str, str], ...]  # name, datatype
@@ -80,10 +83,14 @@ class LoadedVersion:
 
 
 def load_version(
-    resolved: ResolvedVersion, transform: Transform | None, batch: BatchSpec
+    resolved: ResolvedVersion,
+    transform: Transform | None,
+    batch: BatchSpec,
+    *,
+    allow_code: bool = False,
 ) -> LoadedVersion:
     """Load and warm up a version. Raise InputError if its parts do not match."""
-    model = LoadedModel(resolved.folder / ONNX, [output.name for output in resolved.bundle.outputs])
+    model = load_model(resolved.folder, resolved.bundle, allow_code=allow_code)
     columns: tuple[tuple[str, str], ...] = ()
     if transform is not None:
         columns = tuple((column.name, _datatype(column.dtype)) for column in transform.inputs)
@@ -106,6 +113,15 @@ def load_version(
         inline=inline,
         profile=_profile(resolved, model.width),
     )
+
+
+def load_model(folder: Path, bundle: ModelBundle, *, allow_code: bool) -> TensorModel:
+    """Load the model of a bundle. Raise InputError for code of its author without `allow_code`."""
+    if bundle.processing is None:
+        return LoadedModel(folder / ONNX, [output.name for output in bundle.outputs])
+    if not allow_code:
+        raise code_refused(str(folder / PROCESSING), "its author's code processes requests")
+    return ProcessedModel(folder, bundle)
 
 
 class Version:
@@ -314,7 +330,7 @@ def _tensors(requests: Sequence[QueuedRequest]) -> list[np.ndarray]:
     return [np.concatenate(parts) for parts in zip(*rows, strict=True)]
 
 
-def _seconds(resolved: ResolvedVersion, model: LoadedModel, rows: int) -> float:
+def _seconds(resolved: ResolvedVersion, model: TensorModel, rows: int) -> float:
     try:
         return model.seconds(rows)
     except ModelError as error:

@@ -257,9 +257,9 @@ class WorkerModels:
 
     def _parts(self, resolved: ResolvedVersion) -> LoadedVersion:
         path = resolved.folder / TRANSFORM
-        return load_version(
-            resolved, self._transforms(path) if path.is_file() else None, self._settings.batch
-        )
+        transform = self._transforms(path) if path.is_file() else None
+        settings = self._settings
+        return load_version(resolved, transform, settings.batch, allow_code=settings.allow_code)
 
     def _unload(self, name: str) -> None:
         slot = self.slots.pop(name, None)
