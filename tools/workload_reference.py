@@ -24,6 +24,7 @@ from gpuyard.learn.evaluate.spec import EvaluateSpec
 from gpuyard.learn.select.spec import SelectLimits, SelectSpec
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainers.command.command_settings import CommandSpec
+from gpuyard.learn.trainers.hugging_face.hugging_face_settings import PeftSpec, TransformersSpec
 from gpuyard.learn.trainers.lora.lora_settings import DpoSpec, LoraSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
 from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
@@ -84,6 +85,8 @@ PIPELINE_TABLES: dict[str, type] = {
     "pipeline.train.torch_vit": TorchVitSpec,
     "pipeline.train.lora": LoraSpec,
     "pipeline.train.lora.dpo": DpoSpec,
+    "pipeline.train.transformers": TransformersSpec,
+    "pipeline.train.transformers.peft": PeftSpec,
     "pipeline.train.command": CommandSpec,
     "pipeline.evaluate": EvaluateSpec,
     "pipeline.select": SelectSpec,

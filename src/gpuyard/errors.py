@@ -36,12 +36,12 @@ TORCH_TRUNCATED_FILE = re.compile(r"inline_container\.cc|PytorchStreamWriter fai
 
 # The extra of pyproject.toml that installs a package, by the name it is imported under.
 EXTRAS = {
-    "fsspec": "run", "google": "gcp", "granian": "run", "grpc": "grpc", "jax": "jax",
-    "lightgbm": "run", "msgspec": "run", "onnx": "run", "onnxruntime": "run", "optuna": "run",
-    "PIL": "run", "polars": "run", "pyarrow": "run", "ray": "ray", "safetensors": "jax",
-    "scipy": "fit", "skl2onnx": "run", "sklearn": "run", "tensorboard": "tensorboard",
-    "tokenizers": "run", "torch": "torch",
-    "transformers": "torch", "uvloop": "run",
+    "accelerate": "hf", "fsspec": "run", "google": "gcp", "granian": "run", "grpc": "grpc",
+    "jax": "jax", "lightgbm": "run", "msgspec": "run", "onnx": "run", "onnxruntime": "run",
+    "optuna": "run", "peft": "hf", "PIL": "run", "polars": "run", "pyarrow": "run", "ray": "ray",
+    "safetensors": "jax", "scipy": "fit", "skl2onnx": "run", "sklearn": "run",
+    "tensorboard": "tensorboard", "tokenizers": "run", "torch": "torch", "transformers": "torch",
+    "uvloop": "run",
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ def test_every_trainer_is_in_the_schema() -> None:
         "torch_cnn",
         "torch_vit",
         "lora",
+        "transformers",
         "command",
     }
     assert all(

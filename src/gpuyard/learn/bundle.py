@@ -39,6 +39,8 @@ PACKAGES = (
     "torch",
     "torch_xla",
     "transformers",
+    "peft",
+    "accelerate",
     "onnx",
 )
 

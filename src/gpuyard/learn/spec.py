@@ -10,6 +10,7 @@ from gpuyard.datasets.data_kind import DataKind
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError, choices_text
 from gpuyard.learn.trainers.command.command_settings import CommandSpec
+from gpuyard.learn.trainers.hugging_face.hugging_face_settings import TransformersSpec
 from gpuyard.learn.trainers.lora.lora_settings import LoraSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec, TransformerSpec
 from gpuyard.learn.trainers.sklearn_models.sklearn_settings import SklearnSpec
@@ -42,12 +43,13 @@ class TrainSpec:
     torch_cnn: TorchCnnSpec | None = None
     torch_vit: TorchVitSpec | None = None
     lora: LoraSpec | None = None
+    transformers: TransformersSpec | None = None
     command: CommandSpec | None = None
 
 
 SHARED = frozenset({"seed", "validation_ratio", "checkpoint_every", "log_every"})
 IMAGE_TRAINERS = ("torch_cnn", "torch_vit")
-LANGUAGE_TRAINERS = ("jax_transformer", "torch_transformer", "lora")
+LANGUAGE_TRAINERS = ("jax_transformer", "torch_transformer", "lora", "transformers")
 TRAINER_NAMES = tuple(
     field.name for field in dataclasses.fields(TrainSpec) if field.name not in SHARED
 )

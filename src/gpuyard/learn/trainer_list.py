@@ -71,6 +71,12 @@ def _lora(spec: TrainSpec) -> Trainer:
     return make(spec)
 
 
+def _transformers(spec: TrainSpec) -> Trainer:
+    from gpuyard.learn.trainers.hugging_face.trainer import make
+
+    return make(spec)
+
+
 def _command(spec: TrainSpec) -> Trainer:
     from gpuyard.learn.trainers.command.trainer import make
 
@@ -87,6 +93,7 @@ TRAINERS = (
     TrainerEntry(name="torch_cnn", load=_torch_images, extra="torch", preload=("numpy",)),
     TrainerEntry(name="torch_vit", load=_torch_images, extra="torch", preload=("numpy",)),
     TrainerEntry(name="lora", load=_lora, extra="torch"),
+    TrainerEntry(name="transformers", load=_transformers, extra="hf"),
     TrainerEntry(name="command", load=_command, extra="run"),
 )
 

@@ -174,16 +174,19 @@ class FittedLora:
         save_adapters(self.causal.model, self.spec, folder / "adapter")
         whole = copy.deepcopy(self.causal.model).cpu()
         merge(whole)
-        whole.save_pretrained(folder / WEIGHTS)
-        for name in COPIED:
-            if (Path(self.spec.base) / name).is_file():
-                shutil.copyfile(Path(self.spec.base) / name, folder / WEIGHTS / name)
-        if (
-            self.tokens.tokenizer is not None
-            and not (folder / WEIGHTS / "tokenizer.json").is_file()
-        ):
-            shutil.copyfile(self.tokens.tokenizer, folder / WEIGHTS / "tokenizer.json")
-        return language_model(int(whole.config.vocab_size), f"torch {torch.__version__}")
+        return export_weights(whole, Path(self.spec.base), self.tokens, folder)
+
+
+def export_weights(model: typing.Any, base: Path, tokens: TokenData, folder: Path) -> Exported:
+    """Write weights/ with the tokenizer and the chat template of the base model."""
+    weights = folder / WEIGHTS
+    model.save_pretrained(weights)
+    for name in COPIED:
+        if (base / name).is_file():
+            shutil.copyfile(base / name, weights / name)
+    if tokens.tokenizer is not None and not (weights / "tokenizer.json").is_file():
+        shutil.copyfile(tokens.tokenizer, weights / "tokenizer.json")
+    return language_model(int(model.config.vocab_size), f"torch {torch.__version__}")
 
 
 def load_merged(weights: Path, tokens: TokenData, summary: TrainingSummary) -> FittedLora:
@@ -191,13 +194,13 @@ def load_merged(weights: Path, tokens: TokenData, summary: TrainingSummary) -> F
     return FittedLora(Causal(load(weights)).eval(), None, tokens, summary, torch.device("cpu"))
 
 
-def load(folder: Path) -> typing.Any:
+def load(folder: Path, where: str = WHERE) -> typing.Any:
     """Load the base model in float32; raise InputError if the folder has none."""
     import transformers
 
     if not (folder / "config.json").is_file():
         raise InputError.one(
-            f"{WHERE}: base",
+            f"{where}: base",
             f"{folder} has no config.json",
             "use a folder of Hugging Face weights",
         )
@@ -207,7 +210,7 @@ def load(folder: Path) -> typing.Any:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise InputError.one(
-            f"{WHERE}: base",
+            f"{where}: base",
             f"{folder} cannot be loaded: {str(error).splitlines()[0]}",
             "check the folder's files",
         ) from error
@@ -231,17 +234,21 @@ def step_flop(spec: LoraSpec, tokens: TokenData, batch: int, parameters: int) ->
     return 1.5 * learned  # forward and gradients of the inputs, and the forward of the reference
 
 
-def flop_of(base: Path, sequences: int, sequence_tokens: int, parameters: int) -> float:
-    """Return the FLOPs per step without weight gradients; 4 per weight and token if unknown."""
+def flop_of(
+    base: Path, sequences: int, sequence_tokens: int, parameters: int, *, adapters: bool = True
+) -> float:
+    """Return the FLOPs per step, with `adapters` without weight gradients.
+
+    4 or 6 per weight and token if the shape of the model is unknown.
+    """
     try:
         shape = read_config(base / "config.json").transformer
     except InputError:
         shape = None
     if shape is None:
-        return (
-            4.0 * parameters * sequences * (sequence_tokens - 1)
-        )  # forward, and the gradient of the inputs
-    return transformer_flop(shape, sequences, sequence_tokens, adapters=True)
+        passes = 4.0 if adapters else 6.0  # forward, gradients of inputs, and of weights
+        return passes * parameters * sequences * (sequence_tokens - 1)
+    return transformer_flop(shape, sequences, sequence_tokens, adapters=adapters)
 
 
 def make(spec: TrainSpec) -> LoraTrainer:
