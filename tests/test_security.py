@@ -1,4 +1,4 @@
-"""The source runs no code from data: no pickle, eval, unsafe YAML or PyTorch loads, no shell."""
+"""The source runs no code from data: no pickle, eval, unsafe YAML or PyTorch loads, no shell; durations are monotonic."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "gpuyard"
 MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 ALLOWED_IMPORTS = {("jit.py", "pickle")}
 BUILTINS = {"eval", "exec", "compile"}
+WALL_CLOCK = {"http.py"}  # Retry-After may be a date
 YAML = {"yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.full_load"}
 
 
@@ -35,8 +36,20 @@ def problems(tree: ast.AST, name: str) -> Iterator[str]:
             root = module.split(".")[0]
             if root in MODULES and (name, root) not in ALLOWED_IMPORTS:
                 yield f"{name}:{node.lineno} imports {module}"  # type: ignore[attr-defined]
+        if isinstance(node, (ast.BinOp, ast.Compare)) and name not in WALL_CLOCK:
+            yield from (f"{name}:{node.lineno} {what}" for what in clock_problems(node))
         if isinstance(node, ast.Call):
             yield from (f"{name}:{node.lineno} {what}" for what in call_problems(node))
+
+
+def clock_problems(node: ast.BinOp | ast.Compare) -> Iterator[str]:
+    """Yield why an expression is wrong once the host's clock is set."""
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+    else:
+        operands = [node.left, node.right] if isinstance(node.op, (ast.Add, ast.Sub)) else []
+    if any(ast.unparse(operand) == "time.time()" for operand in operands):
+        yield "a duration by time.time(): use time.monotonic()"
 
 
 def call_problems(call: ast.Call) -> Iterator[str]:

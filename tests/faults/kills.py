@@ -21,6 +21,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuyard.home import Home
+from gpuyard.registry.registry import Registry
+
+from ..serving.cases import bundle
+
 FINISH_S = 300.0
 PIPELINE = """\
 task: pretraining
@@ -53,6 +58,13 @@ where: {provider: onprem, platform: slurm, inventory: {dgx-h100: 4}, switch: qfx
 """
 
 
+TRAINING = PIPELINE.replace(
+    "train: {seed: 0, trees: {rounds: 20, leaves: 4}}",
+    "train: {seed: 0, checkpoint_every: 25, trees: {rounds: 400, leaves: 15, threads: 1}}",
+)
+
+
+ROUNDS_PER_KILL = 3  # some rounds end before their first kill
 KILLS = 15  # per command; `python bench/reliability.py --only kills --tries 1000` for more
 
 
@@ -66,6 +78,7 @@ class KillScenario:
     again: Callable[[Path, Path], list[str]]
     result: Callable[[Path], object]
     span_s: float  # kills come within this time after the start
+    prepare: Callable[[Path], None] = lambda _: None  # in the folder of a round
 
 
 def _run(file: Path, home: Path) -> list[str]:
@@ -137,9 +150,43 @@ def _up_result(home: Path) -> object:
     return digests
 
 
+def _two_bundles(folder: Path) -> None:
+    for number, bias in ((1, 0.0), (2, 1.0)):
+        bundle(folder / f"bundle-{number}", bias=bias)
+
+
+def _import(file: Path, home: Path) -> list[str]:
+    folder = file.parent / ("bundle-2" if _is_registered(home) else "bundle-1")
+    return ["models", "import", str(folder), "--name", "m", "--home", str(home)]
+
+
+def _is_registered(home: Path) -> bool:
+    return bool(_rows(home, "SELECT * FROM model_versions"))
+
+
+def _import_result(home: Path) -> object:
+    registry = Registry(home=Home(path=home))
+    for folder in ("bundle-1", "bundle-2"):  # what is registered already is not registered again
+        registry.register("m", home.parent / folder)
+    versions = [registry.get(f"m/{row.version}") for row in registry.versions("m")]
+    assert sorted(version.version for version in versions) == [1, 2]
+    registry.collect()
+    assert len(list(home.glob("models/m/*"))) == 2
+    assert not list(home.glob("models/.*/*"))
+    return sorted(version.digest for version in versions)
+
+
 SCENARIOS = (
     KillScenario(
         name="run", workload=PIPELINE, first=_run, again=_resume, result=_run_result, span_s=9.0
+    ),
+    KillScenario(
+        name="training", workload=TRAINING, first=_run, again=_resume, result=_run_result,
+        span_s=12.0,
+    ),
+    KillScenario(
+        name="models import", workload=PIPELINE, first=_import, again=_import,
+        result=_import_result, span_s=2.5, prepare=_two_bundles,
     ),
     KillScenario(
         name="data run", workload=PIPELINE, first=_data, again=_data, result=_data_result, span_s=4.0
@@ -166,14 +213,14 @@ class KillReport:
 
 
 def kill_scenario(scenario: KillScenario, kills: int, folder: Path, seed: int = 0) -> KillReport:
-    """Kill the command of a scenario that many times, in as many rounds as it takes."""
+    """Kill the command of a scenario that many times; kills that came too late do not count."""
     rng = random.Random(f"{scenario.name} {seed}")
     begin_s, done, rounds, failures = time.perf_counter(), 0, 0, []
     expected = _round(scenario, 0, folder / "reference", rng)[1]
-    while done < kills:
+    while done < kills and rounds < ROUNDS_PER_KILL * kills:
         rounds += 1
         landed, result = _round(scenario, min(5, kills - done), folder / f"round-{rounds}", rng)
-        done += max(1, landed)
+        done += landed
         if result != expected:
             failures.append(f"round {rounds}: {str(result)[:300]} instead of {str(expected)[:300]}")
     return KillReport(
@@ -191,6 +238,7 @@ def _round(
     folder.mkdir(parents=True)
     file, home = folder / "workload.yaml", folder / "home"
     file.write_text(scenario.workload, encoding="utf-8")
+    scenario.prepare(folder)
     landed, words = 0, scenario.first(file, home)
     for _ in range(kills):
         was_killed = _killed(words, rng.uniform(0.1, scenario.span_s), folder)

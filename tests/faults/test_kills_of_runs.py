@@ -8,7 +8,8 @@ import pytest
 
 from .kills import KILLS, SCENARIOS, KillScenario, kill_scenario
 
-OWN = [scenario for scenario in SCENARIOS if "run" in scenario.name]
+NAMES = ("run", "data run", "training", "models import")
+OWN = [scenario for scenario in SCENARIOS if scenario.name in NAMES]
 
 
 @pytest.mark.slow

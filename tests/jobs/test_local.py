@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from gpuyard.document.encode import load_json
 from gpuyard.errors import InputError
 from gpuyard.jobs.engines.local.chips import chip_environment, local_chips
 from gpuyard.jobs.engines.local.local_engine import LocalEngine
+from gpuyard.jobs.engines.local.supervisor import Supervisor
+from gpuyard.jobs.files import JobFiles
 from gpuyard.jobs.process import Process, is_alive, this_process
 from gpuyard.jobs.spec import EngineSpec
 from gpuyard.jobs.task import Handle, Task, TaskStatus, new_id
@@ -117,3 +120,26 @@ def test_process_identity_includes_start_time() -> None:
     assert is_alive(Process(host=own.host, boot=own.boot, pid=own.pid, start="1")) is False
     assert is_alive(Process(host=own.host, boot="another", pid=own.pid, start=own.start)) is False
     assert is_alive(Process(host="elsewhere", boot=own.boot, pid=own.pid, start=own.start)) is None
+
+
+@pytest.mark.parametrize("jump_s", [-86_400.0, 86_400.0])
+def test_clock_that_is_set_neither_ends_a_job_nor_changes_its_duration(
+    jump_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(1_000_000_000.0, jump_s)  # every look at it is a day apart
+    monkeypatch.setattr(time, "time", lambda: next(clock))
+    files = JobFiles(folder=tmp_path)
+    job = task(tmp_path, "import time; time.sleep(0.5)", time_limit_s=3600.0)
+    wakeup, writer = os.pipe()
+    try:
+        with (tmp_path / "log").open("ab", buffering=0) as log:
+            Supervisor(job, files, 1).run(log, wakeup)
+    finally:
+        os.close(wakeup)
+        os.close(writer)
+    status = files.exit(0)
+    assert status is not None
+    assert (status.state, status.reason) == ("done", "")
+    assert status.started_s is not None
+    assert status.ended_s is not None
+    assert 0.5 <= status.ended_s - status.started_s < 3600.0

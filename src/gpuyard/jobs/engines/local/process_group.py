@@ -26,6 +26,7 @@ class ProcessGroup:
         self.task, self.index = task, index
         self.attempts = 0
         self.started_s: float | None = None
+        self._start_s = 0.0  # the same by the monotonic clock
         self.notice = ""  # a line for the log
         self._reapers: list[subprocess.Popen[bytes]] = []
         # By output: the rank that writes to it, and its last line so far.
@@ -37,7 +38,8 @@ class ProcessGroup:
     def start(self, folder: Path) -> list[int]:
         """Start every process of an attempt; return their outputs, to be passed to `read`."""
         self._retry_at_s, self._code, self._reapers = None, None, []
-        self.started_s = self.started_s or time.time()
+        if self.started_s is None:
+            self.started_s, self._start_s = time.time(), time.monotonic()
         rendezvous = Rendezvous(address="127.0.0.1", port=free_port(), interface="lo")
         for rank in range(self.task.processes):
             own = rank_environment(
@@ -133,11 +135,14 @@ class ProcessGroup:
         return None
 
     def _status(self, state: Literal["done", "failed", "cancelled"], reason: str) -> TaskStatus:
+        ended_s = time.time()  # of a copy that never started
+        if self.started_s is not None:
+            ended_s = self.started_s + time.monotonic() - self._start_s
         return TaskStatus(
             state=state,
             exit_code=self._code or (0 if state == "done" else None),
             reason=reason,
             started_s=self.started_s,
-            ended_s=time.time(),
+            ended_s=ended_s,
             attempts=self.attempts,
         )

@@ -43,6 +43,7 @@ class Supervisor:
     def __init__(self, task: Task, files: JobFiles, slots: int) -> None:
         self.task, self.files = task, files
         self.started_s = time.time()
+        self._start_s = time.monotonic()  # the clock of the host may be set while it runs
         self.waiting = [
             ProcessGroup(task, index) for index in range(task.copies) if files.exit(index) is None
         ]
@@ -63,7 +64,7 @@ class Supervisor:
                 elif not key.data.read(key.fd, log):
                     self.selector.unregister(key.fd)
                     os.close(key.fd)
-            if limit_s is not None and time.time() - self.started_s >= limit_s:
+            if limit_s is not None and time.monotonic() - self._start_s >= limit_s:
                 self.stop(f"time limit of {limit_s:g} s")
             for group in tuple(self.active):
                 self._advance(group, log)

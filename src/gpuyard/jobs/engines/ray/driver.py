@@ -79,7 +79,7 @@ class RayDriverTask:
 
     def __init__(self, job: Tree) -> None:
         self.job, self.task = job, job["task"]
-        self.began_s = time.time()
+        self.start_s = time.monotonic()  # the clock of a host may be set while it runs
         self.stopped = threading.Event()
         self.lock = threading.Lock()
         folder = Path(job["folder"])
@@ -92,7 +92,7 @@ class RayDriverTask:
             return "cancelled"
         return (
             f"time limit of {limit_s:g} s"
-            if limit_s and time.time() - self.began_s >= limit_s
+            if limit_s and time.monotonic() - self.start_s >= limit_s
             else ""
         )
 
@@ -110,7 +110,7 @@ class RayDriverTask:
 
     def copy(self, index: int) -> Tree:
         """Runs one copy to its end, as often as it may be tried."""
-        started_s, failures = time.time(), 0
+        started_s, start_s, failures = time.time(), time.monotonic(), 0
         while True:
             self.note(index, failures)
             code, reason = Attempt(self, index, failures).run()
@@ -132,12 +132,13 @@ class RayDriverTask:
                     "reason": ending or reason,
                     "started_s": started_s,
                 }
-                return end | {"ended_s": time.time(), "attempts": failures}
+                ended_s = started_s + time.monotonic() - start_s
+                return end | {"ended_s": ended_s, "attempts": failures}
             wait_s = min(300.0, self.task["backoff_s"] * 2.0 ** (failures - 1))
             attempt = f"attempt {failures + 1} of {self.task['retries'] + 1}"
             self.say("", [f"gpuyard: {reason}; {attempt} in {wait_s:g} s".encode()])
-            until_s = time.time() + wait_s
-            while time.time() < until_s and not self.ending():
+            until_s = time.monotonic() + wait_s
+            while time.monotonic() < until_s and not self.ending():
                 time.sleep(min(STEP_S, wait_s))
 
     def note(self, index: int, failures: int) -> None:
@@ -180,12 +181,12 @@ class Attempt:
 
     def placed(self, group: Any, bundle: dict[str, float]) -> bool:
         """Waits for room; says so when that takes long, for the cluster may never have it."""
-        ready, report_at_s = group.ready(), time.time() + SLOW_S
+        ready, report_at_s = group.ready(), time.monotonic() + SLOW_S
         while not ray.wait([ready], timeout=STEP_S)[0]:
             if self.job.ending():
                 self.fail(LOST, "")
                 return False
-            if report_at_s and time.time() >= report_at_s:
+            if report_at_s and time.monotonic() >= report_at_s:
                 there = {name: ray.cluster_resources().get(name, 0.0) for name in bundle}
                 wanted = f"{self.task['nodes']} x {bundle}"
                 text = f"gpuyard: waiting for {wanted}; the cluster has {there} in total"
@@ -233,7 +234,7 @@ class Attempt:
         while left:
             if self.job.ending() and not self.reason:
                 self.fail(LOST, self.job.ending())
-            if self.failed_s and time.time() - self.failed_s > task["grace_s"] + SLOW_S:
+            if self.failed_s and time.monotonic() - self.failed_s > task["grace_s"] + SLOW_S:
                 self.kill()
             with contextlib.suppress(queue.Empty):
                 rank, piece = pieces.get(timeout=STEP_S)
@@ -263,7 +264,7 @@ class Attempt:
     def fail(self, code: int, reason: str) -> None:
         """Notes the first failure and ends the others."""
         if not self.code:
-            self.code, self.reason, self.failed_s = code, reason, time.time()
+            self.code, self.reason, self.failed_s = code, reason, time.monotonic()
             for rank in self.ranks:
                 rank.stop.remote()
 
