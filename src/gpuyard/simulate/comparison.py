@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpuyard.document.field_types import Doc, FormerName
+from gpuyard.document.field_types import Doc
 from gpuyard.simulate.step.timeline import StepTimeline
 
 SAME_RATIO = 0.01
@@ -30,9 +30,7 @@ class PhaseTimes:
     ranks: int
     size_bytes: float
     times: Annotated[float, Doc("per step")]
-    overlaps_with: Annotated[
-        str, FormerName("beside"), Doc("nothing, forward, backward or attention")
-    ]
+    overlaps_with: Annotated[str, Doc("nothing, forward, backward or attention")]
     closed_s: Annotated[float, Doc("of one")]
     simulated_s: float
     bus_bytes_per_s: Annotated[float, Doc("as simulated, by the definition of nccl-tests")]
