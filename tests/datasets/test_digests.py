@@ -61,6 +61,20 @@ def test_damaged_file_is_named_and_not_used(
         load_prepared(data.folder).check()
 
 
+def test_damaged_manifest_is_refused_and_prepared_again(tmp_path: Path) -> None:
+    data = table(tmp_path)
+    file = data.folder / "manifest.json"
+    text = file.read_text()
+    assert '"y"' in text
+    file.write_text(text.replace('"y"', '"z"'))  # valid JSON with another label
+    with pytest.raises(InputError) as caught:
+        load_prepared(data.folder)
+    assert caught.value.problems[0].where == str(file)
+    assert table(tmp_path).manifest == data.manifest
+    (data.folder / "manifest.sha256").unlink()  # as data that was prepared earlier
+    assert load_prepared(data.folder).manifest == data.manifest
+
+
 def test_preparing_again_replaces_damaged_files(tmp_path: Path) -> None:
     data = table(tmp_path)
     before = data.arrays("train").x

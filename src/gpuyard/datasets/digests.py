@@ -15,6 +15,7 @@ from gpuyard.datasets.manifest import Shard
 from gpuyard.errors import ExternalError, InputError, Problem
 
 FIX = "prepare it again with `gpuyard data run`, or start a new run: damaged files are replaced"
+CHANGED = "has changed since it was prepared: SHA-256 mismatch"
 THREADS = 4  # hashing releases the GIL; more threads only wait for the disk
 _State = tuple[str, int, int, int, str]
 _checked: set[_State] = set()
@@ -54,8 +55,7 @@ def _damage(folder: Path, shard: Shard) -> Problem | None:
             if state in _checked:
                 return None
         if facts.st_size != shard.size_bytes or digest_of_file(path) != shard.sha256:
-            what = "has changed since it was prepared: SHA-256 mismatch"
-            return Problem(where=str(path), what=what, fix=FIX)
+            return Problem(where=str(path), what=CHANGED, fix=FIX)
     except FileNotFoundError:
         return Problem(where=str(path), what="is missing", fix=FIX)
     except OSError as error:

@@ -21,11 +21,13 @@ from gpuyard.datasets.fitting import NamedStep, PipelineInput, fit_steps
 from gpuyard.datasets.manifest import DatasetManifest, Shard
 from gpuyard.datasets.passes import PassProgress, StoredPasses
 from gpuyard.datasets.prepared import (
+    MANIFEST_DIGEST_FILE,
     MANIFEST_FILE,
     TRANSFORM_FILE,
     PreparedDataset,
     load_manifest,
     load_prepared,
+    save_manifest,
 )
 from gpuyard.datasets.source.open import open_source
 from gpuyard.datasets.spec import DataSpec, check_spec, resolve_paths
@@ -33,9 +35,7 @@ from gpuyard.datasets.split import SPLITS
 from gpuyard.datasets.steps.rows import DropNulls, Infinite
 from gpuyard.datasets.version import version_of
 from gpuyard.datasets.writing import WriteResult, manifest_of, transform_of, write_pass
-from gpuyard.document.encode import dump_json
 from gpuyard.errors import ExternalError, InputError, Problem
-from gpuyard.home import write_atomic
 
 MEMORY_BYTES = 2e9  # default memory limit
 _BASELINE_BYTES = 250e6  # the interpreter with Polars, Arrow and NumPy
@@ -142,7 +142,7 @@ def _prepare_locked(
     manifest = manifest_of(written, out)
     transform_of(pipeline, manifest.features, version).save(out / TRANSFORM_FILE)
     manifest = replace(manifest, other_files=_other_files(out, manifest))
-    write_atomic(out / MANIFEST_FILE, dump_json(manifest))  # last: the dataset is complete
+    save_manifest(out, manifest)  # last: the dataset is complete
     shutil.rmtree(work, ignore_errors=True)
     return load_prepared(out)
 
@@ -193,7 +193,8 @@ def _check_folder(out: Path, work: Path) -> None:
 
 
 def _clear(out: Path) -> None:
-    (out / MANIFEST_FILE).unlink(missing_ok=True)
+    for file in (MANIFEST_FILE, MANIFEST_DIGEST_FILE):
+        (out / file).unlink(missing_ok=True)
     for name in (*SPLITS, "base", "quarantine"):
         shutil.rmtree(out / name, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuyard.datasets.digests import check_files
+from gpuyard.datasets.digests import CHANGED, FIX, check_files
 from gpuyard.datasets.manifest import DatasetManifest, Shard
 from gpuyard.datasets.text.shards import TokenShards, read_tokens
 from gpuyard.datasets.transform import FittedTransform, load_transform
-from gpuyard.document.encode import load_json
+from gpuyard.document.encode import dump_json, load_json
 from gpuyard.document.read import read_text
 from gpuyard.errors import InputError, choices_text
+from gpuyard.home import write_atomic
 
 MANIFEST_FILE = "manifest.json"
+MANIFEST_DIGEST_FILE = "manifest.sha256"  # in the format of sha256sum
 TRANSFORM_FILE = "transform.json"
 _MAX_MANIFEST_BYTES = 1 << 28
 
@@ -115,7 +118,22 @@ def load_manifest(folder: Path) -> DatasetManifest:
         raise InputError.one(
             str(folder), f"no {MANIFEST_FILE} in it", "prepare it with `gpuyard data run`"
         )
-    return load_json(read_text(file, _MAX_MANIFEST_BYTES), DatasetManifest, str(file))
+    text = read_text(file, _MAX_MANIFEST_BYTES)
+    digest = folder / MANIFEST_DIGEST_FILE  # data that was prepared before 0.2 has none
+    if digest.is_file() and digest.read_bytes() != _digest_line(text).encode():
+        raise InputError.one(str(file), CHANGED, FIX)
+    return load_json(text, DatasetManifest, str(file))
+
+
+def save_manifest(folder: Path, manifest: DatasetManifest) -> None:
+    """Write the manifest and its digest; the folder is a prepared dataset from then on."""
+    text = dump_json(manifest)
+    write_atomic(folder / MANIFEST_DIGEST_FILE, _digest_line(text))
+    write_atomic(folder / MANIFEST_FILE, text)
+
+
+def _digest_line(text: str) -> str:
+    return f"{hashlib.sha256(text.encode()).hexdigest()}  {MANIFEST_FILE}\n"
 
 
 def load_prepared(folder: Path) -> PreparedDataset:

@@ -17,9 +17,7 @@ import polars as pl
 
 from gpuyard.datasets.execute import write_shard
 from gpuyard.datasets.manifest import DatasetManifest, Split
-from gpuyard.datasets.prepared import MANIFEST_FILE, load_manifest
-from gpuyard.document.encode import dump_json
-from gpuyard.home import write_atomic
+from gpuyard.datasets.prepared import load_manifest, save_manifest
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.spec import TrainSpec
@@ -66,7 +64,7 @@ def _write_rows(train: TabularData, manifest: DatasetManifest, folder: Path) -> 
         quarantine=(),
         other_files=(),
     )
-    write_atomic(folder / MANIFEST_FILE, dump_json(fold))
+    save_manifest(folder, fold)
 
 
 def _free_port() -> int:
