@@ -29,13 +29,13 @@ class UpProgress:
         self._console = console or Console(stderr=True)
         self._done: list[tuple[str, float, str]] = []
         self._stage, self._status, self._start_s = "starting", "", time.monotonic()
+        self._spinner = Spinner("dots")
         self._live = Live(
             get_renderable=self._shown,
             console=self._console,
             refresh_per_second=FRAMES_PER_S,
             transient=True,
         )
-        self._spinner = Spinner("dots")
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
