@@ -128,12 +128,14 @@ def test_minimal_table_is_scored_and_its_worst_rows_are_explained(
     table.write_text(
         "model,chip,count,layout,tokens_per_s,precision\n"
         "llama-3-70b,h100-sxm,64,tp4 pp4,52000,bf16\n"
-        "llama-3-8b,b200,8,tp1,90000,bf16\n",
+        "llama-3-8b,b200,8,tp1,90000,bf16\n"
+        "qwen2.5-32b,b200,8,tp1,20000,bf16\n",
         encoding="utf-8",
     )
     assert main(["accuracy", "training", str(table), "--json"]) == 0
     score = json.loads(capsys.readouterr().out)
-    assert score["scored"] == 2
+    assert score["scored"] == 3
+    assert [row["new_model"] for row in score["per_row"]] == [False, False, True]
     row = score["per_row"][0]
     assert row["id"] == "row-1"
     assert row["measured_s"] == pytest.approx(128 * 4096 / 52000, rel=1e-4)
@@ -146,3 +148,4 @@ def test_minimal_table_is_scored_and_its_worst_rows_are_explained(
     assert "row-2:" in text
     assert "assumed: seq_len 4096" in text
     assert "framework not measured" in text
+    assert "no measured run of this kind has a model of this size" in text

@@ -23,6 +23,7 @@ from gpuyard.perf.error_bars import (
     RunKind,
     distance,
     model_key,
+    read_error_bars,
     run_kind,
     training_error_bar,
 )
@@ -80,6 +81,9 @@ class TrainingRowScore:
     profile: str
     match: Annotated[ProfileMatch, Doc("what the software profile was matched by")]
     distance: Annotated[Level, Doc("what differs from the published runs of the fit")]
+    new_model: Annotated[
+        bool, Doc("no run of the fit and of this kind has the model's layers and width")
+    ] = False
     predicted_s: float
     interval: Annotated[PredictionInterval | None, Doc("90 % interval of the step time")] = None
     measured_s: float | None = None
@@ -301,10 +305,14 @@ def _level(runs: PublishedRuns, index: int, match: ProfileMatch, holdout: Holdou
 
 
 def _error_bar(runs: PublishedRuns, index: int, level: Level) -> ErrorBar:
-    kind = row_kind(runs, index)
-    size = model_key(kind, float(runs.arch.layers[index]), float(runs.arch.hidden[index]))
-    bar = training_error_bar(level, kind, runs.profiles[index].name, size)
+    profile = runs.profiles[index].name
+    bar = training_error_bar(level, row_kind(runs, index), profile, _model_key(runs, index))
     return bar.widened(CONTRADICTED) if _note(runs, index) else bar
+
+
+def _model_key(runs: PublishedRuns, index: int) -> str:
+    layers, hidden = float(runs.arch.layers[index]), float(runs.arch.hidden[index])
+    return model_key(row_kind(runs, index), layers, hidden)
 
 
 def row_kind(runs: PublishedRuns, index: int) -> RunKind:
@@ -344,6 +352,7 @@ def _row(
         profile=runs.profiles[index].name,
         match="runs",
         distance="run",
+        new_model=_model_key(runs, index) not in read_error_bars().models,
         predicted_s=predicted_s,
         interval=bar.around(predicted_s) if predicted_s else None,
         measured_s=measured_s if timed else None,

@@ -234,6 +234,7 @@ def _worst_rows(scored: Accuracy, count: int = 5) -> Iterator[str]:
             f"{row.id}: {row.error:+.0%}, {show(row.predicted_s, DURATION)} predicted,"
             f" {show(row.measured_s, DURATION)} measured, {within} the interval"
             f" ({DISTANCES[row.distance]}); {terms}"
+            + ("; no measured run of this kind has a model of this size" if row.new_model else "")
             + (f"; assumed: {row.assumed}" if row.assumed else "")
         )
 
