@@ -9,6 +9,7 @@ import pytest
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import Infeasible, InputError
+from gpuyard.perf.error_bars import training_error_bar
 from gpuyard.plan.demand import training_demand
 from gpuyard.plan.option import Plan
 from gpuyard.plan.training import plan_training
@@ -62,6 +63,14 @@ def test_options_are_ranked_by_cost_and_terms_add_up(plan: Plan) -> None:
         assert option.platforms
         assert option.storage
         assert option.reasons
+
+
+def test_planned_run_is_as_far_from_published_runs_as_another_source(plan: Plan) -> None:
+    least = training_error_bar("release", "dense")
+    for option in plan.options:
+        assert option.error_ratio >= least.high_ratio - 1e-9
+        assert option.error_low_ratio is not None
+        assert option.error_low_ratio >= least.low_ratio - 1e-9
 
 
 def test_pareto_front_is_not_dominated(plan: Plan) -> None:

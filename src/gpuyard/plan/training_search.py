@@ -160,16 +160,20 @@ class TrainingSearch:
 
     @property
     def error_bar(self) -> ErrorBar:
-        """Range that holds 90 % of such runs, wider with distance from published ones."""
+        """Range that holds 90 % of such runs, wider with distance from published ones.
+
+        A planned run is not one of the published ones: without a calibration of the user, it is at
+        least as far from them as a run of another source.
+        """
         model = self.demand.model
         moe, adapters = self.demand.shape.moe is not None, self.demand.method != "full"
         kind = run_kind(self.silicon, moe, adapters)
         size = model_key(kind, self.demand.shape.layers, self.demand.shape.hidden)
         if unmeasured(model):
             return training_error_bar("chip", kind, model=size)
-        unseen = not self.is_profiled or model.transformer is None or bool(model.transformer.linear)
-        level = distance(self.silicon, self.profile, kind)
-        if unseen:
+        level = distance(self.silicon, self.profile, kind, unseen=True)
+        linear = model.transformer is None or bool(model.transformer.linear)
+        if linear or not self.is_profiled:
             level = max(level, "stack", key=LEVELS.index)
         return training_error_bar(level, kind, self.profile.name, size)
 
