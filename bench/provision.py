@@ -5,12 +5,13 @@
     python bench/provision.py --only public --public DIR    public manifests in a folder
 
 Prints one row per part. Runs from a checkout; needs no network. The platform's own tool (bash,
-kubectl, sbatch) parses the files where it is installed.
+kubectl, sbatch, terraform) parses the files where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
@@ -32,15 +33,21 @@ from gpuyard.blueprint.make import consumption_options, make_blueprint
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.errors import Infeasible, InputError
 from gpuyard.provision.artefact import Artefact
-from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
+from gpuyard.provision.deployment_settings import (
+    DeploymentSettings,
+    ResolvedSettings,
+    resolve_settings,
+)
+from gpuyard.provision.extra_files import with_extra_files
 from gpuyard.provision.lint import lint
-from gpuyard.provision.platform import Unsuitable
+from gpuyard.provision.platform import Artefacts, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS
 from mutations import mutations
 from provision.apply.folders import fresh, render, runner
 from provision.apply.test_kill import SAMPLES, named
 from provision.fake.server import serve
 from provision.platforms.test_examples import distinct
+from provision.terraform.test_module import with_provider
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = DeploymentSettings(project="my-project", owner="somebody", rendered_s=1_800_000_000.0)
@@ -54,6 +61,7 @@ class Deployment:
 
     name: str
     files: tuple[Artefact, ...]
+    extra_files: tuple[Artefact, ...] = ()
 
 
 def examples() -> list[Path]:
@@ -88,13 +96,25 @@ def rendered(first_only: bool = False) -> tuple[list[Deployment], int]:
         found = blueprints_of(file)
         for blueprint in found[:1] if first_only else found:
             for platform in PLATFORMS:
-                result = platform.render(blueprint, resolve_settings(blueprint, SETTINGS))
+                settings = resolve_settings(blueprint, SETTINGS)
+                result = platform.render(blueprint, settings)
                 if isinstance(result, Unsuitable):
                     refused += 1
                     continue
                 name = f"{file.parent.name}/{file.stem} {platform.name} {blueprint.number}"
-                deployments.append(Deployment(name=name, files=result.files))
+                extra = with_module(result, settings).extra_files
+                deployments.append(Deployment(name=name, files=result.files, extra_files=extra))
     return deployments, refused
+
+
+def with_module(artefacts: Artefacts, settings: ResolvedSettings) -> Artefacts:
+    """The artefacts with a Terraform module, where the provider has resources for them."""
+    try:
+        return with_extra_files(
+            artefacts, replace(settings, requested=replace(SETTINGS, format="terraform"))
+        )
+    except InputError:
+        return with_extra_files(artefacts, settings)
 
 
 def rows_of(files: Sequence[Artefact], catalog: Catalog) -> Counter[tuple[str, str]]:
@@ -141,7 +161,41 @@ def bench_parsed(_: Catalog) -> bool:
         print(f"parsed     {tool}: {counts[tool][0]} files, {counts[tool][1]} rejected")
     if "sbatch" not in tools:
         print("parsed     sbatch: no controller here")
-    return not any(rejected for _, rejected in counts.values())
+    folders = [bench_folder(deployments, *row) for row in folder_tools()]
+    return not any(rejected for _, rejected in counts.values()) and all(folders)
+
+
+def folder_tools() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Tools that read a whole folder: name, the file that they need, command, folder."""
+    if shutil.which("kubectl"):
+        yield "kubectl kustomize", "kustomization.yaml", ("kubectl", "kustomize", "."), "."
+    if shutil.which("terraform"):
+        yield "terraform validate", "terraform/main.tf", ("terraform", "validate"), "terraform"
+        yield "terraform fmt", "terraform/main.tf", ("terraform", "fmt", "-check"), "terraform"
+
+
+def bench_folder(
+    deployments: Sequence[Deployment], tool: str, needed: str, command: tuple[str, ...], inside: str
+) -> bool:
+    """Print how many folders a tool reads, of those with the file that it needs."""
+    read, rejected = 0, 0
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {**os.environ, **with_provider(Path(temporary))}
+        for index, item in enumerate(deployments):
+            files = (*item.files, *item.extra_files)
+            if all(file.name != needed for file in files):
+                continue
+            folder = Path(temporary) / str(index)
+            for file in files:
+                (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / file.name).write_text(file.text, encoding="utf-8")
+            done = subprocess.run(
+                command, cwd=folder / inside, env=environment, capture_output=True, check=False
+            )
+            read += 1
+            rejected += done.returncode != 0
+    print(f"parsed     {tool}: {read} folders, {rejected} rejected")
+    return not rejected
 
 
 def caught(deployments: Sequence[Deployment], catalog: Catalog, label: str) -> bool:

@@ -157,6 +157,7 @@ CASES = (
     case("kueue-names", "kueue.yaml", {"5:spec.resourceGroups[0].flavors[0].name": "a3"}),
     case("kueue-names", "kueue.yaml", {"5:spec.admissionChecksStrategy.admissionChecks[0].name": "other"}),
     case("kueue-names", "kueue.yaml", {'7:metadata.labels."kueue.x-k8s.io/queue-name"': "gpu-queue"}),
+    case("kueue-covers", "kueue.yaml", {"7:spec.template.spec.containers[0].resources.requests": {"cpu": "8"}}),
     # 18 addresses
     case("subnets-apart", "subnet-host.json subnet-rdma.json", {"body.ipCidrRange": "10.0.8.0/22"}, of=1),
     case("subnets-apart", "subnet-host.json cluster.json", {f"{CLUSTER}.ipAllocationPolicy.clusterIpv4CidrBlock": "10.4.0.0/16"}, of=1),

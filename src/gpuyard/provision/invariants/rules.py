@@ -74,6 +74,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     weights.weights_fit_into_memory,
     workloads.kueue_topology_is_ordered,
     workloads.kueue_names_exist,
+    workloads.queue_covers_requests,
     workloads.indexed_job_pods_run_together,
     workloads.bucket_mount_has_sidecar,
     workloads.shared_memory_is_mounted,

@@ -148,6 +148,32 @@ def _exists(view: ValueView, kind: str, names: Collection[str]) -> Iterator[Find
         yield view.error(f'unknown {kind} "{view.text}"', fix)
 
 
+@invariant("kueue-covers", applies_to="ClusterQueue, jobs", source=KUEUE)
+def queue_covers_requests(bundle: LintBundle) -> Iterator[Finding]:
+    """A queue covers every resource that the pods of its jobs request."""
+    locals_ = bundle.kubernetes_by_name(KUEUE_GROUP, "LocalQueue")
+    clusters = bundle.kubernetes_by_name(KUEUE_GROUP, "ClusterQueue")
+    for pod in bundle.pods:
+        local = locals_.get(pod.owner.root.at("metadata", "labels", QUEUE).text)
+        cluster = clusters.get(local.at("spec", "clusterQueue").text) if local else None
+        if cluster is None:
+            continue
+        covered = {
+            text
+            for group in cluster.at("spec", "resourceGroups").items
+            for text in group["coveredResources"].texts
+        }
+        for name in ("initContainers", "containers"):
+            for box in pod.spec[name].items:
+                for resource, view in box.at("resources", "requests").pairs:
+                    if resource not in covered:
+                        yield view.error(
+                            f"the queue {cluster.at('metadata', 'name').text} does not cover "
+                            f"{resource}: the job is never admitted",
+                            f"add {resource} to coveredResources, with a quota",
+                        )
+
+
 @invariant("indexed-together", applies_to="Job, JobSet", source="JobSet at 08dfbdf (2026-08-18)")
 def indexed_job_pods_run_together(bundle: LintBundle) -> Iterator[Finding]:
     """A job of several GPU pods is Indexed, with parallelism = completions."""

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from gpuyard.document.field_types import Doc
 
+MODEL_CACHE = "/tmp/hf"  # of downloaded weights; pods mount a volume there
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvVar:

@@ -15,7 +15,7 @@ from gpuyard.provision.launch.job import (
     image_of,
     job_launch,
 )
-from gpuyard.provision.launch.launch import EnvVar, Launch
+from gpuyard.provision.launch.launch import MODEL_CACHE, EnvVar, Launch
 from gpuyard.provision.launch.nccl import RunsOn
 from gpuyard.provision.launch.replicas import machines_per_replica, service_of
 from gpuyard.provision.launch.triton import (
@@ -111,7 +111,7 @@ def server_launch(blueprint: Blueprint, settings: ResolvedSettings, runs_on: Run
         framework=engine.name,
         image=image,
         program=_program(lines, count),
-        variables=(*fabric.variables, EnvVar(name="HF_HOME", value="/tmp/hf")),
+        variables=(*fabric.variables, EnvVar(name="HF_HOME", value=MODEL_CACHE)),
         env_scripts=fabric.scripts,
         variables_after_scripts=fabric.variables_after_scripts,
         library_path=fabric.library_path,

@@ -14,7 +14,7 @@ from gpuyard.provision.platforms.service_account import is_gated
 from gpuyard.provision.shell_text import ShellText, shell
 
 JOBSET = "v0.12.0"  # its README at 08dfbdfd, 2026-08-18
-KUEUE = "v0.17.1"  # as in the Cluster Toolkit at 1047080, 2026-06-25
+KUEUE = "v0.17.8"  # its changelog at ff69552, 2026-08-22; 0.17 as in the Cluster Toolkit
 LWS = "v0.10.0"  # its installation page at 060ab4d, 2026-08-21
 ACCELERATORS = (
     "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/992db812"

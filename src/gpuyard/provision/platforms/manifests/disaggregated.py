@@ -23,6 +23,7 @@ from gpuyard.provision.launch.server import PORT, server_launch, with_fabric
 from gpuyard.provision.platforms.manifests.expiry import expiry_objects
 from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes
+from gpuyard.provision.platforms.manifests.pod_requests import pod_requests
 from gpuyard.provision.platforms.manifests.pods import metadata, pod_template, storage_objects
 from gpuyard.provision.platforms.manifests.services import (
     disruption_budget,
@@ -38,7 +39,7 @@ POOLS: tuple[PoolName, PoolName] = ("decode", "prefill")
 # A decode replica often needs more GPUs of one machine than a prefill replica. It displaces prefill
 # replicas that were scheduled first, which then go where GPUs are left.
 DECODE_PRIORITY = 1000
-ROUTER_CPUS, ROUTER_MEMORY = "4", "16Gi"
+ROUTER_SHARE = 0.25  # of the requests of a whole machine
 POOL_NOTE = (
     "The pools have the planned sizes and do not scale; the lengths of prompts and answers decide "
     "their ratio. The router is one pod and starts when every replica is ready."
@@ -213,7 +214,7 @@ def _router(blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes) -
         "name": "router",
         "image": launch.image,
         "command": ["bash", "-c", "\n".join(lines) + "\n"],
-        "resources": {"requests": {"cpu": ROUTER_CPUS, "memory": ROUTER_MEMORY}},
+        "resources": {"requests": pod_requests(blueprint.machine, ROUTER_SHARE)},
         "ports": [{"name": "http", "containerPort": PORT}],
     }
     template: Object = {

@@ -7,9 +7,10 @@ import math
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.frozen_json import Plain
 from gpuyard.provision.deployment_settings import ResolvedSettings
-from gpuyard.provision.launch.launch import BucketMount, Launch
+from gpuyard.provision.launch.launch import MODEL_CACHE, BucketMount, EnvVar, Launch
 from gpuyard.provision.platforms.manifests.fabric_setup import PodFabricSetup, pod_fabric_setup
 from gpuyard.provision.platforms.manifests.nodes import CPU, TPU, PodNodes
+from gpuyard.provision.platforms.manifests.pod_requests import pod_requests
 from gpuyard.provision.platforms.manifests.text import Object
 from gpuyard.provision.platforms.service_account import is_gated
 
@@ -19,6 +20,8 @@ SHARED_MEMORY_GIB = 64
 SHARED_MEMORY_SHARE = 0.5
 GIB = 2**30
 MIN_CLAIM_GIB = 100
+CACHE = "model-cache"
+SIDECAR_REQUESTS: Object = {"cpu": "1", "memory": "1Gi"}
 CPU_SHARE = 0.9  # of the vCPUs of a machine; the rest is for the node
 
 
@@ -49,6 +52,7 @@ def pod_template(
             "name": "shared-memory",
             "emptyDir": {"medium": "Memory", "sizeLimit": _shared_memory(blueprint)},
         },
+        *_cache(launch, {"name": CACHE, "emptyDir": {}}),
         *fabric.volumes,
         *(_volume(mount, settings, nodes) for mount in launch.mounts),
     ]
@@ -66,7 +70,9 @@ def pod_template(
     if restart:
         spec["restartPolicy"] = restart
     if fabric.sidecars:
-        spec["initContainers"] = list(fabric.sidecars)
+        requests: Object = {"resources": {"requests": SIDECAR_REQUESTS}}
+        own = requests if not settings.requested.queue else {}
+        spec["initContainers"] = [{**sidecar, **own} for sidecar in fabric.sidecars]
     if fabric.claims:
         spec["resourceClaims"] = list(fabric.claims)
     if fabric.on_host_network:
@@ -82,6 +88,13 @@ def pod_template(
     if all_annotations:
         meta["annotations"] = all_annotations
     return {"metadata": meta, "spec": spec}
+
+
+def _cache(launch: Launch, part: Object) -> tuple[Object, ...]:
+    # A volume of the pod: on the local SSDs where the node has them (GKE's pools declare them as
+    # ephemeral storage), and a container that restarts finds the weights again.
+    is_cached = EnvVar(name="HF_HOME", value=MODEL_CACHE) in launch.variables
+    return (part,) if is_cached else ()
 
 
 def _shared_memory(blueprint: Blueprint) -> str:
@@ -107,16 +120,12 @@ def _container(
     if not is_gated(blueprint, settings):
         reference["optional"] = True
     env += [*environment, {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]
-    resources: Object = {}
-    if nodes.resource == CPU:
-        resources = {"requests": {CPU: str(int(CPU_SHARE * (blueprint.machine.vcpu_count or 1)))}}
-    elif launch.chips_per_machine:
-        count: Plain = str(math.ceil(launch.chips_per_machine))
-        resources = {"limits": {nodes.resource: count}, "requests": {nodes.resource: count}}
+    resources = _resources(blueprint, settings, launch, nodes)
     if fabric.claims:
         resources["claims"] = [{"name": claim["name"]} for claim in fabric.claims]
     mounts: list[Plain] = [
         {"name": "shared-memory", "mountPath": "/dev/shm"},
+        *_cache(launch, {"name": CACHE, "mountPath": MODEL_CACHE}),
         *fabric.mounts,
         *(_mounted(mount) for mount in launch.mounts),
     ]
@@ -138,6 +147,24 @@ def _container(
     if launch.port is not None:
         container["ports"] = [{"name": "http", "containerPort": launch.port}]
     return container
+
+
+def _resources(
+    blueprint: Blueprint, settings: ResolvedSettings, launch: Launch, nodes: PodNodes
+) -> Object:
+    machine = blueprint.machine
+    if nodes.resource == CPU:
+        memory = pod_requests(machine, 1.0).get("memory")
+        cpus: Object = {CPU: str(int(CPU_SHARE * (machine.vcpu_count or 1)))}
+        return {"requests": {**cpus, **({"memory": memory} if memory else {})}}
+    if not launch.chips_per_machine:
+        return {}
+    count: Object = {nodes.resource: str(math.ceil(launch.chips_per_machine))}
+    # A queue of the user may cover accelerators only, as those of the Cluster Toolkit and xpk do:
+    # it would never admit a job that requests more.
+    share = min(1.0, launch.chips_per_machine / machine.chip_count)
+    others = {} if settings.requested.queue else pod_requests(machine, share)
+    return {"limits": count, "requests": {**count, **others}}
 
 
 def _mounted(mount: BucketMount) -> Object:

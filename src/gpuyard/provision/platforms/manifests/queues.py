@@ -34,18 +34,18 @@ def queue_objects(
     yield _object("ResourceFlavor", settings, flavor)
     if is_queued:
         yield from _admission_check(settings, nodes)
-    machine = blueprint.machine
-    units = machine.vcpu_count or 0 if nodes.resource == CPU else machine.chip_count
-    quota = str(int(blueprint.machine_count * units))
+    quotas = _quotas(blueprint, nodes)
     spec: Object = {
         "namespaceSelector": {},
         "resourceGroups": [
             {
-                "coveredResources": [nodes.resource],
+                "coveredResources": [*quotas],
                 "flavors": [
                     {
                         "name": settings.name,
-                        "resources": [{"name": nodes.resource, "nominalQuota": quota}],
+                        "resources": [
+                            {"name": name, "nominalQuota": quota} for name, quota in quotas.items()
+                        ],
                     }
                 ],
             }
@@ -57,6 +57,17 @@ def queue_objects(
     local_queue = _object("LocalQueue", settings, {"clusterQueue": settings.name})
     local_queue["metadata"] = metadata(settings)
     yield local_queue
+
+
+def _quotas(blueprint: Blueprint, nodes: PodNodes) -> dict[str, str]:
+    # Kueue admits a job only if its queue covers every resource that the pods request.
+    machine, count = blueprint.machine, blueprint.machine_count
+    quotas = {nodes.resource: str(int(count * machine.chip_count))}
+    if machine.vcpu_count:
+        quotas[CPU] = str(int(count * machine.vcpu_count))
+    if machine.memory_bytes:
+        quotas["memory"] = f"{int(count * machine.memory_bytes / 2**30)}Gi"
+    return quotas
 
 
 def _admission_check(settings: ResolvedSettings, nodes: PodNodes) -> Iterator[Object]:
