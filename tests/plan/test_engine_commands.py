@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -20,6 +21,7 @@ from gpuyard.plan.inference.load import ServingLoad
 from gpuyard.plan.inference.replica_config import ReplicaConfig, configure_replica
 from gpuyard.plan.service import EngineCommand
 from gpuyard.plan.serving_checkpoint import splits_blocks
+from gpuyard.plan.single_pass_servers import repository_name
 
 CATALOG = load_catalog()
 LOAD = ServingLoad(
@@ -247,3 +249,35 @@ def test_router_commands_list_every_replica(tmp_path: Path) -> None:
     told = yaml.safe_load((tmp_path / "disagg.yaml").read_text(encoding="utf-8"))
     assert told["context_servers"] == {"num_instances": 2, "urls": ["a:1", "b:2"]}
     assert told["generation_servers"] == {"num_instances": 1, "urls": ["c:3"]}
+
+
+HOSTILE = "org/it's $(touch PWNED); touch PWNED #`touch PWNED`"
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("role", ["both", "prefill"])
+def test_name_of_a_checkpoint_stays_one_word_of_the_shell(
+    name: str, role: Role, tmp_path: Path
+) -> None:
+    model = dataclasses.replace(CATALOG.model("llama-3-70b"), name=HOSTILE, aliases=())
+    wanted = ReplicaConfig(machine="a3-ultragpu-8g", tp=8, weights="bf16", engine=name)
+    configured = configure_replica(wanted, model, LOAD, CATALOG)
+    assert not isinstance(configured, Infeasible), str(configured)
+    machine, replica = configured
+    chip = CATALOG.chip(machine.chip or "")
+    started = with_start_commands(replica, model, chip, 4000.0, 2, prefix_caching=True, role=role)
+    assert started.checkpoint == HOSTILE
+    programs = ("vllm", "python", "trtllm-serve", "srun")
+    stubs = "".join(f'{program}() {{ printf "%s\\n" "$@"; }}\n' for program in programs)
+    for line in started.command:
+        script = f"HEAD=h ADDRESS=a\n{stubs}{line}\n"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert HOSTILE in done.stdout.splitlines()
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_model_repository_of_triton_has_a_plain_name() -> None:
+    model = dataclasses.replace(CATALOG.models[0], name=f"../{HOSTILE}")
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", repository_name(model))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +17,13 @@ from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Keys
 from gpuyard.document.read import read_file
 from gpuyard.perf.inference.layout import ReplicaLayout
+from gpuyard.plan.command_line import ShellWord, command_line
 from gpuyard.plan.inference.replica import Replica
 from gpuyard.plan.service import EngineCommand
 from gpuyard.plan.serving_checkpoint import LoadedCheckpoint, checkpoint_for
 
-OWN_CHECKPOINT = "$CHECKPOINT"  # of a format that nobody publishes
-HEAD = "$HEAD"  # address of a replica's first machine
+OWN_CHECKPOINT = ShellWord("$CHECKPOINT")  # of a format that nobody publishes
+HEAD = ShellWord("$HEAD")  # address of a replica's first machine
 Role = Literal["both", "prefill", "decode"]
 CONTEXT_STEP_TOKENS = 256  # the context length is rounded up to a multiple of this
 
@@ -150,6 +152,11 @@ def with_start_commands(
     )
 
 
+def _model_word(loaded: LoadedCheckpoint) -> str:
+    """The model as a word: a name of whatever spelling, or the variable of the user's own."""
+    return OWN_CHECKPOINT if loaded.repository == OWN_CHECKPOINT else loaded.repository
+
+
 def _load_bytes(replica: Replica, model: Model, loaded: LoadedCheckpoint) -> float:
     """Bytes of the checkpoint: 16 bits per weight where the engine quantises while loading."""
     if loaded.online or replica.precision.weights == "bf16":
@@ -170,28 +177,24 @@ def _vllm(inputs: _CommandInputs) -> tuple[str, ...]:
     replica, layout = inputs.replica, inputs.replica.layout
     disaggregated = inputs.role != "both"  # https://docs.vllm.ai: features/nixl_connector_usage
     kv_role = "kv_producer" if inputs.role == "prefill" else "kv_consumer"
-    arguments = [
-        *(["VLLM_NIXL_SIDE_CHANNEL_HOST=$ADDRESS"] if disaggregated else []),
-        f"vllm serve {inputs.loaded.repository}",
-        f"--tensor-parallel-size {layout.tp}",
-        *([f"--pipeline-parallel-size {layout.pp}"] if layout.pp > 1 else []),
-        *([f"--data-parallel-size {layout.attention_dp}"] if layout.attention_dp > 1 else []),
-        *(["--enable-expert-parallel"] if layout.ep > 1 else []),
-        *(["--dtype half"] if inputs.half else []),
-        *([f"--quantization {replica.precision.weights}"] if inputs.loaded.online else []),
-        *(["--kv-cache-dtype fp8"] if replica.precision.kv == "fp8" else []),
-        f"--max-num-seqs {replica.limits.sequences}",
-        f"--max-num-batched-tokens {replica.limits.budget_tokens}",
-        f"--max-model-len {inputs.context_tokens}",
-        f"--gpu-memory-utilization {replica.engine.memory_ratio:g}",
-        *(["--enable-prefix-caching"] if inputs.prefix_caching else []),
-        *(
-            [f'--kv-transfer-config \'{{"kv_connector":"NixlConnector","kv_role":"{kv_role}"}}\'']
-            if disaggregated
-            else []
-        ),
-    ]
-    line = " ".join(arguments)
+    nixl = json.dumps({"kv_connector": "NixlConnector", "kv_role": kv_role}, separators=(",", ":"))
+    line = command_line(
+        *([ShellWord("VLLM_NIXL_SIDE_CHANNEL_HOST=$ADDRESS")] if disaggregated else []),
+        *("vllm", "serve", _model_word(inputs.loaded)),
+        *("--tensor-parallel-size", layout.tp),
+        *(("--pipeline-parallel-size", layout.pp) if layout.pp > 1 else ()),
+        *(("--data-parallel-size", layout.attention_dp) if layout.attention_dp > 1 else ()),
+        *(("--enable-expert-parallel",) if layout.ep > 1 else ()),
+        *(("--dtype", "half") if inputs.half else ()),
+        *(("--quantization", replica.precision.weights) if inputs.loaded.online else ()),
+        *(("--kv-cache-dtype", "fp8") if replica.precision.kv == "fp8" else ()),
+        *("--max-num-seqs", replica.limits.sequences),
+        *("--max-num-batched-tokens", replica.limits.budget_tokens),
+        *("--max-model-len", inputs.context_tokens),
+        *("--gpu-memory-utilization", f"{replica.engine.memory_ratio:g}"),
+        *(("--enable-prefix-caching",) if inputs.prefix_caching else ()),
+        *(("--kv-transfer-config", nixl) if disaggregated else ()),
+    )
     if inputs.machines == 1:
         return (line,)
     if layout.attention_dp > 1:
@@ -215,30 +218,27 @@ def _sglang(inputs: _CommandInputs) -> tuple[str, ...]:
     quantised: str = replica.precision.weights if inputs.loaded.online else ""
     if inputs.loaded.repository.startswith("nvidia/"):  # Model Optimizer's format needs its name
         quantised = {"fp8": "modelopt", "nvfp4": "modelopt_fp4"}[replica.precision.weights]
-    arguments = [
-        f"python -m sglang.launch_server --model-path {inputs.loaded.repository}",
-        f"--tp-size {layout.tp * layout.attention_dp}",
-        *([f"--pp-size {layout.pp}"] if layout.pp > 1 else []),
+    transfer = ("--disaggregation-transfer-backend", "nixl")
+    line = command_line(
+        *("python", "-m", "sglang.launch_server", "--model-path", _model_word(inputs.loaded)),
+        *("--tp-size", layout.tp * layout.attention_dp),
+        *(("--pp-size", layout.pp) if layout.pp > 1 else ()),
         *(
-            [f"--dp-size {layout.attention_dp} --enable-dp-attention"]
+            ("--dp-size", layout.attention_dp, "--enable-dp-attention")
             if layout.attention_dp > 1
-            else []
+            else ()
         ),
-        *([f"--ep-size {layout.ep}"] if layout.ep > 1 else []),
-        *(["--dtype half"] if inputs.half else []),
-        *([f"--quantization {quantised}"] if quantised else []),
-        *(["--kv-cache-dtype fp8_e4m3"] if replica.precision.kv == "fp8" else []),
-        f"--max-running-requests {replica.limits.sequences * layout.attention_dp}",
-        f"--chunked-prefill-size {replica.limits.budget_tokens}",
-        f"--context-length {inputs.context_tokens}",
-        f"--mem-fraction-static {replica.engine.memory_ratio:g}",
-        *(
-            [f"--disaggregation-mode {inputs.role} --disaggregation-transfer-backend nixl"]
-            if inputs.role != "both"
-            else []
-        ),  # https://docs.sglang.io: advanced_features/pd_disaggregation
-    ]
-    line = " ".join(arguments)
+        *(("--ep-size", layout.ep) if layout.ep > 1 else ()),
+        *(("--dtype", "half") if inputs.half else ()),
+        *(("--quantization", quantised) if quantised else ()),
+        *(("--kv-cache-dtype", "fp8_e4m3") if replica.precision.kv == "fp8" else ()),
+        *("--max-running-requests", replica.limits.sequences * layout.attention_dp),
+        *("--chunked-prefill-size", replica.limits.budget_tokens),
+        *("--context-length", inputs.context_tokens),
+        *("--mem-fraction-static", f"{replica.engine.memory_ratio:g}"),
+        # https://docs.sglang.io: advanced_features/pd_disaggregation
+        *(("--disaggregation-mode", inputs.role, *transfer) if inputs.role != "both" else ()),
+    )
     if inputs.machines == 1:
         return (line,)
     multi_node = f"--nnodes {inputs.machines} --dist-init-addr {HEAD}:20000"
@@ -260,25 +260,24 @@ def _tensorrt_llm(inputs: _CommandInputs) -> tuple[str, ...]:
         *([_TRANSCEIVER.format(tokens=inputs.context_tokens)] if inputs.role != "both" else []),
     ]
     file = "extra.yaml" if inputs.role == "both" else f"{inputs.role}.yaml"
-    arguments = [
-        f"trtllm-serve {inputs.loaded.repository}",
-        f"--tp_size {layout.tp * layout.attention_dp}",
-        *([f"--pp_size {layout.pp}"] if layout.pp > 1 else []),
-        *([f"--ep_size {layout.ep}"] if layout.ep > 1 else []),
-        f"--max_batch_size {replica.limits.sequences}",
-        f"--max_num_tokens {replica.limits.budget_tokens}",
-        f"--max_seq_len {inputs.context_tokens}",
-        f"--kv_cache_free_gpu_memory_fraction {replica.engine.memory_ratio:g}",
-        *([f"--extra_llm_api_options {file}"] if extra else []),
-    ]
-    line = " ".join(arguments)
+    line = command_line(
+        *("trtllm-serve", _model_word(inputs.loaded)),
+        *("--tp_size", layout.tp * layout.attention_dp),
+        *(("--pp_size", layout.pp) if layout.pp > 1 else ()),
+        *(("--ep_size", layout.ep) if layout.ep > 1 else ()),
+        *("--max_batch_size", replica.limits.sequences),
+        *("--max_num_tokens", replica.limits.budget_tokens),
+        *("--max_seq_len", inputs.context_tokens),
+        *("--kv_cache_free_gpu_memory_fraction", f"{replica.engine.memory_ratio:g}"),
+        *(("--extra_llm_api_options", file) if extra else ()),
+    )
     if inputs.machines > 1:
         srun = f"srun -N {inputs.machines} --ntasks {layout.chips} --mpi=pmix"
         line = f"{srun} trtllm-llmapi-launch {line}"
     if not extra:
         return (line,)
-    quoted = " ".join(f"'{entry}'" for entry in extra)
-    return (f"printf '%s\\n' {quoted} > {file} && {line}",)
+    entries = command_line("printf", r"%s\n", *extra)
+    return (f"{entries} > {file} && {line}",)
 
 
 def _vllm_tpu(inputs: _CommandInputs) -> tuple[str, ...]:
@@ -292,21 +291,21 @@ def _jetstream(inputs: _CommandInputs) -> tuple[str, ...]:
     replica = inputs.replica
     chips = replica.layout.chips
     name = inputs.loaded.repository.rpartition("/")[2].lower()
-    arguments = [
-        "python -m MaxText.maxengine_server src/MaxText/configs/base.yml",
-        f"model_name={name} load_parameters_path=$CHECKPOINT",
-        f"ici_tensor_parallelism={chips} ici_fsdp_parallelism=1",
-        "scan_layers=false weight_dtype=bfloat16",
+    line = command_line(
+        *("python", "-m", "MaxText.maxengine_server", "src/MaxText/configs/base.yml"),
+        *(f"model_name={name}", ShellWord(f"load_parameters_path={OWN_CHECKPOINT}")),
+        *(f"ici_tensor_parallelism={chips}", "ici_fsdp_parallelism=1"),
+        *("scan_layers=false", "weight_dtype=bfloat16"),
         f"per_device_batch_size={max(1, replica.limits.sequences // chips)}",
         f"max_target_length={inputs.context_tokens}",
         f"max_prefill_predict_length={inputs.context_tokens // 2}",
         *(
-            ["quantization=int8 checkpoint_is_quantized=true"]
+            ("quantization=int8", "checkpoint_is_quantized=true")
             if replica.precision.weights == "int8"
-            else []
+            else ()
         ),
-    ]
-    return (" ".join(arguments),)
+    )
+    return (line,)
 
 
 def _vllm_cpu(inputs: _CommandInputs) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.machines import Machine
 from gpuyard.catalog.models import Model
@@ -27,7 +29,7 @@ def single_pass_server(
 
     `tokens` is the length of one input of an encoder.
     """
-    name = model.name if model else "model"
+    name = repository_name(model)
     chip = chip_of(machine, catalog)
     delay_us = max(1, round(0.5 * batch_s * 1e6))
     if model is not None and model.kind == "trees":
@@ -73,6 +75,11 @@ def single_pass_server(
         f"{name}.onnx is the exported model, with {_input_text(inputs, batch)}; "
         "int8 needs scales from calibration",
     )
+
+
+def repository_name(model: Model | None) -> str:
+    """The model's name in the repository of Triton: a file name that the shell takes as it is."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", model.name).lstrip("-.") if model else "model"
 
 
 def _inputs(model: Model | None, tokens: int) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.plan.service import EngineCommand
+from gpuyard.plan.single_pass_servers import repository_name
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import BucketMount, EnvVar
 from gpuyard.provision.platform import DeployStep
@@ -80,4 +81,4 @@ def upload_steps(
 
 
 def _model_name(blueprint: Blueprint) -> str:
-    return blueprint.workload.model.name if blueprint.workload.model else "model"
+    return repository_name(blueprint.workload.model)
