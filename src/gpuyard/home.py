@@ -27,6 +27,8 @@ from pathlib import Path
 from gpuyard.errors import ExternalError
 
 NAME = ".gpuyard"
+PRIVATE_UMASK = 0o077  # of processes that write to a state directory: runs may hold secrets
+FOLDERS = ("runs", "models", "data", "catalog", "serving", "up", "workloads")
 MOST_HOMES = 100  # remembered state directories
 LOCK_TIMEOUT_S = 30.0  # how long to wait for another process that writes to the ledger
 _CHECK_PERMISSION = "check write permission, or use another --home"
@@ -159,11 +161,16 @@ class Home:
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
         with os.scandir(self.path) as entries:
-            links = sorted(entry.name for entry in entries if entry.is_symlink())
+            found = tuple(entries)
+        links = sorted(entry.name for entry in found if entry.is_symlink())
         if links:
             what = "is a symbolic link: files would be written where it points to"
             fix = "put the folder itself there, or use a --home on that disk"
             raise ExternalError(str(self.path / links[0]), what, fix)
+        for entry in found:  # a --home that the user created may be open to others
+            if entry.name in FOLDERS and entry.stat().st_mode & PRIVATE_UMASK:
+                with contextlib.suppress(OSError):
+                    os.chmod(entry.path, 0o700)
         self._refuse_emptied_ledger()
         # SQLite gives its log and its index the mode of the database.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

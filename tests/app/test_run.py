@@ -125,6 +125,21 @@ def test_service_predicts_the_same_after_restart(iris: FinishedRun) -> None:
     assert predict(again.url, names) == before
 
 
+@pytest.mark.slow
+def test_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    path = script_workload(tmp_path, "open('mine', 'w').close()\n")
+    home = Home(path=tmp_path / "home")
+    home.path.mkdir(mode=0o755)
+    command = [sys.executable, "-m", "gpuyard", "run", str(path), "--home", str(home.path)]
+    subprocess.run(command, umask=0, check=True, capture_output=True)
+    paths = list(home.path.rglob("*"))
+    assert {path.name for path in paths} >= {"mine", "log", "run.json", "ledger.db"}
+    assert [str(path) for path in paths if path.stat().st_mode & 0o077] == []
+    (home.path / "runs").chmod(0o755)  # as an earlier version left it
+    Ledger(home=home).get("last")
+    assert (home.path / "runs").stat().st_mode & 0o777 == 0o700
+
+
 def test_wrong_workload_starts_no_run(tmp_path: Path) -> None:
     path = tmp_path / "workload.yaml"
     path.write_text(IRIS.replace("train:", "trian:"), encoding="utf-8")

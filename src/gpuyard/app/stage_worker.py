@@ -9,6 +9,7 @@ Exit codes: 2 wrong input, 3 infeasible, 4 external error.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from gpuyard.errors import (
     InputError,
     external_error_from,
 )
-from gpuyard.home import Home, write_atomic
+from gpuyard.home import PRIVATE_UMASK, Home, write_atomic
 from gpuyard.learn.evaluate.scorecard import Scorecard
 from gpuyard.learn.fit import fit
 from gpuyard.learn.select.selection import Selection
@@ -275,4 +276,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    os.umask(PRIVATE_UMASK)
     sys.exit(main(sys.argv[1:]))

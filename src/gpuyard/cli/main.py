@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuyard import __version__
 from gpuyard.cli.commands import COMMANDS, GROUPS, load_command, with_current_flags
@@ -21,12 +21,16 @@ from gpuyard.errors import (
     closest_match,
     external_error_from,
 )
+from gpuyard.home import PRIVATE_UMASK
 
 RESUME = {  # commands that go on where they were interrupted, and how
     "run": "`gpuyard resume last` goes on",
     "resume": "the same command goes on",
     "up": "the same command goes on",
 }
+
+# Commands whose files belong in the state directory; their processes inherit the umask.
+PRIVATE = frozenset({"run", "resume", "up", "select", "serve", "ui", "measure"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,9 +90,24 @@ def _run(words: list[str]) -> int:
         kind = "flag" if is_flag else "command"
         raise InputError.one("gpuyard", f'no {kind} named "{words[0]}"', fix)
     command, parser = load_command(words[0], COMMANDS[words[0]])
-    code = command.run(parser.parse_args(words[1:]))
+    arguments = parser.parse_args(words[1:])
+    with _umask(words[0]):
+        code = command.run(arguments)
     sys.stdout.flush()  # so that a full disk is met here, not after main
     return code
+
+
+@contextlib.contextmanager
+def _umask(command: str) -> Iterator[None]:
+    """Make what a command leaves in the state directory readable by this user alone."""
+    if command not in PRIVATE:
+        yield
+        return
+    before = os.umask(PRIVATE_UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _help() -> str:

@@ -24,6 +24,7 @@ from gpuyard.errors import (
     exit_code_of,
     external_error_from,
 )
+from gpuyard.home import PRIVATE_UMASK
 from gpuyard.learn.fit import fit
 from gpuyard.learn.ranks import ranks_of
 from gpuyard.learn.task import read_task
@@ -105,4 +106,5 @@ def leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    os.umask(PRIVATE_UMASK)
     leave(main(sys.argv[1:]))
