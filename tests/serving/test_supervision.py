@@ -56,6 +56,32 @@ def test_worker_killed_again_and_again_under_load_is_replaced(home: Home) -> Non
 
 
 @pytest.mark.slow
+def test_worker_killed_during_a_hot_swap_serves_the_new_version(home: Home, tmp_path: Path) -> None:
+    mounts = (ServedModel(name="m", reference="m@champion"),)
+    with (
+        serving(home, mounts, workers=2) as endpoint,
+        Load(endpoint.url, "m", BODY, clients=CLIENTS) as load,
+    ):
+        until(lambda: load.versions().get("1", 0) > 50)
+        for number in (2, 3, 4):
+            register(home, "m", bundle(tmp_path / f"v{number}", bias=float(number)))
+            kill_one(endpoint)
+            until(lambda number=number: load.versions().get(str(number), 0) > 50)
+
+        def versions() -> set[str]:
+            answers = [ask(f"{endpoint.url}/v2/models/m") for _ in range(20)]
+            return {answer["versions"][0] for _, answer in answers}  # type: ignore[index]
+
+        until(lambda: versions() == {"4"})
+    assert {status for status, _ in load.answers} == {200}
+    outputs: dict[str, set[float]] = {}
+    for _, answer in load.answers:
+        assert isinstance(answer, dict)
+        outputs.setdefault(answer["model_version"], set()).add(answer["outputs"][0]["data"][0])
+    assert [len(values) for values in outputs.values()] == [1, 1, 1, 1]
+
+
+@pytest.mark.slow
 def test_only_worker_killed_before_it_serves_again_comes_back(home: Home) -> None:
     def answers() -> bool:
         try:
