@@ -1,8 +1,9 @@
 """Every fabric design x verify x simulate x render x lab: `python bench/fabric_matrix.py [--lab] [NAME...]`.
 
 Prints one line per design with its switches and the time of every step; a step that fails prints why. Simulated is
-an all-reduce of 1 GB (for networks without GPUs: nothing). `--lab` boots designs with routed leaves on this host,
-scaled to two servers per stripe; it needs root, FRR and network namespaces.
+an all-reduce of 1 GB (for networks without GPUs: nothing), healthy and with a spine that fails after 0.2 ms. `--lab`
+boots designs with routed leaves on this host, scaled to two servers per stripe; it needs root, FRR and network
+namespaces.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gpuyard.fabric.physical.rack_plan import rack_plan
 from gpuyard.fabric.saved import to_json
 from gpuyard.fabric.verify.verify import verify
 from gpuyard.simulate.collectives.simulate_collective import Collective, simulate_collective
+from gpuyard.simulate.faults import Fault, NodeDown
 from gpuyard.simulate.run_traffic import SimulationOptions
 from gpuyard.simulate.sites.fabric_network import site_of_fabric
 
@@ -112,17 +114,18 @@ def line(name: str, demand: Demand, catalog: Catalog, *, lab: bool) -> list[str]
         design_time,
         verdict,
         _simulated(whole, catalog),
+        _simulated(whole, catalog, NodeDown(node="spine-1", at_s=2e-4)) if size.spines else "-",
         f"{len(files)} files, {render_time}",
         racks,
         _booted(whole) if lab and name in LAB_CASES else "-",
     ]
 
 
-def _simulated(fabric: Fabric, catalog: Catalog) -> str:
+def _simulated(fabric: Fabric, catalog: Catalog, *faults: Fault) -> str:
     if fabric.demand.purpose != "backend" or fabric.demand.server_count == 1:
         return "-"
     call = Collective(name="all-reduce", size_bytes=SIZE_BYTES)
-    options = SimulationOptions(engine="flow")
+    options = SimulationOptions(engine="flow", faults=faults)
     try:
         result, took = timed(
             lambda: simulate_collective(site_of_fabric(fabric, catalog), call, options)
@@ -156,7 +159,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only these designs")
     arguments = parser.parse_args()
     catalog = load_catalog()
-    headings = ["design", "switches", "design", "verify", "all-reduce", "render", "racks", "lab"]
+    headings = ["design", "switches", "design", "verify", "all-reduce", "a spine fails", "render"]
+    headings += ["racks", "lab"]
     print("| " + " | ".join(headings) + " |")
     print("|" + " --- |" * len(headings))
     failed = 0

@@ -9,13 +9,10 @@ import numpy.typing as npt
 
 from gpuyard.simulate.collectives.compile import CollectiveCall, HostGrid
 from gpuyard.simulate.collectives.rounds import Exchange, Round
-from gpuyard.simulate.flow.flow_links import (
-    carried_bytes,
-    flow_link_shares,
-    live_routes,
-    wire_bytes,
-)
+from gpuyard.simulate.flow.flow_links import carried_bytes, flow_link_shares, wire_bytes
+from gpuyard.simulate.flow.rounds import routes_in
 from gpuyard.simulate.flow.settings import FlowSettings
+from gpuyard.simulate.flow.timeline import StableInterval, stable_intervals
 from gpuyard.simulate.network import Network
 from gpuyard.simulate.traffic import FlowSet, traffic_of
 
@@ -45,18 +42,27 @@ def round_bytes(
     network: Network,
     rounds: Sequence[Round | Exchange],
     settings: FlowSettings,
-    alive: npt.NDArray[np.bool_] | None = None,
+    intervals: Sequence[StableInterval] = (),
+    ratios: Sequence[Sequence[float]] = (),
 ) -> npt.NDArray[np.float64] | None:
-    """Return the bytes on every link; None if an exchange has too many flows to list."""
-    routes = live_routes(network, settings, alive)
+    """Return the bytes on every link; None if an exchange has too many flows to list.
+
+    `ratios` has the share of each round's bytes that is sent in each interval of the network;
+    without it the network never changes.
+    """
+    intervals = intervals or stable_intervals(network, ())
+    states = [routes_in(network, settings, interval) for interval in intervals]
     total = np.zeros(network.link_count)
-    for item in rounds:
+    for number, item in enumerate(rounds):
         traffic, repeats = _flows(item)
         if traffic is None:
             return None
         sent_bytes = wire_bytes(traffic.size_bytes, settings)
-        loads = flow_link_shares(routes, traffic)
-        total += carried_bytes(loads, sent_bytes, network.link_count, repeats)
+        for routes, ratio in zip(states, ratios[number] if ratios else (1.0,), strict=True):
+            if ratio > 0:
+                loads = flow_link_shares(routes, traffic)
+                sent = sent_bytes * ratio
+                total += carried_bytes(loads, sent, network.link_count, repeats)
     return total
 
 

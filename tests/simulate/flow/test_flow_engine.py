@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from gpuyard.errors import InputError
 from gpuyard.simulate.collectives.compile import CollectiveCall, collective_traffic, grid_of
 from gpuyard.simulate.collectives.rounds import rounds_of
-from gpuyard.simulate.faults import LinkDown, NodeDown, PfcStorm, SlowLink, Straggler
+from gpuyard.simulate.faults import Fault, LinkDown, NodeDown, PfcStorm, SlowLink, Straggler
 from gpuyard.simulate.flow import exchange
 from gpuyard.simulate.flow.aggregate_switches import aggregate_switches
 from gpuyard.simulate.flow.flow_engine import simulate_flows
@@ -19,6 +21,7 @@ from gpuyard.simulate.flow.problem import LinkShares
 from gpuyard.simulate.flow.rails import rail_network
 from gpuyard.simulate.flow.rounds import simulate_rounds
 from gpuyard.simulate.flow.settings import FlowSettings
+from gpuyard.simulate.flow.timeline import stable_intervals
 from gpuyard.simulate.network import fat_tree, leaf_spine, single_switch
 from gpuyard.simulate.traffic import all_to_all, incast, permutation, traffic_of
 
@@ -264,6 +267,59 @@ def test_rounds_take_as_long_as_their_flows(balance, collective, algorithm) -> N
         network, rounds_of(call, grid_of(network)), FlowSettings(balance=balance)
     ).time_s
     assert rounds == pytest.approx(flows, rel=0.06)
+
+
+SPINE_FAILS = NodeDown(node="spine0", at_s=3e-4)
+SPINE_RETURNS = NodeDown(node="spine0", at_s=3e-4, until_s=6e-4)
+SLOW_NIC = SlowLink(one="server0 gpu0", other="leaf0", rate_ratio=0.25, at_s=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "fault"),
+    [
+        ("all-reduce", "ring", SPINE_FAILS),
+        ("all-reduce", "ring", SPINE_RETURNS),
+        ("all-reduce", "ring", SLOW_NIC),
+        ("all-reduce", "hierarchical", SPINE_RETURNS),
+        ("all-to-all", "direct", SPINE_FAILS),
+        ("all-to-all", "direct", replace(SPINE_RETURNS, reconverge_s=1e-4)),
+        ("all-to-all", "direct", replace(SLOW_NIC, until_s=5e-4)),
+    ],
+)
+def test_rounds_interrupted_by_a_failure_take_as_long_as_their_flows(
+    collective: str, algorithm: str, fault: Fault
+) -> None:
+    network = rail_network(
+        8, 4, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9, servers_per_leaf=4, spines=4
+    )
+    call = CollectiveCall(collective=collective, algorithm=algorithm, size_bytes=1 << 26)  # type: ignore[arg-type]
+    even = FlowSettings(balance="spray")
+    flows = simulate_flows(network, collective_traffic(call, network), even, (fault,)).time_s
+    plan = rounds_of(call, grid_of(network))
+    rounds = simulate_rounds(network, plan, even, intervals=stable_intervals(network, (fault,)))
+    assert rounds.time_s == pytest.approx(flows, rel=0.06)
+    assert all(sum(item.interval_ratios) == pytest.approx(1.0) for item in rounds.rounds)
+
+
+@given(st.floats(0.0, 2e-3), st.floats(1e-5, 2e-3), st.sampled_from(["ring", "hierarchical"]))
+@settings(max_examples=20, deadline=None)
+def test_a_failure_that_ends_costs_less_than_one_that_stays(
+    at_s: float, length_s: float, algorithm: str
+) -> None:
+    network = rail_network(
+        8, 2, nic_bits_per_s=400e9, scale_up_bits_per_s=3600e9, servers_per_leaf=4, spines=2
+    )
+    call = CollectiveCall(collective="all-reduce", algorithm=algorithm, size_bytes=1 << 26)  # type: ignore[arg-type]
+    plan = rounds_of(call, grid_of(network))
+
+    def took(*faults: Fault) -> float:
+        intervals = stable_intervals(network, faults)
+        even = FlowSettings(balance="spray")
+        return simulate_rounds(network, plan, even, intervals=intervals).time_s
+
+    stays = replace(SLOW_NIC, at_s=at_s)
+    ends = replace(stays, until_s=at_s + length_s)
+    assert took() * (1 - 1e-9) <= took(ends) <= took(stays) * (1 + 1e-9)
 
 
 def test_exchange_classes_equal_the_listed_flows(monkeypatch) -> None:

@@ -24,8 +24,8 @@ from gpuyard.simulate.collectives.constants import read_constants
 from gpuyard.simulate.collectives.rounds import rounds_of
 from gpuyard.simulate.collectives.timing import Technology, collective_time
 from gpuyard.simulate.flow.flow_run import flow_settings
-from gpuyard.simulate.flow.rounds import simulate_rounds
-from gpuyard.simulate.flow.timeline import constant_interval
+from gpuyard.simulate.flow.rounds import NEVER_S, simulate_rounds
+from gpuyard.simulate.flow.timeline import constant_interval, intervals_of_rounds
 from gpuyard.simulate.loads import message_count, round_bytes
 from gpuyard.simulate.network import Network
 from gpuyard.simulate.progress import OnProgress, ignore_progress
@@ -293,26 +293,24 @@ def _in_rounds(
     *,
     always: bool = False,
 ) -> SimulationResult | None:
-    """Simulate a collective in rounds; None if its messages can or must be simulated one by one.
-
-    Failures that last for the whole simulation leave a smaller network, on which rounds still work.
-    """
-    interval = constant_interval(site.network, options.faults)
+    """Simulate a collective in rounds; None if its messages can or must be simulated one by one."""
+    intervals = intervals_of_rounds(site.network, options.faults)
     small = message_count(call, grid) <= MAX_MESSAGES
-    if options.engine == "packet" or interval is None or (small and not always):
+    if options.engine == "packet" or intervals is None or (small and not always):
         return None
     try:
         rounds = rounds_of(call, grid)
     except InputError:
         return None
     settings, more = flow_settings(site, options)
-    network = replace(site.network, rate_bits_per_s=interval.rate_bits_per_s)
     try:
-        timed = simulate_rounds(network, rounds, settings, alive=interval.routed)
+        timed = simulate_rounds(site.network, rounds, settings, intervals=intervals)
     except NoRouteError:
         if options.faults:  # some hosts are cut off: their flows never finish
             return None
         raise
+    if timed.time_s > NEVER_S:
+        return None
     phases = tuple(
         Phase(label=item.label, begin_s=item.begin_s, end_s=item.end_s) for item in timed.rounds
     )
@@ -339,7 +337,10 @@ def _in_rounds(
     result = SimulationResult(
         summary=summary, network=site.network, topology=site.topology, phases=phases
     )
-    carried = None if always else round_bytes(network, rounds, settings, interval.routed)
+    if always:
+        return result
+    shares = [item.interval_ratios for item in timed.rounds]
+    carried = round_bytes(site.network, rounds, settings, intervals, shares)
     return result if carried is None else _with_links(replace(result, link_bytes=carried))
 
 

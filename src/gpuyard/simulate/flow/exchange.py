@@ -20,6 +20,7 @@ from gpuyard.simulate.collectives.rounds import Exchange
 from gpuyard.simulate.flow.flow_links import FlowRoutes, build_problem, flow_link_shares
 from gpuyard.simulate.flow.max_min import max_min_rates
 from gpuyard.simulate.flow.settings import FlowSettings
+from gpuyard.simulate.flow.timeline import STALLED_BYTES_PER_S
 from gpuyard.simulate.network import Network
 from gpuyard.simulate.route_tables import NONE
 from gpuyard.simulate.routes import Routes
@@ -91,7 +92,7 @@ def _solve(
         inner = np.where(last, classes.at_target[owner], classes.total[owner])
         count = np.where(first, classes.at_source[owner], inner)
         shares = shares._replace(share=shares.share * count)
-    rates = max_min_rates(shares, problem.capacity_bytes_per_s)
+    rates = np.maximum(max_min_rates(shares, problem.capacity_bytes_per_s), STALLED_BYTES_PER_S)
     duration_s = float((problem.size_bytes / rates + problem.latency_s).max())
     return ExchangeTime(float(rates.min()), float(rates.max()), duration_s, flows)
 

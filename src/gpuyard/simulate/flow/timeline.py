@@ -23,6 +23,7 @@ from gpuyard.simulate.faults import (
 from gpuyard.simulate.network import Network
 
 STALLED_BITS_PER_S = 1e-9  # of a link that is down while routes still use it
+STALLED_BYTES_PER_S = 1e-9  # of a flow over it, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +67,16 @@ def constant_interval(network: Network, faults: tuple[Fault, ...]) -> StableInte
         return None
     intervals = stable_intervals(network, faults)
     return intervals[0] if len(intervals) == 1 and not intervals[0].lag_s.any() else None
+
+
+def intervals_of_rounds(
+    network: Network, faults: tuple[Fault, ...]
+) -> tuple[StableInterval, ...] | None:
+    """Return the intervals of a network whose faults rounds can have; None with other faults."""
+    if any(isinstance(fault, PfcStorm) for fault in faults):
+        return None
+    intervals = stable_intervals(network, faults)
+    return None if any(one.lag_s.any() for one in intervals) else intervals
 
 
 def _interval(
