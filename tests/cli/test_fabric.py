@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuyard.app.fabric_configs import audit_files
 from gpuyard.cli.main import main
+from gpuyard.errors import InputError
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -209,6 +211,26 @@ def test_commands_of_the_guide_run(
     assert demand is not None
     Path("demand.yaml").write_text(demand[1], encoding="utf-8")
     assert main(["fabric", "design", "demand.yaml"]) == 0
+
+
+def test_audit_of_a_folder_without_configurations_names_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    code, _ = run(capsys, "audit", str(tmp_path), "--json")
+    assert code == 2
+    with pytest.raises(InputError, match=tmp_path.name):
+        audit_files([tmp_path])
+
+
+def test_audit_of_one_device_states_what_it_does_not_verify(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "leaf-1.cfg"
+    path.write_text("feature bgp\nhostname leaf-1\nrouter bgp 65001\n")
+    code, out = run(capsys, "audit", str(path))
+    assert code == 0
+    assert "--against" in out
 
 
 def test_audit_and_verify_find_a_wrong_as_number(

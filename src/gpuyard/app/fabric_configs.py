@@ -49,12 +49,14 @@ def with_audit(verification: Verification, audited: Audit) -> Verification:
 def _texts(paths: Sequence[Path]) -> Iterator[ConfigText]:
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob("*")):
-                inside = file.relative_to(path)
-                if file.is_file() and file.suffix in SUFFIXES and not SKIPPED & set(inside.parts):
-                    text = read_text(file, MAX_BYTES)
-                    if format_of(text, file.name) is not None:
-                        yield ConfigText(file=str(file), text=text)
+            texts = list(_folder_texts(path))
+            if not texts:
+                raise InputError.one(
+                    str(path),
+                    "has no configuration of Junos, SONiC, NVUE, EOS, NX-OS or FRR",
+                    f"save them there, with names that end in {', '.join(sorted(SUFFIXES)[1:])}",
+                )
+            yield from texts
             continue
         text = read_text(path, MAX_BYTES)
         if format_of(text, path.name) is None:
@@ -64,6 +66,15 @@ def _texts(paths: Sequence[Path]) -> Iterator[ConfigText]:
                 "give `show configuration`, config_db.json, startup.yaml or a running-config",
             )
         yield ConfigText(file=str(path), text=text)
+
+
+def _folder_texts(folder: Path) -> Iterator[ConfigText]:
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder)
+        if file.is_file() and file.suffix in SUFFIXES and not SKIPPED & set(inside.parts):
+            text = read_text(file, MAX_BYTES)
+            if format_of(text, file.name) is not None:
+                yield ConfigText(file=str(file), text=text)
 
 
 def _states(paths: Sequence[Path]) -> Iterator[StateText]:

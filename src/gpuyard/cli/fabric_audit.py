@@ -43,10 +43,19 @@ def run_audit(arguments: argparse.Namespace) -> int:
         if audit.findings:
             print_table(listed_findings(audit.findings))
         else:
-            print_text("as designed" if fabric else "the configurations agree with each other")
+            print_text("as designed" if fabric else _agreement(len(audit.devices)))
         if arguments.unread:
             for device in audit.devices:
                 for line in device.unread:
                     print_text(line)
     bad = bool(audit.errors) or (arguments.strict and bool(audit.warnings))
     return EXIT_INFEASIBLE if bad else EXIT_OK
+
+
+def _agreement(device_count: int) -> str:
+    if device_count == 1:
+        return (
+            "consistent in itself; its links and sessions are not verified: add the configurations"
+            " of its neighbours, or --against FILE"
+        )
+    return "the configurations agree with each other"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -239,6 +239,15 @@ def test_running_as_number_and_ports_are_compared_with_the_configuration() -> No
     states = read_states([StateText(file="leaf-1.json", text=json.dumps(data))])
     findings = audit(read_configs(pair(EOS)), states=states).findings
     assert {one.rule for one in findings} == {"state-asn", "state-port"}
+
+
+def test_a_long_list_that_differs_is_cut() -> None:
+    designed = rendered("nxos").designed["leaf-s1-r1"]
+    lost = replace(designed, balancing=())
+    long = replace(designed, balancing=tuple(f"dlb-interface {number}" for number in range(30)))
+    (finding,) = drift(long, lost)
+    assert finding.rule == "config-balancing"
+    assert "24 more" in finding.what
 
 
 def test_state_without_sessions_is_wrong_input() -> None:

@@ -13,6 +13,7 @@ from gpuyard.fabric.configs.device_config import (
     RoutingPolicy,
 )
 
+MAX_SHOWN = 6  # elements of a list that differs
 FIX = "load the designed value: `gpuyard fabric render`"
 # A field of the model: the rule, what it is called, and how serious a difference is.
 _PORT: tuple[tuple[str, str, str, Severity], ...] = (
@@ -95,9 +96,12 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value / 1e9:g} Gb/s" if value >= 1e9 else f"{value:g}"
     if isinstance(value, tuple):
-        return ", ".join(
-            " to ".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value
-        )
+        shown = [
+            " to ".join(map(str, one)) if isinstance(one, tuple) else str(one)
+            for one in value[:MAX_SHOWN]
+        ]
+        more = [f"{len(value) - MAX_SHOWN} more"] if len(value) > MAX_SHOWN else []
+        return ", ".join([*shown, *more])
     return str(value)
 
 
