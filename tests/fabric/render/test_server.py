@@ -145,11 +145,54 @@ def test_frontend_servers_have_only_netplan_files(
     assert all(path.endswith("netplan.yaml") for path in written)
 
 
-@pytest.mark.parametrize("vendor", ["thor2", "pollara", "unknown"])
-def test_other_nics_get_settings_and_no_connectx_commands(
-    vendor: str, make: Callable[..., Fabric]
+@pytest.mark.parametrize(
+    ("vendor", "tool", "called"),
+    [
+        ("thor2", "bnxt_setupcc.sh", ["-d bnxt0 -i gpu0_eth -m 3 -r 3 -s 26 -c 6 -p 48"]),
+        (
+            "pollara",
+            "nicctl",
+            [
+                "update port -p uuid-1 --pause-type pfc --rx-pause enable --tx-pause enable",
+                "update qos dscp-to-priority --dscp 26 --priority 3",
+                "update qos dscp-to-priority --dscp 48 --priority 6",
+                "update qos pfc --priority 3 --no-drop enable",
+                "update dcqcn -r bnxt0 -i 1 --cnp-dscp 48",
+            ],
+        ),
+    ],
+)
+def test_script_calls_the_tool_of_the_vendor(
+    vendor: str, tool: str, called: list[str], make: Callable[..., Fabric], tmp_path: Path
 ) -> None:
-    text = nic_commands(make("junos", nic_vendor=vendor))
+    text = nic_commands(make("cumulus", nic_vendor=vendor))
+    log, bin_folder = tmp_path / "log", tmp_path / "bin"
+    bin_folder.mkdir()
+    for name, body in (
+        (tool, f'echo "$@" >> {log}\n[ "$1 $2" = "show port" ] && echo "Port : uuid-1"\nexit 0'),
+        ("rdma", "exit 0"),
+        ("ls", "echo bnxt0"),
+    ):
+        script = bin_folder / name
+        script.write_text(f"#!/bin/sh\n{body}\n")
+        script.chmod(0o755)
+    path = f"{bin_folder}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", text], env={"PATH": path}, check=True)
+    lines = log.read_text().splitlines()
+    assert all(line in lines for line in called), lines
+    missing = subprocess.run(
+        ["sh", "-c", text],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert missing.returncode == 1
+    assert f"{tool} is missing" in missing.stderr
+
+
+def test_unknown_nics_get_settings_and_no_commands(make: Callable[..., Fabric]) -> None:
+    text = nic_commands(make("junos", nic_vendor="unknown"))
     assert not re.search(r"mlnx_qos|mlxconfig|cma_roce", text)
     assert "DSCP 26, priority 3" in text
     done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)

@@ -8,11 +8,6 @@ from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.lossless.nic import DcqcnConfig
 
 PRIORITIES = range(8)
-NIC_LABELS = {
-    "thor2": "Broadcom Thor 2",
-    "pollara": "AMD Pollara",
-    "unknown": "of a vendor that the demand does not name",
-}
 
 
 def rdma_name(port: str) -> str:
@@ -21,18 +16,20 @@ def rdma_name(port: str) -> str:
 
 
 def nic_commands(fabric: Fabric) -> str:
-    """Return the QoS script of every server: NVIDIA's tools, or what to set with other tools."""
+    """Return the QoS script of every server, with the tools of the NIC's vendor."""
+    scripts = {"connectx": _connectx, "thor2": _thor2, "pollara": _pollara}
+    return scripts.get(fabric.demand.nic_vendor, _settings_to_make)(fabric)
+
+
+def _connectx(fabric: Fabric) -> str:
     nic = fabric.lossless.nic
-    if fabric.demand.nic_vendor != "connectx":
-        return _settings_to_make(fabric)
     paused = ",".join("1" if priority in nic.pfc_priorities else "0" for priority in PRIORITIES)
-    pairs = " ".join(f"{port.port}:{rdma_name(port.port)}" for port in fabric.servers[0].interfaces)
     return f"""\
 #!/bin/sh
 # NIC queues for a lossless fabric: run as root after each boot. `--firmware` also writes congestion
 # control settings to the NIC, which take effect after a reset of the NIC.
 set -e
-for pair in {pairs}; do
+for pair in {_pairs(fabric)}; do
   port=${{pair%%:*}}
   name=${{pair##*:}}
   pci=$(basename "$(readlink -f "/sys/class/net/$port/device")")
@@ -58,16 +55,71 @@ done
 """
 
 
-def _settings_to_make(fabric: Fabric) -> str:
-    """A script that changes nothing and names the settings: these NICs have other tools."""
-    nic, vendor = fabric.lossless.nic, fabric.demand.nic_vendor
-    label = NIC_LABELS[vendor]
+def _thor2(fabric: Fabric) -> str:
+    """Options as bnxt_setupcc.sh 236.1.155.0 lists them; mode 3 is PFC and congestion control."""
+    nic = fabric.lossless.nic
     return f"""\
 #!/bin/sh
-# NIC queues for a lossless fabric. The NIC is {label}; gpuyard writes commands for NVIDIA
-# ConnectX only (--nic-vendor connectx). Make these settings with the vendor's own tool.
+# NIC queues for a lossless fabric: run as root after each boot.
+set -e
+command -v bnxt_setupcc.sh > /dev/null || {{
+  echo "bnxt_setupcc.sh is missing: install bnxt_re_conf of Broadcom's driver package" >&2
+  exit 1
+}}
+for pair in {_pairs(fabric)}; do
+  port=${{pair%%:*}}
+  name=${{pair##*:}}
+  rdma=$(ls "/sys/class/net/$port/device/infiniband")
+  bnxt_setupcc.sh -d "$rdma" -i "$port" -m 3 -r {nic.roce_priority} -s {nic.roce_dscp} \\
+    -c {nic.cnp_priority} -p {nic.cnp_dscp}
+  if [ "$rdma" != "$name" ]; then rdma dev set "$rdma" name "$name"; fi
+done
+"""
+
+
+def _pollara(fabric: Fabric) -> str:
+    """Commands and shares of AMD's guide, with this fabric's DSCPs and priorities.
+
+    https://rocm.docs.amd.com/en/latest/how-to/rocm-for-ai/inference/benchmark-docker/sglang-mori-distributed.html
+    """
+    nic = fabric.lossless.nic
+    return f"""\
+#!/bin/sh
+# NIC queues for a lossless fabric: run as root after each boot.
+set -e
+command -v nicctl > /dev/null || {{
+  echo "nicctl is missing: install AMD's AINIC host software" >&2
+  exit 1
+}}
+for port in $(nicctl show port | awk '/Port/ {{print $3}}'); do
+  nicctl update port -p "$port" --pause-type pfc --rx-pause enable --tx-pause enable
+done
+nicctl update qos --classification-type dscp
+nicctl update qos dscp-to-priority --dscp 0-63 --priority 0
+nicctl update qos dscp-to-priority --dscp {nic.roce_dscp} --priority {nic.roce_priority}
+nicctl update qos dscp-to-priority --dscp {nic.cnp_dscp} --priority {nic.cnp_priority}
+nicctl update qos pfc --priority {nic.roce_priority} --no-drop enable
+nicctl update qos scheduling --priority {nic.roce_priority},0,{nic.cnp_priority} --dwrr 99,1,0 \\
+  --rate-limit 0,0,10
+for pair in {_pairs(fabric)}; do
+  port=${{pair%%:*}}
+  name=${{pair##*:}}
+  rdma=$(ls "/sys/class/net/$port/device/infiniband")
+  nicctl update dcqcn -r "$rdma" -i 1 --cnp-dscp {nic.cnp_dscp}
+  if [ "$rdma" != "$name" ]; then rdma dev set "$rdma" name "$name"; fi
+done
+"""
+
+
+def _settings_to_make(fabric: Fabric) -> str:
+    """A script that changes nothing and names the settings: these NICs have other tools."""
+    nic = fabric.lossless.nic
+    return f"""\
+#!/bin/sh
+# NIC queues for a lossless fabric. The demand names no NIC vendor (--nic-vendor connectx, thor2 or
+# pollara): make these settings with the vendor's own tool.
 cat >&2 <<'SETTINGS'
-nothing was changed: no commands for {label}; set on every NIC
+nothing was changed: the NIC vendor is not known; set on every NIC
   trust:              {nic.trust}
   RDMA traffic:       DSCP {nic.roce_dscp}, priority {nic.roce_priority}
   notifications (CNP): DSCP {nic.cnp_dscp}, priority {nic.cnp_priority}
@@ -76,6 +128,12 @@ nothing was changed: no commands for {label}; set on every NIC
 SETTINGS
 exit 1
 """
+
+
+def _pairs(fabric: Fabric) -> str:
+    """Every NIC with the name of its RDMA device, as a list of a shell."""
+    ports = fabric.servers[0].interfaces
+    return " ".join(f"{port.port}:{rdma_name(port.port)}" for port in ports)
 
 
 def _registers(dcqcn: DcqcnConfig) -> str:
