@@ -26,7 +26,7 @@ def test_select_prints_the_chosen_trial_and_the_rejected_ones(
     assert main(["select", file, "--workers", "1", "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "chosen: trial" in out
-    assert "why not" in out
+    assert "reason" in out
     assert "Rejected" in page.read_text(encoding="utf-8")
 
 

@@ -84,9 +84,9 @@ def test_drawing_is_deterministic() -> None:
 def test_drawn_links_cover_all_links() -> None:
     whole = fabric("8 GPUs").topology
     drawn = scene(whole)
-    assert sum(wire.count for wire in drawn.wires) == len(whole.links)
-    server = [wire for wire in drawn.wires if wire.lower.startswith("server")]
-    assert sorted(wire.rail or 0 for wire in server) == list(range(8))
+    assert sum(cable.count for cable in drawn.cables) == len(whole.links)
+    server = [cable for cable in drawn.cables if cable.lower.startswith("server")]
+    assert sorted(cable.rail or 0 for cable in server) == list(range(8))
 
 
 def test_page_has_devices_and_addresses_and_no_external_resources() -> None:

@@ -49,17 +49,17 @@ def series(name: str, count: int) -> Series:
 def test_a_step_that_compiles_does_not_flatten_the_others() -> None:
     points = [MetricPoint(step=n, name="step_s", value=0.3 if n == 0 else 0.001) for n in range(9)]
     ((title, drawn),) = run_curves([Series(stage="train", name="step_s", points=tuple(points))])
-    assert title == "Time of a step (1 slower step not drawn, at most 300ms: compilation)"
+    assert title == "Step time (1 slower step not drawn, at most 300ms: compilation)"
     assert "300ms" not in drawn
 
 
 def test_curves_are_thinned_and_show_the_prediction() -> None:
     long, short, lone = series("loss", 5000), series("step_s", 50), series("samples_per_s", 1)
     drawn = dict(run_curves([long, short, lone], PREDICTION))
-    assert list(drawn) == ["Loss", "Time of a step"]  # a curve needs two points
+    assert list(drawn) == ["Loss", "Step time"]  # a curve needs two points
     assert "predicted" not in drawn["Loss"]
-    assert "predicted" in drawn["Time of a step"]
-    assert "predicted" not in dict(run_curves([short]))["Time of a step"]
+    assert "predicted" in drawn["Step time"]
+    assert "predicted" not in dict(run_curves([short]))["Step time"]
     assert drawn["Loss"].count(",") < 12 * MOST_POINTS
     assert "nan" not in drawn["Loss"]
     assert run_curves([]) == []

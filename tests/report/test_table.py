@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from gpuyard.report.table import show_value
+from gpuyard.report.table import TableColumn, show_value, table_columns
 from gpuyard.units import BYTES, Dimension
 
 
@@ -29,3 +29,10 @@ def test_value_is_shown_with_its_unit(
     value: object, dimension: Dimension | None, text: str
 ) -> None:
     assert show_value(value, dimension) == text
+
+
+def test_heading_with_a_mark_is_a_numeric_column() -> None:
+    name, count, size = table_columns("name", ">count", "size", numeric=("size",))
+    assert name == TableColumn(heading="name")
+    assert count == TableColumn(heading="count", numeric=True)
+    assert size.numeric

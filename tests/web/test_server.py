@@ -84,7 +84,7 @@ def test_plan_page_has_reasons_link_heat_and_timelines(site: WebServer) -> None:
         "Link heat",
         "% up, ",
         "Simulated step",
-        "Fullest links",
+        "Hottest links",
     ):
         assert words in text
     assert text.count("<h3>Timeline</h3>") == 2  # the step and its heaviest collective

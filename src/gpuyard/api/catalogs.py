@@ -15,7 +15,7 @@ from gpuyard.catalog.models import Model
 from gpuyard.catalog.switches import Switch
 from gpuyard.errors import InputError, choices_text
 from gpuyard.report.page import html_table
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 
 
 class CatalogView(ApiResult):
@@ -61,7 +61,7 @@ class CatalogView(ApiResult):
         return ", ".join(counts)
 
     def sections(self) -> Sequence[str]:
-        columns = (TableColumn(heading="kind"), TableColumn(heading="rows", numeric=True))
+        columns = table_columns("kind", ">rows")
         rows = tuple((kind, str(len(self._rows(kind)))) for kind in KINDS)
         return [html_table(Table(columns=columns, rows=rows))]
 

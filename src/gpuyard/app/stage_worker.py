@@ -127,7 +127,7 @@ def open_run(folder: Path) -> RunFolder:
     path = folder / "run.json"
     if not path.exists():
         fix = "start a new run with `gpuyard run` or `gpuyard up`"
-        raise InputError.one(str(folder), "is not the folder of a run, or not a whole one", fix)
+        raise InputError.one(str(folder), "is not the folder of a run, or is incomplete", fix)
     saved = load_json_file(path, _Saved)
     home = Home(path=Path(saved.home))
     return RunFolder(path=folder, base=Path(saved.file).parent, home=home, name=saved.name)

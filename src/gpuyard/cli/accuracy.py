@@ -18,7 +18,7 @@ from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
 from gpuyard.perf.score import ErrorStats
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_progress, print_result
 from gpuyard.simulate.serving.score import ServingScore, score_json
 from gpuyard.units import DURATION, RATIO, show
@@ -113,7 +113,6 @@ def _inference(arguments: argparse.Namespace) -> int:
 
 def serving_errors(score: ServingScore) -> Table:
     """Errors of every metric over all rows, then by kind, scenario, engine and chip."""
-    headings = ("rows of", "metric", "rows", "mean", "median", "p90", "bias", "in 90 %")
     groups = [("all", score.metrics)]
     for kind in (score.by_kind, score.by_scenario, score.by_engine, score.by_chip):
         groups += [(group.name, group.metrics) for group in kind]
@@ -129,9 +128,8 @@ def serving_errors(score: ServingScore) -> Table:
         reasons[reason] = reasons.get(reason, 0) + 1
     left = [f"unsupported: {count} × {reason}" for reason, count in reasons.items()]
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading not in ("rows of", "metric"))
-            for heading in headings
+        columns=table_columns(
+            "rows of", "metric", ">rows", ">mean", ">median", ">p90", ">bias", ">in 90 %"
         ),
         rows=tuple(rows),
         notes=(f"{score.scored} of {score.rows} rows scored", *left),
@@ -173,7 +171,6 @@ def _errors(errors: ErrorStats) -> dict[str, Plain]:
 
 
 def _table(scored: Accuracy) -> Table:
-    headings = ("rows of", "rows", "mean", "median", "p90", "bias", "in 90 %")
     rows = [_cells("all", scored.errors)]
     for kind, groups in (("", scored.by_kind), ("", scored.by_chip), ("", scored.by_source)):
         rows += [_cells(kind + group.name, group.errors) for group in groups if group.errors.rows]
@@ -197,9 +194,7 @@ def _table(scored: Accuracy) -> Table:
         *left,
     )
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading != "rows of") for heading in headings
-        ),
+        columns=table_columns("rows of", ">rows", ">mean", ">median", ">p90", ">bias", ">in 90 %"),
         rows=tuple(rows),
         notes=notes,
     )

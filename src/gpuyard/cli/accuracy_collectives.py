@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
 from gpuyard.perf.score import ErrorStats
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.simulate.collectives.score import CollectiveErrors, CollectiveScore
 from gpuyard.units import RATIO, show
 
@@ -50,7 +50,6 @@ def _plain(errors: ErrorStats) -> dict[str, Plain]:
 
 def collectives_errors(score: CollectiveScore) -> Table:
     """Errors over all rows, then by collective and system."""
-    headings = ("rows of", "rows", "mean", "median", "p90", "bias", "in 90 %")
     groups = (
         CollectiveErrors(name="all", errors=score.overall),
         CollectiveErrors(name="measured", errors=score.measured),
@@ -60,9 +59,7 @@ def collectives_errors(score: CollectiveScore) -> Table:
         *score.by_system,
     )
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading != "rows of") for heading in headings
-        ),
+        columns=table_columns("rows of", ">rows", ">mean", ">median", ">p90", ">bias", ">in 90 %"),
         rows=tuple((group.name, *_cells(group.errors)) for group in groups if group.errors.rows),
         notes=(f"{score.overall.rows} rows scored, {len(score.refused)} carry no usable number",),
     )

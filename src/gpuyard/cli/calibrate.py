@@ -67,8 +67,8 @@ def _by_run(arguments: argparse.Namespace) -> int:
     else:
         before, after = update.before, update.after
         print_text(
-            f"run {update.run}: {update.trainer}, {show(before.measured, DURATION)} a step"
-            f" measured\npredicted before: {show(before.predicted, DURATION)}"
+            f"run {update.run}: {update.trainer}, {show(before.measured, DURATION)} measured"
+            f" per step\npredicted before: {show(before.predicted, DURATION)}"
             f" ({before.error_ratio:+.0%}); now: {show(after.predicted, DURATION)}"
             f" ({after.error_ratio:+.0%})\nmean held-out error: {update.error_before_ratio:.0%}"
             f" before, {update.error_after_ratio:.0%} now\nwrote {update.file}"

@@ -24,7 +24,7 @@ from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.table import Table, TableColumn, show_value, table_columns
 from gpuyard.report.terminal import print_json, print_table, print_text
 
 REFRESH = "refresh"  # in place of a kind of rows
@@ -76,7 +76,7 @@ def _overview(catalog: Catalog, as_json: bool) -> None:
         print_json(counts)
         return
     rows = tuple((kind, str(count)) for kind, count in counts.items())
-    columns = (TableColumn(heading="kind"), TableColumn(heading="rows", numeric=True))
+    columns = table_columns("kind", ">rows")
     print_table(Table(columns=columns, rows=rows, notes=("`gpuyard catalog KIND` lists them.",)))
 
 
@@ -119,7 +119,7 @@ def _one(catalog: Catalog, arguments: argparse.Namespace) -> None:
         notes = _cited(catalog, (row,)) if arguments.sources else ()
         print_table(
             Table(
-                columns=(TableColumn(heading="field"), TableColumn(heading="value")),
+                columns=table_columns("field", "value"),
                 rows=cells,
                 notes=notes,
             )

@@ -7,7 +7,7 @@ import argparse
 from gpuyard.app.check import CheckResult, EligibleMachine, check_workload
 from gpuyard.cli.options import add_catalog, add_json, add_option, workspace_of
 from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
-from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.table import Table, show_value, table_columns
 from gpuyard.report.terminal import print_json, print_table, print_text
 from gpuyard.units import BYTES, COUNT, DURATION, MONEY, PRICE_PER_HOUR, TOKENS, show
 from gpuyard.workload.workload import Workload
@@ -71,9 +71,7 @@ def _candidates(answer: CheckResult) -> Table:
     count = len(answer.candidates)
     left_out = [f"excluded, {group.reason}: {_names(group.machines)}" for group in answer.left_out]
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading in numeric) for heading in headings
-        ),
+        columns=table_columns(*headings, numeric=numeric),
         rows=tuple(_row(candidate) for candidate in answer.candidates),
         notes=(f"{count} machine type{'s' * (count != 1)} may run it", *left_out),
     )

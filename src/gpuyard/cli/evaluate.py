@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " workload.yaml --model quickstart@challenger --against quickstart@champion"
     )
     add_option(parser, "FILE", "a workload file with a pipeline")
-    add_option(parser, "--data FOLDER", "prepared data; default: prepare it as the file says")
+    add_option(parser, "--data FOLDER", "prepared data; default: prepared as the file declares")
     add_option(
         parser, "--model MODEL", "evaluate this model: NAME@ALIAS, NAME/3 or a folder", default=""
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuyard.app.examples import copy_examples, examples
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_result, print_table
 
 
@@ -17,7 +17,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"examples": known})
         return 0
-    columns = tuple(TableColumn(heading=heading) for heading in ("example", "file", "what it is"))
+    columns = table_columns("example", "file", "what it is")
     rows = tuple((example.name, example.file, example.summary) for example in known)
     notes = ("`gpuyard examples copy NAME` writes one to examples/",)
     print_table(Table(columns=columns, rows=rows, notes=notes))

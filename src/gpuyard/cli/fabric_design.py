@@ -35,7 +35,7 @@ from gpuyard.fabric.render.switch_os_list import os_names
 from gpuyard.fabric.saved import to_json
 from gpuyard.home import write_atomic
 from gpuyard.report.fabric import facts_table
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_result, print_table, print_text
 
 NIC_BITS_PER_S = 400e9  # of H100, H200 and B200 systems: one NIC a GPU
@@ -299,7 +299,7 @@ def _provider(given: ProviderFabric) -> Table:
     rows = [("given", line) for line in given.given] + [("ours", line) for line in given.ours]
     note = f"{given.machine}: provider-managed fabric, {given.transport}; nothing to design"
     return Table(
-        columns=(TableColumn(heading="whose"), TableColumn(heading="what")),
+        columns=table_columns("whose", "what"),
         rows=tuple(rows),
         notes=(note,),
     )

@@ -10,7 +10,7 @@ from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_of, p
 from gpuyard.errors import EXIT_INFEASIBLE, EXIT_OK, Infeasible
 from gpuyard.fabric.size import Sizing, Tiers, size
 from gpuyard.report.fabric import size_table
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_result, print_table
 
 
@@ -111,6 +111,6 @@ def run_headroom(arguments: argparse.Namespace) -> int:
         ("XON threshold", f"{headroom.xon_bytes:,} B"),
         ("buffer reserved per port", f"{headroom.size_bytes:,} B"),
     )
-    columns = (TableColumn(heading="headroom"), TableColumn(heading="", numeric=True))
+    columns = table_columns("headroom", ">")
     print_table(Table(columns=columns, rows=rows, notes=(f"method: {headroom.method}",)))
     return EXIT_OK

@@ -11,7 +11,7 @@ from gpuyard.provision.invariants.gpudirect import FabricAccess
 from gpuyard.provision.invariants.rules import INVARIANTS
 from gpuyard.provision.lint import LintResult
 from gpuyard.report.lint_formats import junit_text, sarif_text
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_table, print_text
 
 FORMATS = ("text", "json", "sarif", "junit")
@@ -105,10 +105,7 @@ def _print_rules(as_json: bool) -> None:
         keys = ("name", "applies_to", "holds", "source")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
-    columns = tuple(
-        TableColumn(heading=heading)
-        for heading in ("rule", "applies to", "what must hold", "source")
-    )
+    columns = table_columns("rule", "applies to", "what must hold", "source")
     print_table(
         Table(
             columns=columns,

@@ -23,10 +23,10 @@ from gpuyard.errors import (
 )
 from gpuyard.home import PRIVATE_UMASK
 
-RESUME = {  # commands that go on where they were interrupted, and how
-    "run": "`gpuyard resume last` goes on",
-    "resume": "the same command goes on",
-    "up": "the same command goes on",
+RESUME = {  # commands that can be resumed, and how
+    "run": "`gpuyard resume last` resumes it",
+    "resume": "the same command resumes it",
+    "up": "the same command resumes it",
 }
 
 # Commands whose files belong in the state directory; their processes inherit the umask.

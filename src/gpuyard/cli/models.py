@@ -13,7 +13,7 @@ from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import InputError, choices_text
 from gpuyard.registry.names import CHAMPION
 from gpuyard.report.registry import detail_tables, models_table
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 
 
@@ -106,7 +106,7 @@ def _compare(arguments: argparse.Namespace, words: list[str]) -> int:
     if arguments.json:
         print_json({"differences": differences})
         return 0
-    columns = tuple(TableColumn(heading=heading) for heading in ("", words[0], words[1], ""))
+    columns = table_columns("", words[0], words[1], "")
     rows = tuple((item.what, item.first, item.second, item.note) for item in differences)
     note = "row by row and with a test: gpuyard evaluate FILE --model … --against …"
     print_table(Table(columns=columns, rows=rows, notes=(note,)))
@@ -150,7 +150,7 @@ def _mirror(arguments: argparse.Namespace, words: list[str]) -> int:
         print_json({"mirrored": mirrored})
         return 0
     for item in mirrored:
-        how = "uploaded" if item.fresh else "was there"
+        how = "uploaded" if item.fresh else "already present"
         print_text(f"{item.reference}: {how} as version {item.server_version}, run {item.run_id}")
     return 0
 
@@ -167,9 +167,7 @@ def _delete(arguments: argparse.Namespace, words: list[str]) -> int:
 
 def _tidy(arguments: argparse.Namespace, _words: list[str]) -> int:
     gone = app.remove_abandoned_files(home_of(arguments))
-    print_result(
-        {"removed": gone}, f"removed {len(gone)} left-over folders", as_json=arguments.json
-    )
+    print_result({"removed": gone}, f"removed {len(gone)} leftover folders", as_json=arguments.json)
     return 0
 
 

@@ -12,7 +12,7 @@ from gpuyard.document.read import read_text
 from gpuyard.errors import EXIT_EXTERNAL_ERROR, EXIT_OK
 from gpuyard.provision.admission.cluster_state import COMMAND as KUBERNETES_COMMAND
 from gpuyard.provision.admission.slurm import COMMAND as SLURM_COMMAND
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_status, print_table, print_text
 
 MOST_CLUSTER_BYTES = 1 << 30  # thousands of pods, each with its status
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(result: PreflightResult) -> None:
-    columns = tuple(TableColumn(heading=name) for name in ("check", "subject", "result", "finding"))
+    columns = table_columns("check", "subject", "result", "finding")
     rows = tuple(
         (row.check, row.subject, row.verdict, row.what + (f"\nfix: {row.fix}" if row.fix else ""))
         for row in result.rows

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " workload.yaml --json    run it again after an interruption: finished trials are reused"
     )
     add_option(parser, "FILE", "a workload file whose pipeline has select")
-    add_option(parser, "--data FOLDER", "prepared data; default: prepare it as the file says")
+    add_option(parser, "--data FOLDER", "prepared data; default: prepared as the file declares")
     add_option(parser, "--workers N", "processes (default: all cores)", default=0)
     add_option(parser, "--html PATH", "write a page with ranking and reasons")
     add_home(parser)

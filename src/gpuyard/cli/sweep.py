@@ -10,7 +10,7 @@ from gpuyard.cli.apply import print_removals, print_to_stderr
 from gpuyard.cli.options import add_json, add_option
 from gpuyard.errors import EXIT_OK, InputError
 from gpuyard.provision.apply.sweep import SweepResult
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.terminal import print_json, print_table, print_text
 
 PLAN = re.compile(r"[0-9a-f]{16,64}")  # a shorter one would match other plans
@@ -83,7 +83,7 @@ def _print(result: SweepResult, project: str) -> None:
         for item in result.leftovers
     )
     if rows:
-        print_table(Table(columns=tuple(TableColumn(heading=name) for name in names), rows=rows))
+        print_table(Table(columns=table_columns(*names), rows=rows))
     print_text(f"{len(rows)} resources in {project} have gpuyard labels")
     for line in result.unread:
         print_text(f"not searched: {line}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuyard.datasets.compare import DatasetSummary, Difference
 from gpuyard.datasets.manifest import DatasetManifest
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, TableColumn, table_columns
 from gpuyard.units import BYTES, DURATION, show
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def columns_table(shown: DatasetSummary) -> Table:
     """Columns of a source or of shards."""
     rows = tuple((column.name, column.dtype) for column in shown.columns)
     return Table(
-        columns=(TableColumn(heading="column"), TableColumn(heading="type")),
+        columns=table_columns("column", "type"),
         rows=rows,
         notes=(f"{shown.path}: {shown.rows:,} rows, {len(rows)} columns",),
     )
@@ -70,11 +70,7 @@ def columns_table(shown: DatasetSummary) -> Table:
 def differences_table(differences: tuple[Difference, ...]) -> Table:
     """Differences between two datasets."""
     rows = tuple((one.what, one.before[:80], one.after[:80]) for one in differences)
-    headings = (
-        TableColumn(heading="what"),
-        TableColumn(heading="first"),
-        TableColumn(heading="second"),
-    )
+    headings = table_columns("what", "first", "second")
     return Table(columns=headings, rows=rows, notes=() if rows else ("no difference",))
 
 

@@ -11,7 +11,7 @@ from gpuyard.learn.evaluate.intervals import MetricScore
 from gpuyard.learn.evaluate.scorecard import Scorecard
 from gpuyard.report.page import html_table, page
 from gpuyard.report.plots import bars, heat, lines, marks
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, TableColumn, table_columns
 
 
 def scorecard_table(card: Scorecard) -> Table:
@@ -21,11 +21,7 @@ def scorecard_table(card: Scorecard) -> Table:
     notes += [f"not computed: {name}" for name in card.not_computed]
     heading = f"{card.confidence_ratio:.0%} interval"
     return Table(
-        columns=(
-            TableColumn(heading="metric"),
-            TableColumn(heading="value", numeric=True),
-            TableColumn(heading=heading, numeric=True),
-        ),
+        columns=table_columns("metric", ">value", f">{heading}"),
         rows=rows,
         notes=tuple(notes),
     )
@@ -49,7 +45,7 @@ def fold_table(card: Scorecard) -> Table:
         )
     headings = ("part", "train rows", "test rows", *names, "fit")
     return Table(
-        columns=tuple(TableColumn(heading=name, numeric=True) for name in headings),
+        columns=table_columns(*(f">{name}" for name in headings)),
         rows=tuple(rows),
     )
 
@@ -62,7 +58,7 @@ def slice_table(card: Scorecard) -> Table:
         scores = {score.metric: score for score in item.scores}
         cells = (_with_interval(scores.get(name)) for name in names)
         rows.append((item.column, item.value, f"{item.rows:,}", *cells))
-    numeric = tuple(TableColumn(heading=name, numeric=True) for name in ("rows", *names))
+    numeric = table_columns(*(f">{name}" for name in ("rows", *names)))
     return Table(
         columns=(TableColumn(heading="column"), TableColumn(heading="value"), *numeric),
         rows=tuple(rows),

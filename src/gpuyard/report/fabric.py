@@ -8,7 +8,7 @@ from gpuyard.errors import Finding
 from gpuyard.fabric.fabric import Fabric
 from gpuyard.fabric.size import Size
 from gpuyard.fabric.verify.finding import Verification
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.units import BITS_PER_S, show
 
 
@@ -55,7 +55,7 @@ def facts_table(fabric: Fabric) -> Table:
             ),
         ),
     ]
-    return Table(columns=(TableColumn(heading="fabric"), TableColumn(heading="")), rows=tuple(rows))
+    return Table(columns=table_columns("fabric", ""), rows=tuple(rows))
 
 
 def _shape(fabric: Fabric) -> str:
@@ -96,7 +96,7 @@ def size_table(size: Size) -> Table:
         ("links per leaf and spine", size.links_per_pair),
     )
     return Table(
-        columns=(TableColumn(heading="size"), TableColumn(heading="", numeric=True)),
+        columns=table_columns("size", ">"),
         rows=(
             *((name, f"{value:,}") for name, value in rows),
             ("oversubscription", f"{size.oversubscription_ratio:g}"),
@@ -125,7 +125,7 @@ def listed_findings(findings: Iterable[Finding], summary: str = "") -> Table:
     )
     headings = ("severity", "check", "where", "what", "fix")
     return Table(
-        columns=tuple(TableColumn(heading=heading) for heading in headings),
+        columns=table_columns(*headings),
         rows=rows,
         notes=(summary,) if summary else (),
     )
@@ -145,11 +145,6 @@ def checks_table(verification: Verification) -> Table:
     """Every check and what it verifies."""
     rows = tuple((row.verdict, row.name, row.verifies, row.why) for row in verification.checks)
     return Table(
-        columns=(
-            TableColumn(heading=""),
-            TableColumn(heading="check"),
-            TableColumn(heading="verifies"),
-            TableColumn(heading=""),
-        ),
+        columns=table_columns("", "check", "verifies", ""),
         rows=rows,
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from gpuyard.fabric.configs.audit import Audit
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 
 MAX_DEVICES = 24  # of a table; more are summed
 
 
 def audited_table(audit: Audit) -> Table:
     """What was read of each device, and how much of it is in the model."""
-    columns = (
-        TableColumn(heading="device"),
-        TableColumn(heading="OS"),
-        TableColumn(heading="release"),
-        TableColumn(heading="ports", numeric=True),
-        TableColumn(heading="BGP neighbours", numeric=True),
-        TableColumn(heading="statements", numeric=True),
-        TableColumn(heading="verified", numeric=True),
-        TableColumn(heading="known", numeric=True),
-        TableColumn(heading="not understood", numeric=True),
+    columns = table_columns(
+        "device",
+        "OS",
+        "release",
+        ">ports",
+        ">BGP neighbours",
+        ">statements",
+        ">verified",
+        ">known",
+        ">not understood",
     )
     rows = [
         (

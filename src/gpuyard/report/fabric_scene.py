@@ -98,7 +98,7 @@ class Scene:
     """Everything to draw."""
 
     boxes: tuple[Box, ...]
-    wires: tuple[DrawnLink, ...]
+    cables: tuple[DrawnLink, ...]
     gaps: tuple[Gap, ...]
     panels: tuple[Panel, ...]
     captions: tuple[tuple[str, float, tuple[str, ...]], ...]  # role, height on the page, lines
@@ -137,7 +137,7 @@ def scene(topology: Topology, keep: Collection[str] = ()) -> Scene:
     _row(canvas, parts.cores, "core", LABEL_WIDTH, width - MARGIN, rows["core"])
     return Scene(
         boxes=tuple(canvas.boxes.values()),
-        wires=_wires(topology, canvas.boxes),
+        cables=_cables(topology, canvas.boxes),
         gaps=tuple(canvas.gaps),
         panels=tuple(canvas.panels),
         captions=tuple(_captions(topology, rows)),
@@ -338,7 +338,7 @@ def _servers(canvas: _Canvas, servers: list[Node], left: float, right: float, y:
         x += width + BOX_GAP
 
 
-def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
+def _cables(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
     """Links between drawn devices, parallel ones merged."""
     nodes = {node.name: node for node in topology.nodes if node.name in boxes}
     counts: Counter[tuple[str, str, float]] = Counter()
@@ -347,7 +347,7 @@ def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
         if a is not None and b is not None:
             lower, upper = (a, b) if a.tier <= b.tier else (b, a)
             counts[lower.name, upper.name, link.speed_bits_per_s] += 1
-    wires = []
+    cables = []
     for (lower_name, upper_name, speed), count in counts.items():
         low, high = boxes[lower_name], boxes[upper_name]
         x1 = low.middle
@@ -357,7 +357,7 @@ def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
             rails = max((box.rail or 0) for box in boxes.values()) + 1
             x1 = low.x + low.width * (high.rail + 0.5) / rails
         rail = high.rail if low.role == "server" else low.rail
-        wires.append(
+        cables.append(
             DrawnLink(
                 lower=lower_name,
                 upper=upper_name,
@@ -370,7 +370,7 @@ def _wires(topology: Topology, boxes: dict[str, Box]) -> tuple[DrawnLink, ...]:
                 rail=rail,
             )
         )
-    return tuple(wires)
+    return tuple(cables)
 
 
 def _captions(

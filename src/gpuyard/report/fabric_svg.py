@@ -55,9 +55,10 @@ def topology_svg(
     """Draw any topology; `marks` colours devices with findings, `tints` colours links."""
     drawn = scene(topology, marks or {})
     body = [_panel(panel) for panel in drawn.panels]
+    crowded, tinted = len(drawn.cables) > CROWD, tints or {}
     body += [
-        _wire(wire, (tints or {}).get((wire.lower, wire.upper)), crowded=len(drawn.wires) > CROWD)
-        for wire in sorted(drawn.wires, key=lambda wire: wire.lower.startswith("server"))
+        _cable(cable, tinted.get((cable.lower, cable.upper)), crowded=crowded)
+        for cable in sorted(drawn.cables, key=lambda cable: cable.lower.startswith("server"))
     ]
     body += [_box(box, (marks or {}).get(box.name)) for box in drawn.boxes]
     body += [_gap(gap) for gap in drawn.gaps]
@@ -97,16 +98,18 @@ def _label(panel: Panel) -> str:
     return f'<text x="{panel.x + 10:.1f}" y="{y:.1f}" fill="#57606a">{escape(panel.label)}</text>'
 
 
-def _wire(wire: DrawnLink, tint: Tint | None, *, crowded: bool) -> str:
+def _cable(cable: DrawnLink, tint: Tint | None, *, crowded: bool) -> str:
     tooltip = (
-        f"{wire.lower} – {wire.upper}: {wire.count} × {show(wire.speed_bits_per_s, BITS_PER_S)}"
+        f"{cable.lower} – {cable.upper}: {cable.count} × {show(cable.speed_bits_per_s, BITS_PER_S)}"
     )
-    width = min(1.2, 0.6 + 0.1 * wire.count) if crowded else min(3.0, 0.8 + 0.25 * wire.count)
-    colour, opacity = (tint.colour, 0.9) if tint else (_colour(wire.rail), 0.35 if crowded else 0.5)
+    width = min(1.2, 0.6 + 0.1 * cable.count) if crowded else min(3.0, 0.8 + 0.25 * cable.count)
+    colour, opacity = (
+        (tint.colour, 0.9) if tint else (_colour(cable.rail), 0.35 if crowded else 0.5)
+    )
     tooltip = f"{tooltip}, {tint.words}" if tint else tooltip
     return (
-        f'<path class="wire" data-a="{escape(wire.lower)}" data-b="{escape(wire.upper)}" '
-        f'd="M{wire.x1:.1f} {wire.y1:.1f}L{wire.x2:.1f} {wire.y2:.1f}" stroke="{colour}" '
+        f'<path class="cable" data-a="{escape(cable.lower)}" data-b="{escape(cable.upper)}" '
+        f'd="M{cable.x1:.1f} {cable.y1:.1f}L{cable.x2:.1f} {cable.y2:.1f}" stroke="{colour}" '
         f'stroke-width="{width:.2f}" stroke-opacity="{opacity}" fill="none">'
         f"<title>{escape(tooltip)}</title></path>"
     )

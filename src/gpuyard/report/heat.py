@@ -8,17 +8,13 @@ from html import escape
 from gpuyard.report.curves import round_steps
 from gpuyard.report.page import html_table
 from gpuyard.report.simulation import links_table, simulation_table
-from gpuyard.report.simulation_map import heat_drawing
+from gpuyard.report.simulation_map import HEAT_LEGEND, heat_drawing
 from gpuyard.report.svg import PALETTE, WIDTH, drawing
 from gpuyard.simulate.link_heat import Heat, TimelineSpan
 from gpuyard.topology.topology import Topology
 from gpuyard.units import DURATION, show
 
 ROW, LEFT = 17, 160
-WORDS = (
-    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
-    " links, the hottest. Point at a link for both."
-)
 
 
 def heat_sections(heat: Heat, topology: Topology) -> list[str]:
@@ -30,37 +26,31 @@ def heat_sections(heat: Heat, topology: Topology) -> list[str]:
             f" {show(summary.completion_s, DURATION)}</p>"
         )
     ]
-    if heat.wires:
-        sections.append(
-            f"<h3>Link heat</h3><p>{WORDS}</p>{heat_drawing(topology, summary.network, heat.wires)}"
-        )
-    if heat.stretches:
-        sections.append(f"<h3>Timeline</h3>{stretches_svg(heat.stretches, summary.completion_s)}")
+    if heat.cables:
+        drawn = heat_drawing(topology, summary.network, heat.cables)
+        sections.append(f"<h3>Link heat</h3><p>{HEAT_LEGEND}</p>{drawn}")
+    if heat.spans:
+        sections.append(f"<h3>Timeline</h3>{timeline_svg(heat.spans, summary.completion_s)}")
     sections.append(f"<h3>Numbers</h3>{html_table(simulation_table(summary))}")
     if summary.hottest:
-        sections.append(f"<h3>Fullest links</h3>{html_table(links_table(summary))}")
+        sections.append(f"<h3>Hottest links</h3>{html_table(links_table(summary))}")
     return sections
 
 
-def stretches_svg(stretches: Sequence[TimelineSpan], end_s: float) -> str:
+def timeline_svg(spans: Sequence[TimelineSpan], end_s: float) -> str:
     """Draw a timeline: one row per name, one bar per span."""
-    rows = {
-        name: place
-        for place, name in enumerate(dict.fromkeys(stretch.row for stretch in stretches))
-    }
+    rows = {name: place for place, name in enumerate(dict.fromkeys(span.row for span in spans))}
     scale = (WIDTH - LEFT - 12) / (end_s or 1.0)
     body = [
         f'<text x="{LEFT - 6}" y="{15 + place * ROW}" text-anchor="end"'
         f' font-size="10">{escape(name)}</text>'
         for name, place in rows.items()
     ]
-    for stretch in stretches:
-        place, width_s = rows[stretch.row], stretch.end_s - stretch.begin_s
-        tooltip = (
-            f"{stretch.what}: {show(stretch.begin_s, DURATION)} to {show(stretch.end_s, DURATION)}"
-        )
+    for span in spans:
+        place, width_s = rows[span.row], span.end_s - span.begin_s
+        tooltip = f"{span.what}: {show(span.begin_s, DURATION)} to {show(span.end_s, DURATION)}"
         body.append(
-            f'<rect x="{LEFT + stretch.begin_s * scale:.2f}" y="{5 + place * ROW}"'
+            f'<rect x="{LEFT + span.begin_s * scale:.2f}" y="{5 + place * ROW}"'
             f' width="{max(0.4, width_s * scale):.2f}" height="{ROW - 4}"'
             f' fill="{PALETTE[place % len(PALETTE)]}"><title>{escape(tooltip)}</title></rect>'
         )

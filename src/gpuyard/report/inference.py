@@ -10,7 +10,7 @@ from gpuyard.plan.service import FrontierPoint, LatencyStats, Service, layout_te
 from gpuyard.report.memory_bars import memory_section
 from gpuyard.report.page import html_table
 from gpuyard.report.svg import Axis, Bar, ScatterPoint, scatter, stacked_bars
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn, table_columns
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, RATIO, TOKENS, YEAR_S, show
 
 JOULES_PER_KWH = 3.6e6
@@ -34,27 +34,6 @@ def service_rows(
     plan: Plan, top: int
 ) -> tuple[tuple[TableColumn, ...], tuple[tuple[str, ...], ...]]:
     """Columns and cells for LLM services."""
-    headings = (
-        "#",
-        "machine",
-        "count",
-        "replicas",
-        "layout",
-        "weights",
-        "KV",
-        "batch",
-        "TTFT",
-        "TPOT",
-        "p99",
-        "tok/s/user",
-        "tok/s/chip",
-        "cost",
-        "$/M tokens",
-        "consumption",
-        "engine",
-        "",
-    )
-    words = ("machine", "layout", "weights", "KV", "consumption", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
         service, bill = option.service, option.bill
@@ -87,30 +66,30 @@ def service_rows(
                 f"{'*' if option.on_pareto_front else ''}{'?' if service.risks else ''}",
             )
         )
-    return tuple(
-        TableColumn(heading=heading, numeric=heading not in words) for heading in headings
+    return table_columns(
+        ">#",
+        "machine",
+        ">count",
+        ">replicas",
+        "layout",
+        "weights",
+        "KV",
+        ">batch",
+        ">TTFT",
+        ">TPOT",
+        ">p99",
+        ">tok/s/user",
+        ">tok/s/chip",
+        ">cost",
+        ">$/M tokens",
+        "consumption",
+        "engine",
+        "",
     ), tuple(rows)
 
 
 def _pass_rows(plan: Plan, top: int) -> tuple[tuple[TableColumn, ...], tuple[tuple[str, ...], ...]]:
     """Columns and cells for single-pass models."""
-    headings = (
-        "#",
-        "machine",
-        "count",
-        "chips",
-        "format",
-        "batch",
-        "of",
-        "mean",
-        "p99",
-        "cost",
-        "$/M requests",
-        "consumption",
-        "engine",
-        "",
-    )
-    words = ("machine", "format", "consumption", "engine", "")
     rows = []
     for number, option in enumerate(plan.options[:top], start=1):
         service, bill = option.service, option.bill
@@ -133,8 +112,21 @@ def _pass_rows(plan: Plan, top: int) -> tuple[tuple[TableColumn, ...], tuple[tup
                 f"{'*' if option.on_pareto_front else ''}{'?' if service.risks else ''}",
             )
         )
-    return tuple(
-        TableColumn(heading=heading, numeric=heading not in words) for heading in headings
+    return table_columns(
+        ">#",
+        "machine",
+        ">count",
+        ">chips",
+        "format",
+        ">batch",
+        ">of",
+        ">mean",
+        ">p99",
+        ">cost",
+        ">$/M requests",
+        "consumption",
+        "engine",
+        "",
     ), tuple(rows)
 
 
@@ -175,9 +167,9 @@ def service_facts(option: Option) -> Table:
     rows += [("rates", _rates(service)), ("cost", _cost(service)), ("network", option.network)]
     if service.joules_per_token is not None and option.energy_joules is not None:
         unit = "token" if service.tpot else "request"
-        hourly = f"{option.energy_joules / JOULES_PER_KWH:,.1f} kWh an hour"
+        hourly = f"{option.energy_joules / JOULES_PER_KWH:,.1f} kWh per hour"
         rows.append(
-            ("energy", f"{service.joules_per_token:,.2f} J a {unit} at full power, {hourly}")
+            ("energy", f"{service.joules_per_token:,.2f} J per {unit} at full power, {hourly}")
         )
     rows.append(
         (
@@ -192,7 +184,7 @@ def service_facts(option: Option) -> Table:
     rows += _starts(service)
     rows += _scaling(service)
     rows += [("because", reason) for reason in option.reasons]
-    return Table(columns=(TableColumn(heading="option"), TableColumn(heading="")), rows=tuple(rows))
+    return Table(columns=table_columns("option", ""), rows=tuple(rows))
 
 
 def _replicas(service: Service) -> list[tuple[str, str]]:
@@ -261,7 +253,7 @@ def _spread(spread: LatencyStats) -> str:
 def _rates(service: Service) -> str:
     if service.tpot is None:
         return (
-            f"{service.requests_per_s:,.4g} requests/s, {service.tokens_per_s_per_chip:,.4g}/s a"
+            f"{service.requests_per_s:,.4g} requests/s, {service.tokens_per_s_per_chip:,.4g}/s per"
             " chip"
         )
     return (
@@ -306,7 +298,7 @@ def service_sections(plan: Plan, top: int, table: Table) -> list[str]:
     ]
     words: Callable[[float], str] = lambda value: show(value, DURATION)  # noqa: E731
     if bars:
-        sections.append(f"<h2>Where a step's time goes</h2>{stacked_bars(bars, words)}")
+        sections.append(f"<h2>Step time breakdown</h2>{stacked_bars(bars, words)}")
     sections += memory_section(plan.options[:top], MEMORY)
     sections.append(f"<h2>Options</h2>{html_table(table)}")
     best = plan.options[0].service

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuyard.lab.results import Bandwidth, LabStarted
 from gpuyard.lab.state import LabStatus
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BITS_PER_S, BYTES, DURATION, bits_from_bytes, show
 
 
@@ -22,13 +22,7 @@ def raised_lines(raised: LabStarted) -> list[str]:
 
 def status_table(status: LabStatus) -> Table:
     """Every switch compared with the design."""
-    columns = (
-        TableColumn(heading="switch"),
-        TableColumn(heading="role"),
-        TableColumn(heading="sessions", numeric=True),
-        TableColumn(heading="routes", numeric=True),
-        TableColumn(heading="ECMP paths", numeric=True),
-    )
+    columns = table_columns("switch", "role", ">sessions", ">routes", ">ECMP paths")
     rows = tuple(
         (
             switch.name,
@@ -44,20 +38,15 @@ def status_table(status: LabStatus) -> Table:
     verdict = (
         "converged: as designed"
         if status.is_converged
-        else "not as designed: `gpuyard lab verify` says why"
+        else "not as designed: `gpuyard lab verify` shows why"
     )
     return Table(columns=columns, rows=rows, title=f"lab {status.name}", notes=(verdict,))
 
 
 def bandwidth_table(rows: Sequence[Bandwidth]) -> Table:
     """Measured and simulated bandwidth."""
-    columns = (
-        TableColumn(heading="all-reduce", numeric=True),
-        TableColumn(heading="measured", numeric=True),
-        TableColumn(heading="simulated", numeric=True),
-        TableColumn(heading="bus measured", numeric=True),
-        TableColumn(heading="bus simulated", numeric=True),
-        TableColumn(heading="error", numeric=True),
+    columns = table_columns(
+        ">all-reduce", ">measured", ">simulated", ">bus measured", ">bus simulated", ">error"
     )
     cells = tuple(
         (

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.serving.live_metrics import LiveModelMetrics
 from gpuyard.units import DURATION, show
 
 
 def live_table(rows: Sequence[LiveModelMetrics]) -> Table:
     """Every service and model."""
-    columns = (
-        TableColumn(heading="service"),
-        TableColumn(heading="state"),
-        TableColumn(heading="model"),
-        TableColumn(heading="requests", numeric=True),
-        TableColumn(heading="failed", numeric=True),
-        TableColumn(heading="p50", numeric=True),
-        TableColumn(heading="p99", numeric=True),
-        TableColumn(heading="address"),
+    columns = table_columns(
+        "service", "state", "model", ">requests", ">failed", ">p50", ">p99", "address"
     )
     cells = tuple(
         (

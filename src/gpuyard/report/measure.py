@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuyard.perf.local.profile import MachineProfile, Rate
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, FLOP_PER_S, show
 
 
@@ -33,9 +33,7 @@ def rates_table(profile: MachineProfile) -> Table:
         for rate in largest.values()
     )
     headings = ("what", "by", "on", "type", "size", "rate", "spread")
-    columns = tuple(
-        TableColumn(heading=name, numeric=name in ("size", "rate", "spread")) for name in headings
-    )
+    columns = table_columns(*headings, numeric=("size", "rate", "spread"))
     title = (
         f"{profile.cores_count} cores of {profile.processor}, {show(profile.memory_bytes, BYTES)}"
     )
@@ -44,15 +42,6 @@ def rates_table(profile: MachineProfile) -> Table:
 
 def fits_table(profile: MachineProfile) -> Table:
     """Fitted step-time constants of each trainer."""
-    headings = (
-        "trainer",
-        "overhead",
-        "per layer",
-        "matmul",
-        "activations",
-        "optimizer",
-        "held-out error",
-    )
     rows = tuple(
         (
             fit.trainer,
@@ -65,5 +54,13 @@ def fits_table(profile: MachineProfile) -> Table:
         )
         for fit in profile.fits
     )
-    columns = tuple(TableColumn(heading=name, numeric=name != "trainer") for name in headings)
+    columns = table_columns(
+        "trainer",
+        ">overhead",
+        ">per layer",
+        ">matmul",
+        ">activations",
+        ">optimizer",
+        ">held-out error",
+    )
     return Table(columns=columns, rows=rows, title="short trainings")

@@ -17,7 +17,7 @@ from gpuyard.report.page import headline, html_table, page
 from gpuyard.report.pareto_plot import pareto_plot
 from gpuyard.report.recommendation import range_words, reasons, recommendation
 from gpuyard.report.svg import Bar, stacked_bars
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.units import (
     BYTES,
     BYTES_PER_S,
@@ -57,9 +57,7 @@ def plan_table(plan: Plan, top: int) -> Table:
     numeric = ("#", "count", "chips", "step", "MFU", "memory", "time", "cost")
     rows = tuple(_row(number, option) for number, option in enumerate(plan.options[:top], start=1))
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading in numeric) for heading in headings
-        ),
+        columns=table_columns(*headings, numeric=numeric),
         rows=rows,
         notes=_plan_notes(plan, top, "time"),
     )
@@ -193,7 +191,7 @@ def explain_option(plan: Plan, number: int) -> tuple[Table, ...]:
 
 
 def _why(plan: Plan, number: int) -> Table:
-    columns = (TableColumn(heading="why"), TableColumn(heading=""))
+    columns = table_columns("why", "")
     return Table(columns=columns, rows=tuple(reasons(plan, number)))
 
 
@@ -226,7 +224,7 @@ def _facts(option: Option) -> Table:
     if option.energy_joules:
         rows.append(("energy", f"{show(option.energy_joules / JOULES_PER_MWH, COUNT)} MWh"))
     rows += [("because", reason) for reason in option.reasons]
-    return Table(columns=(TableColumn(heading="option"), TableColumn(heading="")), rows=tuple(rows))
+    return Table(columns=table_columns("option", ""), rows=tuple(rows))
 
 
 def _sum(title: str, parts: tuple[BreakdownTerm, ...], words: object) -> Table:
@@ -239,11 +237,7 @@ def _sum(title: str, parts: tuple[BreakdownTerm, ...], words: object) -> Table:
         (part.name, str(words(part.value)), show(part.value / total, RATIO)) for part in known
     )
     total_row = ("sum", str(words(sum(part.value for part in parts))), "")
-    columns = (
-        TableColumn(heading=title),
-        TableColumn(heading="", numeric=True),
-        TableColumn(heading="share", numeric=True),
-    )
+    columns = table_columns(title, ">", ">share")
     return Table(columns=columns, rows=(*rows, total_row))
 
 
@@ -260,15 +254,11 @@ def _bills(option: Option) -> Table:
         )
         for bill in option.bills
     )
-    return Table(columns=tuple(TableColumn(heading=heading) for heading in headings), rows=rows)
+    return Table(columns=table_columns(*headings), rows=rows)
 
 
 def _platforms(option: Option) -> Table:
-    columns = (
-        TableColumn(heading="platform"),
-        TableColumn(heading="suits"),
-        TableColumn(heading="why"),
-    )
+    columns = table_columns("platform", "suits", "why")
     rows = tuple(
         (item.platform, "yes" if item.suits else "no", item.why) for item in option.platforms
     )
@@ -276,12 +266,7 @@ def _platforms(option: Option) -> Table:
 
 
 def _storage(option: Option) -> Table:
-    columns = (
-        TableColumn(heading="storage"),
-        TableColumn(heading="size"),
-        TableColumn(heading="reads"),
-        TableColumn(heading="why"),
-    )
+    columns = table_columns("storage", "size", "reads", "why")
     rows = tuple(
         (
             pick.storage,
@@ -341,7 +326,7 @@ def plan_sections(plan: Plan, top: int) -> list[str]:
     ]
     if bars and any(option.arrangement for option in plan.options):
         sections.append(
-            f"<h2>Where a step's time goes</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}"
+            f"<h2>Step time breakdown</h2>{stacked_bars(bars, lambda s: show(s, DURATION))}"
         )
     elif bars:
         sections.append(

@@ -12,7 +12,7 @@ from gpuyard.report.heat import heat_sections
 from gpuyard.report.page import html_table, titled
 from gpuyard.report.plan import explain_option, plan_sections
 from gpuyard.report.simulation_step import step_sections
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.simulate.comparison import StepRun
 
 TOP, EXPLAINED = 20, 5
@@ -43,10 +43,7 @@ def _plan(plan: Plan | None) -> str:
             f"<summary>{escape(words)}</summary>{tables}</details>"
         )
     if plan.rejected:
-        columns = tuple(
-            TableColumn(heading=name)
-            for name in ("machines", "limit", "why", "what would change it")
-        )
+        columns = table_columns("machines", "constraint", "reason", "fix")
         rows = tuple((item.family, item.binding, item.what, item.fix) for item in plan.rejected)
         parts.append(f"<h2>Rejected</h2>{html_table(Table(columns=columns, rows=rows))}")
     return "".join(parts)

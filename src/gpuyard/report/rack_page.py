@@ -7,7 +7,7 @@ import json
 from gpuyard.fabric.physical.rack_plan import AIR_J_PER_M3_K, AIR_RISE_K, RackPlan
 from gpuyard.report.fabric import listed_findings
 from gpuyard.report.page import asset, html_table, page
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.units import BITS_PER_S, LENGTH, POWER, show
 
 
@@ -37,19 +37,13 @@ def plan_facts(plan: RackPlan) -> Table:
             else "no prices in the catalog; set price_usd in a layer of yours",
         )
     )
-    return Table(
-        columns=(TableColumn(heading="rack plan"), TableColumn(heading="")), rows=tuple(rows)
-    )
+    return Table(columns=table_columns("rack plan", ""), rows=tuple(rows))
 
 
 def order_table(plan: RackPlan) -> Table:
     """The lines of the order."""
-    headings = ("kind", "part number", "what", "count", "W each", "USD each")
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=place > 2)
-            for place, heading in enumerate(headings)
-        ),
+        columns=table_columns("kind", "part number", "what", ">count", ">W each", ">USD each"),
         rows=tuple(
             (
                 line.kind,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuyard.registry.bundle import ModelBundle
 from gpuyard.registry.registry import ModelVersion
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BYTES, COUNT, show
 
 MOST_METRICS = 3
@@ -34,7 +34,7 @@ def models_table(versions: Sequence[ModelVersion]) -> Table:
     headings = ("name", "version", "aliases", "kind", "trainer", "measured", "size", "registered")
     numeric = ("version", "size")
     return Table(
-        columns=tuple(TableColumn(heading=name, numeric=name in numeric) for name in headings),
+        columns=table_columns(*headings, numeric=numeric),
         rows=rows,
     )
 
@@ -101,6 +101,4 @@ def _measured(value: float, low: float | None, high: float | None) -> str:
 
 
 def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    return Table(
-        columns=(TableColumn(heading=""), TableColumn(heading="")), rows=tuple(rows), title=title
-    )
+    return Table(columns=table_columns("", ""), rows=tuple(rows), title=title)

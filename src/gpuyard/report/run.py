@@ -10,7 +10,7 @@ from gpuyard.jobs.records import Run, Series
 from gpuyard.perf.local.comparison import TrainingPrediction
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BYTES, COUNT, DURATION, FLOP_PER_S, MONEY, show
 
 MOST_POINTS = 400
@@ -18,7 +18,7 @@ FEW_RATIO = 0.01  # of the steps; where more are slow, the curve shows them
 OUTLIER = 10.0  # times the median: compilation, or a machine that was busy
 WORDS = {
     "loss": ("Loss", lambda value: f"{value:.3g}"),
-    "step_s": ("Time of a step", lambda value: show(value, DURATION)),
+    "step_s": ("Step time", lambda value: show(value, DURATION)),
     "samples_per_s": ("Rows per second", lambda value: show(value, COUNT)),
     "tokens_per_s": ("Tokens per second", lambda value: show(value, COUNT)),
     "memory_bytes": ("Memory", lambda value: show(value, BYTES)),
@@ -43,12 +43,7 @@ def run_table(run: Run, outcomes: Sequence[str]) -> Table:
         rows.append(
             (stage.name, stage.state, "" if took_s is None else show(took_s, DURATION), summary)
         )
-    columns = (
-        TableColumn(heading="stage"),
-        TableColumn(heading="state"),
-        TableColumn(heading="time", numeric=True),
-        TableColumn(heading=""),
-    )
+    columns = table_columns("stage", "state", ">time", "")
     cost = f", cost {show(run.cost_usd, MONEY)}" if run.cost_usd else ""
     return Table(
         columns=columns,

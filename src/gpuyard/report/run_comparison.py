@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuyard.app.run_comparison import ComparedRuns, RunValues
 from gpuyard.document.frozen_json import Plain
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn, table_columns
 
 DIGITS = 5
 
@@ -15,7 +15,7 @@ def side_by_side(comparison: ComparedRuns) -> Table:
     names = ("name", "state", *comparison.settings, *comparison.metrics)
     rows = [(name, *(_cell(row, name) for row in runs)) for name in names]
     rows += [(name, *cells) for name, cells in _texts(runs)]
-    headings = (TableColumn(heading="run"), *(TableColumn(heading=row.run.id) for row in runs))
+    headings = table_columns("run", *(row.run.id for row in runs))
     return Table(columns=headings, rows=tuple(rows))
 
 

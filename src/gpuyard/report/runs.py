@@ -12,7 +12,7 @@ from gpuyard.jobs.records import Run, Series
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn, table_columns
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, FLOP_PER_S, MONEY, show
 
 MOST_POINTS = 600  # of a line: more than the page has pixels for
@@ -52,10 +52,8 @@ def runs_table(runs: Sequence[Run]) -> Table:
     )
     headings = ("run", "name", "state", "stages", "engine", "started", "took", "cost")
     waiting = [run.id for run in runs if run.state == "interrupted"]
-    notes = (f"`gpuyard resume {waiting[0]}` goes on with it",) if waiting else ()
-    return Table(
-        columns=tuple(TableColumn(heading=item) for item in headings), rows=rows, notes=notes
-    )
+    notes = (f"`gpuyard resume {waiting[0]}` resumes it",) if waiting else ()
+    return Table(columns=table_columns(*headings), rows=rows, notes=notes)
 
 
 def _stage_words(run: Run) -> str:
@@ -109,14 +107,11 @@ def run_tables(run: Run, series: Sequence[Series]) -> list[Table]:
     )
     tables = [
         Table(
-            columns=(TableColumn(heading=f"run {run.id}"), TableColumn(heading="")),
+            columns=table_columns(f"run {run.id}", ""),
             rows=tuple(facts),
         ),
         Table(
-            columns=tuple(
-                TableColumn(heading=item)
-                for item in ("stage", "state", "attempt", "took", "cost", "result")
-            ),
+            columns=table_columns("stage", "state", "attempt", "took", "cost", "result"),
             rows=stages,
         ),
     ]
@@ -142,10 +137,7 @@ def compared_runs_table(runs: Sequence[Run], scores: Sequence[Mapping[str, float
     for name in dict.fromkeys(name for values in scores for name in values):
         cells = (f"{values[name]:.4g}" if name in values else NOT_KNOWN for values in scores)
         rows.append((name, *cells))
-    columns = (
-        TableColumn(heading=""),
-        *(TableColumn(heading=run.id, numeric=True) for run in runs),
-    )
+    columns = table_columns("", *(f">{run.id}" for run in runs))
     return Table(columns=columns, rows=tuple(rows))
 
 
@@ -164,7 +156,7 @@ def _metrics_table(series: Sequence[Series]) -> Table:
         )
         rows.append((metric.stage, metric.name, str(metric.points[-1].step), *shown))
     numeric = ("step", "last", "min", "max")
-    columns = (TableColumn(heading="stage"), TableColumn(heading="metric"))
+    columns = table_columns("stage", "metric")
     return Table(
         columns=(*columns, *(TableColumn(heading=metric, numeric=True) for metric in numeric)),
         rows=tuple(rows),
@@ -205,7 +197,7 @@ def _title(name: str) -> str:
         "loss": "Loss",
         "tokens_per_s": "Throughput, tokens per second",
         "samples_per_s": "Throughput, samples per second",
-        "step_s": "Time of a step",
+        "step_s": "Step time",
         "memory_bytes": "Memory",
         "flop_per_s": "Compute rate",
     }

@@ -7,7 +7,7 @@ from html import escape
 from gpuyard.learn.select.selection import Footprint, Selection
 from gpuyard.report.page import html_table, page
 from gpuyard.report.plots import marks
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BYTES, DURATION, MONEY, show
 
 
@@ -74,7 +74,7 @@ def ranking_table(chosen: Selection, most: int = 20) -> Table:
     headings = ("place", "trial", "setting", chosen.metric, "interval", "measured")
     numeric = ("place", "trial", chosen.metric, "interval")
     return Table(
-        columns=tuple(TableColumn(heading=name, numeric=name in numeric) for name in headings),
+        columns=table_columns(*headings, numeric=numeric),
         rows=tuple(rows),
     )
 
@@ -82,11 +82,7 @@ def ranking_table(chosen: Selection, most: int = 20) -> Table:
 def rejected_table(chosen: Selection) -> Table:
     """Rejected trials with the reason."""
     return Table(
-        columns=(
-            TableColumn(heading="trial", numeric=True),
-            TableColumn(heading="setting"),
-            TableColumn(heading="why not"),
-        ),
+        columns=table_columns(">trial", "setting", "reason"),
         rows=tuple((str(item.number), item.label, item.reason) for item in chosen.rejected),
         title="rejected",
     )

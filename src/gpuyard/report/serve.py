@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.serving.drift import ModelDrift
 from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.monitoring import Monitoring
@@ -29,7 +29,7 @@ def endpoints_table(endpoints: Sequence[Endpoint]) -> Table:
         )
         for item in endpoints
     )
-    return Table(columns=tuple(TableColumn(heading=heading) for heading in headings), rows=rows)
+    return Table(columns=table_columns(*headings), rows=rows)
 
 
 def calls(url: str, model: str, example: tuple[str, str], *, with_key: bool) -> str:
@@ -58,7 +58,6 @@ def monitoring_tables(monitoring: Monitoring) -> tuple[Table, ...]:
 
 
 def _drift_table(drift: ModelDrift) -> Table:
-    headings = ("feature", "PSI", "KS", "missing, training", "missing, served", "drift")
     rows = tuple(
         (
             row.feature,
@@ -72,16 +71,14 @@ def _drift_table(drift: ModelDrift) -> Table:
     )
     return Table(
         title=f"{drift.model}/{drift.version}: {drift.rows:,} recent rows against training",
-        columns=tuple(TableColumn(heading=heading) for heading in headings),
+        columns=table_columns(
+            "feature", ">PSI", ">KS", ">missing, training", ">missing, served", "drift"
+        ),
         rows=rows,
     )
 
 
 def _shadow_table(shadows: Sequence[ShadowCounts]) -> Table:
-    headings = (
-        "shadow", "active", "requests", "failed", "dropped", "rows", "different",
-        "mean difference", "largest", "mean time",
-    )  # fmt: skip
     rows = tuple(
         (
             f"{item.model}/{item.version}",
@@ -97,5 +94,6 @@ def _shadow_table(shadows: Sequence[ShadowCounts]) -> Table:
         )
         for item in shadows
     )
-    columns = tuple(TableColumn(heading=heading) for heading in headings)
+    counts = table_columns("shadow", "active", ">requests", ">failed", ">dropped", ">rows")
+    columns = (*counts, *table_columns(">different", ">mean difference", ">largest", ">mean time"))
     return Table(title="Shadows", columns=columns, rows=rows)

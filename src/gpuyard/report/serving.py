@@ -8,7 +8,7 @@ from gpuyard.plan.service import LatencyStats, layout_text
 from gpuyard.report.curves import Line, distributions, tracks
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import DURATION, RATIO, TOKENS, show
 
 
@@ -21,7 +21,6 @@ def serving_table(run: ServingRun) -> Table:
         ("end-to-end latency (E2E)", run.e2e),
         ("queueing", run.queued),
     )
-    headings = ("latency", "mean", "p50", "p90", "p99", "±")
     met = f"missed: {', '.join(run.broken)}" if run.broken else "every latency target is met"
     if not run.targets:
         met = "no latency target in the file"
@@ -33,9 +32,7 @@ def serving_table(run: ServingRun) -> Table:
             f" (prefill), {layout} (decode)"
         )
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading != "latency") for heading in headings
-        ),
+        columns=table_columns("latency", ">mean", ">p50", ">p90", ">p99", ">±"),
         rows=tuple((name, *_cells(values)) for name, values in rows),
         notes=(
             f"{layout} on {run.machine}, {run.weights} weights, {run.kv} KV cache, {run.engine}",

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from gpuyard.document.encode import plain
 from gpuyard.document.frozen_json import Plain
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, TableColumn, table_columns
 from gpuyard.simulate.summary import NetworkSummary
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, RATIO, show
 
@@ -88,7 +88,7 @@ def simulation_table(summary: NetworkSummary) -> Table:
     if summary.deadlock:
         rows.append(("deadlock", ", ".join(summary.deadlock)))
     return Table(
-        columns=(TableColumn(heading="what"), TableColumn(heading="value", numeric=True)),
+        columns=table_columns("what", ">value"),
         rows=tuple(rows),
         notes=(_how(summary), *summary.notes),
     )

@@ -12,13 +12,17 @@ import numpy.typing as npt
 from gpuyard.report.fabric_svg import Tint, topology_svg
 from gpuyard.report.svg import WIDTH, drawing
 from gpuyard.simulate.drawing import topology_of
-from gpuyard.simulate.link_heat import WireLoad, wire_loads
+from gpuyard.simulate.link_heat import CableLoad, cable_loads
 from gpuyard.simulate.network import Network
 from gpuyard.simulate.summary import SimulationResult
 from gpuyard.topology.topology import Topology
 
 Floats = npt.NDArray[np.float64]
 # ColorBrewer's YlOrRd over grey for idle links: light to dark, readable without colour.
+HEAT_LEGEND = (
+    "Colour: utilisation of a link in its busier direction; of parallel links, the hottest. Hover"
+    " over a link for both directions."
+)
 RAMP = (
     (0.0, (208, 215, 222)),
     (0.25, (254, 217, 118)),
@@ -53,17 +57,17 @@ def heat_map(done: SimulationResult) -> str:
     if done.utilisation is None or done.network.host_count > MOST_DRAWN:
         return ""
     topology = done.topology or topology_of(done.network)
-    return heat_drawing(topology, done.summary.network, wire_loads(done, topology))
+    return heat_drawing(topology, done.summary.network, cable_loads(done, topology))
 
 
-def heat_drawing(topology: Topology, title: str, wires: Sequence[WireLoad]) -> str:
+def heat_drawing(topology: Topology, title: str, cables: Sequence[CableLoad]) -> str:
     """A drawing with links coloured by load."""
     tints = {
-        (wire.lower, wire.upper): Tint(
-            colour=colour_of(max(wire.up_ratio, wire.down_ratio)),
-            words=f"{wire.up_ratio:.0%} up, {wire.down_ratio:.0%} down",
+        (cable.lower, cable.upper): Tint(
+            colour=colour_of(max(cable.up_ratio, cable.down_ratio)),
+            words=f"{cable.up_ratio:.0%} up, {cable.down_ratio:.0%} down",
         )
-        for wire in wires
+        for cable in cables
     }
     return f'<div class="scroll">{topology_svg(topology, title, tints=tints)}</div>{LEGEND}'
 

@@ -9,15 +9,11 @@ import numpy as np
 from gpuyard.report.curves import Line, distributions, round_steps, tracks
 from gpuyard.report.page import asset, html_table, page
 from gpuyard.report.simulation import links_table, simulation_table
-from gpuyard.report.simulation_map import heat_map, pair_map
+from gpuyard.report.simulation_map import HEAT_LEGEND, heat_map, pair_map
 from gpuyard.report.svg import PALETTE, WIDTH, Axis, drawing
 from gpuyard.simulate.summary import SimulationResult
 from gpuyard.units import BYTES, DURATION, RATIO, show
 
-HEAT = (
-    "Colour is the share of its rate that a wire carried, in the fuller direction; of parallel"
-    " links, the hottest. Point at a link for both."
-)
 CURVE_POINTS = 201
 HOSTS_SHOWN, FLOWS_SHOWN = 32, 4000
 ROW = 15
@@ -27,12 +23,12 @@ def simulation_page(done: SimulationResult) -> str:
     """The page of one simulation."""
     numbers = f"<div><h2>Numbers</h2>{html_table(simulation_table(done.summary))}</div>"
     links = (
-        f"<div><h2>Fullest links</h2>{html_table(links_table(done.summary))}</div>"
+        f"<div><h2>Hottest links</h2>{html_table(links_table(done.summary))}</div>"
         if done.summary.hottest
         else ""
     )
     sections = [asset("simulation.css"), f'<div class="two">{numbers}{links}</div>']
-    sections += _section("Load of the links", heat_map(done), HEAT)
+    sections += _section("Load of the links", heat_map(done), HEAT_LEGEND)
     sections += _section(
         "Load between switches", pair_map(done), "A row is a lower switch, a column an upper one."
     )

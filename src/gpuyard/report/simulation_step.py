@@ -7,7 +7,7 @@ from html import escape
 from gpuyard.report.curves import round_steps
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import PALETTE, WIDTH, drawing, legend
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.simulate.comparison import StepRun
 from gpuyard.simulate.step.timeline import StepEvent
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, show
@@ -36,11 +36,7 @@ def step_table(run: StepRun) -> Table:
     off = run.simulated_step_s / run.closed_step_s - 1.0
     difference = f"{abs(off):.2%} {'longer' if off > 0 else 'shorter'} than in closed form"
     return Table(
-        columns=(
-            TableColumn(heading="part"),
-            TableColumn(heading="closed form", numeric=True),
-            TableColumn(heading="simulated", numeric=True),
-        ),
+        columns=table_columns("part", ">closed form", ">simulated"),
         rows=tuple(rows),
         title=(
             f"{run.workload}: {run.layout} on {run.machine_count} × {run.machine}, {run.precision}"
@@ -55,17 +51,6 @@ def step_table(run: StepRun) -> Table:
 
 def phases_table(run: StepRun) -> Table:
     """Collectives of the step."""
-    headings = (
-        "collective",
-        "axis",
-        "ranks",
-        "size",
-        "per step",
-        "closed form",
-        "simulated",
-        "bus bandwidth",
-        "overlaps with",
-    )
     rows = tuple(
         (
             f"{phase.label}: {phase.collective}",
@@ -80,10 +65,17 @@ def phases_table(run: StepRun) -> Table:
         )
         for phase in run.phases
     )
-    plain = ("collective", "axis", "overlaps with")
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading not in plain) for heading in headings
+        columns=table_columns(
+            "collective",
+            "axis",
+            ">ranks",
+            ">size",
+            ">per step",
+            ">closed form",
+            ">simulated",
+            ">bus bandwidth",
+            "overlaps with",
         ),
         rows=rows,
     )

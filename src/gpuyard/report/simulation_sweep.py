@@ -7,7 +7,7 @@ import io
 
 from gpuyard.report.page import html_table, page
 from gpuyard.report.svg import Axis, ScatterPoint, scatter
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.simulate.sweep import SeedSpread, Sweep, SweepRow
 from gpuyard.units import BYTES, BYTES_PER_S, DURATION, show
 
@@ -41,30 +41,26 @@ def sweep_csv(sweep: Sweep) -> str:
 
 def sweep_table(sweep: Sweep) -> Table:
     """Spread over seeds."""
-    headings = (
-        "network",
-        "size",
-        "algorithm",
-        "channels",
-        "balancing",
-        "engine",
-        "runs",
-        "completion",
-        "best",
-        "worst",
-        "bus bandwidth",
-        "FCT p99",
-        "MMR",
-        "pauses",
-        "drops",
-    )
-    plain = ("network", "algorithm", "balancing", "engine")
     infeasible = dict.fromkeys(
         f"{row.design}: {row.infeasible}" for row in sweep.rows if row.infeasible
     )
     return Table(
-        columns=tuple(
-            TableColumn(heading=heading, numeric=heading not in plain) for heading in headings
+        columns=table_columns(
+            "network",
+            ">size",
+            "algorithm",
+            ">channels",
+            "balancing",
+            "engine",
+            ">runs",
+            ">completion",
+            ">best",
+            ">worst",
+            ">bus bandwidth",
+            ">FCT p99",
+            ">MMR",
+            ">pauses",
+            ">drops",
         ),
         rows=tuple(_cells(spread) for spread in sweep.spreads),
         title=f"{sweep.traffic}: {len(sweep.rows):,} simulations",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from gpuyard.units import Dimension, show
@@ -32,6 +32,17 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     notes: tuple[str, ...] = ()
+
+
+def table_columns(*headings: str, numeric: Container[str] = ()) -> tuple[TableColumn, ...]:
+    """Return the columns of these headings; `>` before a heading marks a numeric column."""
+    return tuple(
+        TableColumn(
+            heading=heading.removeprefix(">"),
+            numeric=heading.startswith(">") or heading in numeric,
+        )
+        for heading in headings
+    )
 
 
 def show_value(value: object, dimension: Dimension | None = None) -> str:

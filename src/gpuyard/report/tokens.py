@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 
 if TYPE_CHECKING:
     from gpuyard.datasets.prepared import PreparedDataset
@@ -25,8 +25,9 @@ def tokens_table(prepared: PreparedDataset) -> Table:
             totals.left_tokens,
         )
         rows.append((split.name, f"{split.rows:,}", *(f"{count:,}" for count in counts)))
-    names = ("split", "sequences", "texts", "empty", "tokens in", "packed", "left")
-    columns = tuple(TableColumn(heading=name, numeric=name != "split") for name in names)
+    columns = table_columns(
+        "split", ">sequences", ">texts", ">empty", ">tokens in", ">packed", ">left"
+    )
     note = (
         f"sequences of {prepared.manifest.sequence_tokens} tokens; left: fewer than a sequence at"
         " the end of a shard"

@@ -12,7 +12,7 @@ from gpuyard.report.page import headline, html_table, page
 from gpuyard.report.planning_sections import planned_sections
 from gpuyard.report.recommendation import recommendation
 from gpuyard.report.run_results import results_sections
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.units import BYTES, DURATION, show
 
 MARKS = {"done": "✓", "cached": "✓ cached", "skipped": "–", "planned": "·", "stopped": "■"}
@@ -30,12 +30,7 @@ def stages_table(report: UpReport) -> Table:
         )
         for stage in shown
     )
-    columns = (
-        TableColumn(heading="stage"),
-        TableColumn(heading=""),
-        TableColumn(heading="time", numeric=True),
-        TableColumn(heading=""),
-    )
+    columns = table_columns("stage", "", ">time", "")
     skipped = "; ".join(
         f"{stage.name}: {stage.what}" for stage in report.stages if stage not in shown
     )
@@ -55,14 +50,7 @@ def _value(row: PredictedVsMeasured, value: float) -> str:
 
 def compared_table(rows: Sequence[PredictedVsMeasured]) -> Table:
     """Predictions and measurements."""
-    columns = (
-        TableColumn(heading=""),
-        TableColumn(heading="predicted", numeric=True),
-        TableColumn(heading="measured", numeric=True),
-        TableColumn(heading="error", numeric=True),
-        TableColumn(heading="stated", numeric=True),
-        TableColumn(heading=""),
-    )
+    columns = table_columns("", ">predicted", ">measured", ">error", ">stated", "")
     cells = tuple(
         (
             row.name,

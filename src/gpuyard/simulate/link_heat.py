@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from gpuyard.document.field_types import Doc
+from gpuyard.document.field_types import Doc, FormerName
 from gpuyard.simulate.drawing import device_names, topology_of
 from gpuyard.simulate.summary import NetworkSummary, SimulationResult
 from gpuyard.topology.topology import Topology
@@ -17,7 +17,7 @@ HOSTS_SHOWN, FLOWS_SHOWN = 16, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireLoad:
+class CableLoad:
     """Utilisation of the links between two devices; of parallel ones, the highest."""
 
     lower: str
@@ -28,7 +28,7 @@ class WireLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSpan:
-    """Something that went on for a while, on a row of the timeline."""
+    """A bar of the timeline, on one of its rows."""
 
     row: str
     what: str
@@ -38,23 +38,25 @@ class TimelineSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heat:
-    """A simulation as its numbers, its wires and its timeline."""
+    """A simulation as its numbers, the load of its cables and its timeline."""
 
     summary: NetworkSummary
-    wires: Annotated[
-        tuple[WireLoad, ...], Doc("between devices of the drawing; none inside servers")
+    cables: Annotated[
+        tuple[CableLoad, ...],
+        FormerName("wires"),
+        Doc("between devices of the drawing; none inside servers"),
     ]
-    stretches: tuple[TimelineSpan, ...] = ()
+    spans: Annotated[tuple[TimelineSpan, ...], FormerName("stretches")] = ()
 
 
 def heat_of(done: SimulationResult) -> Heat:
     """What can be drawn of a simulation."""
     topology = done.topology or topology_of(done.network)
-    return Heat(summary=done.summary, wires=wire_loads(done, topology), stretches=_stretches(done))
+    return Heat(summary=done.summary, cables=cable_loads(done, topology), spans=_spans(done))
 
 
-def wire_loads(done: SimulationResult, topology: Topology) -> tuple[WireLoad, ...]:
-    """The load of every wire of the drawing; nothing where no load was counted."""
+def cable_loads(done: SimulationResult, topology: Topology) -> tuple[CableLoad, ...]:
+    """The load of every cable of the drawing; nothing where no load was counted."""
     utilisation = done.utilisation
     if utilisation is None:
         return ()
@@ -77,12 +79,12 @@ def wire_loads(done: SimulationResult, topology: Topology) -> tuple[WireLoad, ..
                 down[b, a] = max(down[b, a], share)
     pairs = sorted({*up, *down})
     return tuple(
-        WireLoad(lower=pair[0], upper=pair[1], up_ratio=up[pair], down_ratio=down[pair])
+        CableLoad(lower=pair[0], upper=pair[1], up_ratio=up[pair], down_ratio=down[pair])
         for pair in pairs
     )
 
 
-def _stretches(done: SimulationResult) -> tuple[TimelineSpan, ...]:
+def _spans(done: SimulationResult) -> tuple[TimelineSpan, ...]:
     """The phases of a collective; without them, what some hosts send."""
     if done.phases:
         return tuple(

@@ -8,7 +8,7 @@ from gpuyard.app.catalog import COLUMNS, KINDS, field_paths, find_field, row_typ
 from gpuyard.app.planner import builtin_catalog
 from gpuyard.catalog.load import Row
 from gpuyard.report.page import html_table
-from gpuyard.report.table import Table, TableColumn, show_value
+from gpuyard.report.table import Table, TableColumn, show_value, table_columns
 from gpuyard.web.view import Fragment, NotFoundError, PageRequest, WebPage, link, linked_table
 
 FILTER = (
@@ -67,7 +67,7 @@ def catalog_row_view(request: PageRequest) -> WebPage:
         raise NotFoundError
     known = [(path, path.of(row)) for path in field_paths(row_type(kind))]
     fields = Table(
-        columns=(TableColumn(heading="field"), TableColumn(heading="value")),
+        columns=table_columns("field", "value"),
         rows=tuple(
             (path.name, show_value(value, path.dimension))
             for path, value in known

@@ -11,7 +11,7 @@ from gpuyard.errors import GpuyardError
 from gpuyard.home import Home
 from gpuyard.report.data import splits_table, steps_table
 from gpuyard.report.page import titled
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.web.view import (
     Fragment,
     NotFoundError,
@@ -44,10 +44,7 @@ def data_view(request: PageRequest) -> WebPage:
     folders = sorted(path.parent for path in request.home.data.glob("*/manifest.json"))
     manifests = {folder.name: item for folder in folders if (item := _manifest(folder)) is not None}
     headings = ("folder", "version", "kind", "label", "rows in", "rows out", "features", "source")
-    columns = tuple(
-        TableColumn(heading=name, numeric=name in ("rows in", "rows out", "features"))
-        for name in headings
-    )
+    columns = table_columns(*headings, numeric=("rows in", "rows out", "features"))
     rows = tuple(
         (
             name,
@@ -82,7 +79,7 @@ def data_set_view(request: PageRequest) -> WebPage:
             f"<p>{link(f'/data/{name}/profile', 'Profile of the rows that are trained on')}</p>"
         )
     columns = Table(
-        columns=(TableColumn(heading="column"), TableColumn(heading="type")),
+        columns=table_columns("column", "type"),
         rows=tuple((column.name, str(column.dtype)) for column in item.schema),
     )
     steps = (

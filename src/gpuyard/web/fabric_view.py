@@ -17,7 +17,7 @@ from gpuyard.fabric.physical.rack_plan import rack_plan
 from gpuyard.report.fabric_page import fabric_page
 from gpuyard.report.page import html_table
 from gpuyard.report.rack_page import rack_page
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.units import BITS_PER_S, show
 from gpuyard.web.catalog_view import FILTER
 from gpuyard.web.plans_view import FileStamp, file_stamp, plan_folder
@@ -89,9 +89,7 @@ def device_view(request: PageRequest) -> WebPage:
         ("AS number", str(device.asn or NOT_KNOWN)),
         ("loopback", device.loopback or NOT_KNOWN),
     ]
-    table = Table(
-        columns=(TableColumn(heading="device"), TableColumn(heading="")), rows=tuple(facts)
-    )
+    table = Table(columns=table_columns("device", ""), rows=tuple(facts))
     peers = [f"{address}/device?name={port.peer.node}" for port in device.interfaces]
     ports = linked_table(_ports(device.interfaces), peers)
     finding_rows = [
@@ -100,7 +98,7 @@ def device_view(request: PageRequest) -> WebPage:
         if device.name in finding.where
     ]
     findings = Table(
-        columns=tuple(TableColumn(heading=word) for word in ("rule", "severity", "what", "fix")),
+        columns=table_columns("rule", "severity", "what", "fix"),
         rows=tuple(finding_rows),
     )
     proof = f"<h2>Findings</h2>{html_table(findings)}" if finding_rows else ""
@@ -156,9 +154,7 @@ def _rack(device: Device) -> str:
 def _devices(devices: list[Device]) -> Table:
     headings = ("device", "role", "model", "rack", "ports", "AS number", "loopback")
     return Table(
-        columns=tuple(
-            TableColumn(heading=word, numeric=word in ("ports", "AS number")) for word in headings
-        ),
+        columns=table_columns(*headings, numeric=("ports", "AS number")),
         rows=tuple(
             (
                 device.name,
@@ -178,7 +174,7 @@ def _ports(ports: tuple[Interface, ...]) -> Table:
     """Ports with the peer first, which is the link."""
     headings = ("to", "port", "peer port", "speed", "address")
     return Table(
-        columns=tuple(TableColumn(heading=word) for word in headings),
+        columns=table_columns(*headings),
         rows=tuple(
             (
                 port.peer.node,

@@ -11,7 +11,7 @@ from html import escape
 
 from gpuyard.report.curves import Line, tracks
 from gpuyard.report.svg import Axis
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.serving.live_metrics import LiveModelMetrics, quantile_of
 from gpuyard.units import DURATION, show
 
@@ -61,7 +61,6 @@ class LatencyHistory:
 
     def table(self, rows: Sequence[LiveModelMetrics]) -> Table:
         """Rate and quantiles of the last seconds."""
-        headings = ("service", "model", "requests/s", "p50", "p99")
         cells = []
         for row in rows:
             rate, p50_s, p99_s = recent(self.samples(row))
@@ -72,9 +71,7 @@ class LatencyHistory:
             cells.append(
                 (row.service, row.model, NOT_KNOWN if rate is None else f"{rate:,.1f}", *times)
             )
-        columns = tuple(
-            TableColumn(heading=name, numeric=place > 1) for place, name in enumerate(headings)
-        )
+        columns = table_columns("service", "model", ">requests/s", ">p50", ">p99")
         note = (
             f"over the last {WINDOW_S:.0f} s at most, from the service's own histogram: the upper"
             " edge of a bucket"

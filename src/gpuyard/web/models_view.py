@@ -10,7 +10,7 @@ from gpuyard.registry.registry import ModelVersion, Registry
 from gpuyard.report.live import live_table
 from gpuyard.report.page import html_table, titled
 from gpuyard.report.registry import detail_tables, models_table
-from gpuyard.report.table import NOT_KNOWN, Table, TableColumn
+from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.serving.live_metrics import live_endpoints
 from gpuyard.units import BYTES, show
 from gpuyard.web.latency import LatencyHistory
@@ -79,10 +79,7 @@ def _compared(versions: Sequence[ModelVersion]) -> Table:
     rows = [(name, *(words(version) or NOT_KNOWN for version in shown)) for name, words in facts]
     for name in dict.fromkeys(metric.name for version in shown for metric in version.metrics):
         rows.append((name, *(_metric(version, name) for version in shown)))
-    columns = (
-        TableColumn(heading=""),
-        *(TableColumn(heading=version.reference, numeric=True) for version in shown),
-    )
+    columns = table_columns("", *(f">{version.reference}" for version in shown))
     return Table(columns=columns, rows=tuple(rows))
 
 

@@ -12,7 +12,7 @@ from gpuyard.errors import InputError
 from gpuyard.home import Home
 from gpuyard.report.page import headline, html_table
 from gpuyard.report.planning_sections import planned_sections
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.report.up import answer, comparison_html, stages_table
 from gpuyard.web.archive import zipped
 from gpuyard.web.view import (
@@ -72,7 +72,7 @@ def plans_html(home: Home, most: int = 1000) -> str:
         return empty_note("No plan yet.", "gpuyard up FILE")
     columns = ("workload", "on", "planned", "reached", "updated", "result")
     table = Table(
-        columns=tuple(TableColumn(heading=heading) for heading in columns),
+        columns=table_columns(*columns),
         rows=tuple(_plan_row(home, name) for name in names),
     )
     several = link("/compare/plans", "Compare two plans") if len(names) > 1 else ""

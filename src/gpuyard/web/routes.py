@@ -10,7 +10,7 @@ from html import escape
 from gpuyard.jobs.ledger import Ledger
 from gpuyard.registry.registry import Registry
 from gpuyard.report.runs import runs_table
-from gpuyard.report.table import Table, TableColumn
+from gpuyard.report.table import Table, table_columns
 from gpuyard.serving.live_metrics import live_endpoints
 from gpuyard.web.catalog_view import catalog_kind_view, catalog_row_view, catalog_view
 from gpuyard.web.comparison_view import plan_comparison_view, run_comparison_view
@@ -102,9 +102,7 @@ def _homes(request: PageRequest) -> str:
     )
     headings = ("state directory", "plans", "runs", "")
     table = Table(
-        columns=tuple(
-            TableColumn(heading=name, numeric=name in headings[1:3]) for name in headings
-        ),
+        columns=table_columns(*headings, numeric=headings[1:3]),
         rows=rows,
     )
     addresses = [f"/home?key={home_key(home)}" for home in request.homes]

@@ -1,7 +1,7 @@
 (() => {
 const data = JSON.parse(document.getElementById("fabric-data").textContent);
 const about = document.getElementById("about"), drawing = document.querySelector(".drawing");
-const wires = [...drawing.querySelectorAll(".wire")];
+const cables = [...drawing.querySelectorAll(".cable")];
 const boxes = [...drawing.querySelectorAll(".device")];
 let pinned = false;
 function el(tag, text) {
@@ -15,12 +15,12 @@ function rows(pairs) {
 }
 function light(match, names) {
   drawing.classList.add("dim");
-  wires.forEach(w => w.classList.toggle("on", match(w)));
+  cables.forEach(w => w.classList.toggle("on", match(w)));
   boxes.forEach(b => b.classList.toggle("on", names.includes(b.dataset.name)));
 }
 function dark() {
   drawing.classList.remove("dim");
-  [...wires, ...boxes].forEach(e => e.classList.remove("on"));
+  [...cables, ...boxes].forEach(e => e.classList.remove("on"));
 }
 function device(name) {
   const d = data.devices[name]; if (!d) return;
@@ -50,7 +50,7 @@ boxes.forEach(b => {
   b.addEventListener("mouseenter", () => { if (!pinned) device(b.dataset.name); });
   b.addEventListener("click", e => { pinned = true; device(b.dataset.name); e.stopPropagation(); });
 });
-wires.forEach(w => {
+cables.forEach(w => {
   w.addEventListener("mouseenter", () => { if (!pinned) link(w); });
   w.addEventListener("click", e => { pinned = true; link(w); e.stopPropagation(); });
 });
