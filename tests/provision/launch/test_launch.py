@@ -12,7 +12,7 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import load_catalog
 from gpuyard.plan.service import EngineCommand
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
-from gpuyard.provision.launch.facts import read_launch_facts
+from gpuyard.provision.launch.container_images import read_images
 from gpuyard.provision.launch.job import FabricEnvironment, fabric_environment, job_launch
 from gpuyard.provision.launch.launch import EnvVar, Launch
 from gpuyard.provision.launch.nccl import read_nccl_facts
@@ -165,7 +165,7 @@ def test_calls_srun_is_true_for_multi_node_tensorrt_llm() -> None:
 
 
 def test_launch_facts_have_sources() -> None:
-    images, nccl = read_launch_facts(), read_nccl_facts()
+    images, nccl = read_images(), read_nccl_facts()
     for facts, rows in ((images, images.images), (nccl, nccl.fabric_runtimes)):
         known = {source.name for source in facts.sources}
         for row in rows:

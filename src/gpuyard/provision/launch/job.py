@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import Framework, ResolvedSettings
 from gpuyard.provision.invariants.facts import read_facts
-from gpuyard.provision.launch.facts import read_launch_facts
+from gpuyard.provision.launch.container_images import read_images
 from gpuyard.provision.launch.frameworks import FRAMEWORKS, LaunchRequest, StartCommand
 from gpuyard.provision.launch.launch import BucketMount, EnvVar, Launch
 from gpuyard.provision.launch.nccl import RunsOn, fabric_runtime, nvlink_domain
@@ -59,7 +59,7 @@ def image_of(
     """Return the container image of a framework or engine, and notes about it."""
     if settings.requested.image:
         return settings.requested.image, ()
-    row = read_launch_facts().image(name)
+    row = read_images().image(name)
     fabric = read_facts().fabric(blueprint.machine.name)
     if fabric is not None and fabric.architecture == "arm64" and not row.arm:
         note = (

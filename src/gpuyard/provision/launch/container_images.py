@@ -1,4 +1,4 @@
-"""Launch facts: default container images."""
+"""Default container images of frameworks and engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuyard.document.decode import decode
 from gpuyard.document.field_types import Doc, Keys
 from gpuyard.document.read import read_file
 
-PATH = Path(__file__).parent / "data" / "launch.toml"
+PATH = Path(__file__).parent / "data" / "container_images.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class ContainerImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchFacts:
-    """Contents of launch.toml."""
+class ImageList:
+    """Contents of container_images.toml."""
 
     sources: tuple[Source, ...]
     images: tuple[ContainerImage, ...]
@@ -38,6 +38,6 @@ class LaunchFacts:
 
 
 @functools.cache
-def read_launch_facts() -> LaunchFacts:
-    """Return the facts that ship with gpuyard."""
-    return decode(read_file(PATH).root, LaunchFacts, Keys.SUFFIXED)
+def read_images() -> ImageList:
+    """Return the images that ship with gpuyard."""
+    return decode(read_file(PATH).root, ImageList, Keys.SUFFIXED)
