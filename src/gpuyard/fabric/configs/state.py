@@ -50,7 +50,6 @@ class DeviceState:
     asn: str | None
     sessions: tuple[RunningSession, ...]
     down_ports: tuple[str, ...]
-    has_ports: bool
 
 
 def read_states(texts: Iterable[StateText]) -> tuple[DeviceState, ...]:
@@ -74,7 +73,6 @@ def _read(text: StateText) -> DeviceState:
         asn=next((asn for asn in _asns(data)), None),
         sessions=tuple(sessions.values()),
         down_ports=tuple(name for name, is_up in ports.items() if not is_up),
-        has_ports=bool(ports),
     )
 
 

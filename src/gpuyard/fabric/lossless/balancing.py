@@ -21,7 +21,6 @@ class BalancingMode:
     label: str
     what: str
     source: str
-    keeps_order: bool = True
     clos_stages: int | None = None
     max_leaves: int | None = None
     links_per_pair: int | None = None
@@ -78,7 +77,6 @@ BALANCING_MODES: tuple[BalancingMode, ...] = (
         mode="per-packet",
         label="per-packet load balancing (DLB)",
         same_everywhere=True,
-        keeps_order=False,
         what="each packet takes the best link",
         source=JUNIPER_DLB,
         notes=(
@@ -89,7 +87,6 @@ BALANCING_MODES: tuple[BalancingMode, ...] = (
     BalancingMode(
         mode="adaptive",
         label="adaptive routing",
-        keeps_order=False,
         overlay=False,
         max_bits_per_s=400e9,
         what="each RoCE packet takes the least loaded link",
@@ -124,7 +121,6 @@ BALANCING_MODES: tuple[BalancingMode, ...] = (
     BalancingMode(
         mode="spray",
         label="packet spraying",
-        keeps_order=False,
         same_everywhere=True,
         what="packets are sprayed round-robin over all links",
         source=JUNIPER_DLB,

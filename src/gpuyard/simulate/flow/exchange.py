@@ -33,10 +33,8 @@ MAX_FLOWS = 20_000_000  # limit of listed flows, under ECMP
 
 
 class ExchangeTime(NamedTuple):
-    """Duration of an exchange, and the rates and number of its flows."""
+    """Duration of an exchange, and the number of its flows."""
 
-    slowest_bytes_per_s: float
-    fastest_bytes_per_s: float
     duration_s: float
     flow_count: int
 
@@ -94,7 +92,7 @@ def _solve(
         shares = shares._replace(share=shares.share * count)
     rates = np.maximum(max_min_rates(shares, problem.capacity_bytes_per_s), STALLED_BYTES_PER_S)
     duration_s = float((problem.size_bytes / rates + problem.latency_s).max())
-    return ExchangeTime(float(rates.min()), float(rates.max()), duration_s, flows)
+    return ExchangeTime(duration_s, flows)
 
 
 def _pair_classes(network: Network, routes: Routes, item: Exchange) -> _PairClasses:

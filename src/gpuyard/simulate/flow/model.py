@@ -44,7 +44,7 @@ class FlowModel:
     network: Network  # at the rates that links reach
     settings: FlowSettings
     constants: TrainingConstants
-    ways: FlowRoutes
+    routes: FlowRoutes
     memo: dict[tuple[str, int, int], _Slope] = field(default_factory=dict)
 
     def time_s(
@@ -88,7 +88,7 @@ class FlowModel:
     def _slope(self, kind: str, ranks: int, stride: int) -> _Slope:
         key = (kind, ranks, max(stride, 1))
         if key not in self.memo:
-            self.memo[key] = _simulated(self.network, self.ways, self.settings, *key)
+            self.memo[key] = _simulated(self.network, self.routes, self.settings, *key)
         return self.memo[key]
 
 
@@ -105,7 +105,7 @@ def flow_model(
     )
     real = replace(network, rate_bits_per_s=network.rate_bits_per_s * ratio)
     return FlowModel(
-        network=real, settings=chosen, constants=constants, ways=live_routes(real, chosen)
+        network=real, settings=chosen, constants=constants, routes=live_routes(real, chosen)
     )
 
 
@@ -119,30 +119,30 @@ def _reached(bins: Array, balls: Array) -> Array:
 
 
 def _simulated(
-    network: Network, ways: FlowRoutes, settings: FlowSettings, kind: str, ranks: int, stride: int
+    network: Network, routes: FlowRoutes, settings: FlowSettings, kind: str, ranks: int, stride: int
 ) -> _Slope:
     """Seconds a byte of one shape, all its groups at once."""
     if ranks <= 1:
         return _Slope(near=0.0, far=0.0, inside=1, outside=1)
     if kind == "send":
-        return _send(network, ways, settings, stride)
+        return _send(network, routes, settings, stride)
     members = _members(network, ranks, stride)
     groups, outside, inside = members.shape
     near = far = 0.0
     if inside > 1:
         near = (
-            _slowest_s(ways, _pairs_inside(members, PROBE_BYTES / inside), settings) / PROBE_BYTES
+            _slowest_s(routes, _pairs_inside(members, PROBE_BYTES / inside), settings) / PROBE_BYTES
         )
     if outside > 1 and kind == "all-to-all":
         square = members.transpose(1, 0, 2).reshape(outside, groups * inside)
         whole = Exchange(
             label="rails", hosts=square, size_bytes=PROBE_BYTES / outside, same_rail=True
         )
-        far = simulate_exchange(ways, whole, settings).duration_s / PROBE_BYTES
+        far = simulate_exchange(routes, whole, settings).duration_s / PROBE_BYTES
     elif outside > 1:
         rings = members.transpose(0, 2, 1).reshape(-1, outside)
         step = _ring_step(rings, PROBE_BYTES / inside / outside)
-        far = (outside - 1) * _slowest_s(ways, step, settings) / PROBE_BYTES
+        far = (outside - 1) * _slowest_s(routes, step, settings) / PROBE_BYTES
     return _Slope(near=near, far=far, inside=inside, outside=outside)
 
 
@@ -200,11 +200,11 @@ def _round(
     )
 
 
-def _slowest_s(ways: FlowRoutes, item: Round, settings: FlowSettings) -> float:
-    return float(round_durations(ways, item, settings)[0].max())
+def _slowest_s(routes: FlowRoutes, item: Round, settings: FlowSettings) -> float:
+    return float(round_durations(routes, item, settings)[0].max())
 
 
-def _send(network: Network, ways: FlowRoutes, settings: FlowSettings, stride: int) -> _Slope:
+def _send(network: Network, routes: FlowRoutes, settings: FlowSettings, stride: int) -> _Slope:
     """Every host to the one a stride further, as the stages of a pipeline do."""
     source = np.arange(max(network.host_count - stride, 1))
     target = (source + stride) % network.host_count
@@ -216,6 +216,6 @@ def _send(network: Network, ways: FlowRoutes, settings: FlowSettings, stride: in
     if np.all(source == target):
         return _Slope(near=0.0, far=0.0, inside=1, outside=1)
     item = _round(source.astype(np.int32), target.astype(np.int32), PROBE_BYTES)
-    slope = _slowest_s(ways, item, settings) / PROBE_BYTES
+    slope = _slowest_s(routes, item, settings) / PROBE_BYTES
     near = bool(same.all())
     return _Slope(near=slope if near else 0.0, far=0.0 if near else slope, inside=1, outside=1)

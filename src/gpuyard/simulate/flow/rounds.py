@@ -44,15 +44,13 @@ SAME_RATIO = 1e-12  # times this close, relatively, are equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTime:
-    """Times and rates of one round with all its repetitions."""
+    """Times of one round with all its repetitions."""
 
     label: str
     begin_s: float
     end_s: float
     flow_count: int
     repeat_count: int
-    slowest_bytes_per_s: float
-    fastest_bytes_per_s: float
     interval_ratios: Annotated[
         tuple[float, ...], Doc("share of its bytes that is sent in each interval of the network")
     ] = (1.0,)
@@ -101,7 +99,7 @@ def simulate_rounds(
             ready = free_s[item.hosts].max() + delay_s
             free_s[item.hosts] = _sent_at(ready, 0, step_s[:, None], end_s)[0]
             at = int(np.searchsorted(end_s, begin_s, side="right"))
-            low, high, _, flows = exchanges[at]
+            flows = exchanges[at].flow_count
             repeats = 1
         else:
             durations = [round_durations(routes, item, settings) for routes in states]
@@ -109,8 +107,6 @@ def simulate_rounds(
             latency_s = np.array([latency for _, latency in durations])
             step_s = (send_s + latency_s).max(axis=1)
             free_s = _free_after(item, send_s, latency_s + delay_s, free_s, end_s)
-            at = int(np.searchsorted(end_s, begin_s, side="right"))
-            low, high = item.size_bytes / send_s[at].max(), item.size_bytes / send_s[at].min()
             repeats, flows = item.repeat_count, len(item.source)
         times.append(
             RoundTime(
@@ -119,8 +115,6 @@ def simulate_rounds(
                 end_s=float(free_s.max()),
                 flow_count=flows,
                 repeat_count=repeats,
-                slowest_bytes_per_s=float(low),
-                fastest_bytes_per_s=float(high),
                 interval_ratios=_interval_ratios(begin_s, float(free_s.max()), step_s, intervals),
             )
         )

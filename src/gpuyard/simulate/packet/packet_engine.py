@@ -56,8 +56,6 @@ class PacketResult:
     link_pause_count: npt.NDArray[np.int64]
     link_queue_peak_bytes: npt.NDArray[np.int64]
     link_held_peak_bytes: npt.NDArray[np.int64]  # most that came over it and waited in the switch
-    link_mark_count: npt.NDArray[np.int64]
-    link_drop_count: npt.NDArray[np.int64]
     node_peak_bytes: npt.NDArray[np.int64]  # most that was in the buffer of every switch
     counters: Counters
     storms: tuple[Storm, ...]  # reported by the watchdog
@@ -185,8 +183,6 @@ def _gathered(
         link_pause_count=rows["pauses"].astype(np.int64),
         link_queue_peak_bytes=rows["peak"].astype(np.int64),
         link_held_peak_bytes=rows["ingress_peak"].astype(np.int64),
-        link_mark_count=rows["marks"].astype(np.int64),
-        link_drop_count=rows["drops"].astype(np.int64),
         node_peak_bytes=state.nodes["peak"].copy(),
         counters=_counters(state),
         storms=tuple(control.storms),
