@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from gpuyard.errors import ExternalError
+from gpuyard.errors import ExternalError, InputError
 from gpuyard.http import (
     HttpClient,
     HttpError,
@@ -19,6 +19,7 @@ from gpuyard.http import (
     NoResponseError,
     TruncatedError,
     is_loopback,
+    without_credentials,
 )
 
 FAST = HttpRetryPolicy(attempts=3, first_s=0.0)
@@ -142,3 +143,12 @@ def test_server_that_is_away_is_no_response() -> None:
 def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
     assert not any(map(is_loopback, ("10.0.0.1", "example.com", "0.0.0.0", "")))
+
+
+@pytest.mark.parametrize("base", ["http://user:s3cret@host:1", "https://s3cret@host/a/b"])
+def test_address_with_a_password_is_refused_without_printing_it(base: str) -> None:
+    with pytest.raises(InputError) as caught:
+        HttpClient(base=base)
+    assert "s3cret" not in str(caught.value)
+    assert "host" in str(caught.value)
+    assert without_credentials("http://host:1/a@b") == "http://host:1/a@b"

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias, TypeVar
 
-from gpuyard.errors import ExternalError
+from gpuyard.errors import ExternalError, InputError
 from gpuyard.retry import RetryPolicy
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -103,6 +103,13 @@ class HttpRetryPolicy(RetryPolicy):
         return error.response.retry_after_s if isinstance(error, HttpError) else None
 
 
+def without_credentials(url: str) -> str:
+    """Return a URL without the user name and the password before its host."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}" if separator else url
+
+
 DEFAULT_RETRY = HttpRetryPolicy()
 NO_RETRY = HttpRetryPolicy(attempts=1)
 
@@ -124,6 +131,14 @@ class HttpClient:
     timeout_s: float | None = TIMEOUT_S
     fix: str = "check the address, or start the server"  # if no response arrives
     status_fixes: tuple[tuple[int, str], ...] = ()  # by error status
+
+    def __post_init__(self) -> None:
+        # An address is printed in errors and saved in runs; a password in it would be too.
+        shown = without_credentials(self.base)
+        if shown != self.base:
+            what = "holds a user name or a password"
+            fix = "leave it out, and give credentials by the variables or files of that service"
+            raise InputError.one(shown, what, fix)
 
     def send(
         self, method: str, path: str, body: str | Path = "", *, is_idempotent: bool | None = None

@@ -185,6 +185,13 @@ def test_unreachable_server_raises_external_error(monkeypatch: pytest.MonkeyPatc
         connect_mlflow(f"http://127.0.0.1:{port}").get("mlflow/experiments/search")
 
 
+@pytest.mark.parametrize("scheme", ["http", "databricks"])
+def test_password_in_a_uri_is_not_printed(scheme: str) -> None:
+    with pytest.raises(InputError) as caught:
+        connect_mlflow(f"{scheme}://me:s3cret@host").get("mlflow/experiments/search")
+    assert "s3cret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("uri", ["", "file:///etc", "mlruns", "databricks", "http://"])
 def test_uri_that_is_not_http_raises_input_error(uri: str) -> None:
     with pytest.raises(InputError, match="is not a server address"):

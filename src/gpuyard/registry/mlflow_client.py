@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import ExternalError, InputError
-from gpuyard.http import DEFAULT_RETRY, HttpClient, HttpError, HttpRetryPolicy
+from gpuyard.http import DEFAULT_RETRY, HttpClient, HttpError, HttpRetryPolicy, without_credentials
 
 TIMEOUT_S = 60.0
 PROXY = "mlflow-artifacts:"
@@ -137,7 +137,10 @@ def connect_mlflow(uri: str) -> MlflowClient:
     """Return a client of the server at `uri`, with credentials from MLflow's own variables."""
     parts = urllib.parse.urlsplit(uri)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError.one(f"--mlflow {uri}", "is not a server address", "write http://HOST:PORT")
+        shown = without_credentials(uri)
+        raise InputError.one(
+            f"--mlflow {shown}", "is not a server address", "write http://HOST:PORT"
+        )
     token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
     user = os.environ.get("MLFLOW_TRACKING_USERNAME", "")
     password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
