@@ -92,3 +92,14 @@ def test_weights_are_downloaded_to_a_volume_of_the_pod() -> None:
     home = next(row["value"] for row in box["env"] if row["name"] == "HF_HOME")
     mounted = next(row["name"] for row in box["volumeMounts"] if row["mountPath"] == home)
     assert {"name": mounted, "emptyDir": {}} in pod["volumes"]
+
+
+def test_existing_queue_and_resource_claims_are_explained() -> None:
+    platform = platform_named("gke")
+    assert platform is not None
+    blueprint = blueprint_of("a3-ultragpu-8g", "multi-node", "reservation")
+    notes = render_artefacts(platform, blueprint, DeploymentSettings(queue="gpus")).notes
+    assert any("deviceClassMappings" in note and "--no-dra" in note for note in notes)
+    without = DeploymentSettings(queue="gpus", claims=False)
+    notes = render_artefacts(platform, blueprint, without).notes
+    assert not any("deviceClassMappings" in note for note in notes)

@@ -284,6 +284,17 @@ def _notes(blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes) ->
             "RDMA NICs come from managed DRANET (resource claims); "
             "the node pool creates their networks."
         )
+        if settings.requested.queue:
+            yield (
+                "The job has resource claims: Kueue 0.18 or newer admits it only with a mapping of "
+                "the device class mrdma.google.com (deviceClassMappings) that the queue covers, or "
+                "render with --no-dra."
+            )
+    if settings.requested.queue:
+        yield (
+            f"Pods request {nodes.resource} only, because the queue {settings.requested.queue} may "
+            "cover no CPU and memory."
+        )
     if nodes.fabric is not None and nodes.fabric.name == "a4x-maxgpu-4g-metal":
         yield (
             "A4X Max also needs the asapd-lite DaemonSet of the Cluster Toolkit "
