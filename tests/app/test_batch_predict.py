@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +63,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     source_rows(data, "test").split.drop("kind").write_parquet(folder / "new.parquet")
     return folder
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `ray`")
+def test_ray_predicts_what_this_process_predicts(folder: Path, tmp_path: Path) -> None:
+    home = folder / "home"
+    predict_file("m", folder / "new.parquet", tmp_path / "local.parquet", home=Home(path=home))
+    words = ["predict", "m", str(folder / "new.parquet"), "-o", str(tmp_path / "ray.parquet")]
+    subprocess.run(  # Ray's daemons end with the process
+        [sys.executable, "-m", "gpuyard", *words, "--engine", "ray", "--home", str(home)],
+        check=True,
+    )
+    assert pl.read_parquet(tmp_path / "ray.parquet").equals(
+        pl.read_parquet(tmp_path / "local.parquet")
+    )
 
 
 @pytest.mark.slow

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from gpuyard.app.tensor_predict import TensorPredictor, takes_tensors
+from gpuyard.datasets.engines.ray import RayDataEngine, result_of
 from gpuyard.datasets.source.partitions import UNREADABLE
 from gpuyard.datasets.spec import NULLS
 from gpuyard.errors import ExternalError, InputError
@@ -19,6 +22,7 @@ from gpuyard.registry.bundle import DESCRIPTION, TRANSFORM, read_bundle
 from gpuyard.registry.registry import Registry
 
 BATCH_ROWS = 65_536
+RETRIES = 5  # of a batch whose worker was lost
 FORMATS = (".parquet", ".csv", ".jsonl", ".ndjson", ".arrow")
 
 
@@ -36,8 +40,17 @@ def open_model(
     model: str, home: Home, *, allow_code: bool = False
 ) -> BundleModel | TensorPredictor:
     """Open NAME, NAME@ALIAS, NAME/3 or a bundle folder."""
+    return open_folder(folder_of(model, home), allow_code=allow_code)
+
+
+def folder_of(model: str, home: Home) -> Path:
+    """Return the bundle folder of NAME, NAME@ALIAS, NAME/3 or a bundle folder."""
     place = Path(model)
-    folder = place if (place / DESCRIPTION).is_file() else Registry(home=home).get(model).path
+    return place if (place / DESCRIPTION).is_file() else Registry(home=home).get(model).path
+
+
+def open_folder(folder: Path, *, allow_code: bool) -> BundleModel | TensorPredictor:
+    """Open a bundle folder; code of its author needs `allow_code`."""
     bundle = read_bundle(folder)
     if bundle.kind != "language" and takes_tensors(
         bundle, has_transform=(folder / TRANSFORM).is_file()
@@ -54,26 +67,28 @@ def predict_file(
     home: Home,
     keep: bool = False,
     allow_code: bool = False,
-    on_progress: Callable[[int], None] = lambda _: None,
+    ray: RayDataEngine | None = None,
 ) -> BatchPrediction:
     """Write one row of predictions per row of the file; `keep` adds the columns of the file.
 
-    A model that runs Python code of its author needs `allow_code`.
+    A model that runs Python code of its author needs `allow_code`. With `ray` its tasks predict.
     """
     if out.suffix not in (".parquet", ".csv"):
         raise InputError.one(str(out), "is no known format", "write out.parquet or out.csv")
-    opened, rows = open_model(model, home, allow_code=allow_code), 0
+    folder, rows = folder_of(model, home).resolve(), 0
+    opened = open_folder(folder, allow_code=allow_code)
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     parts: list[pl.DataFrame] = []
     try:
         # Lags and windows need all rows of a series at once.
-        for frame in _batches(path, None if opened.history_rows else BATCH_ROWS):
-            answers = opened.answers(frame)
-            if keep:
-                answers = frame.hstack(answers)
-            parts.append(answers)
+        batches = _batches(path, None if opened.history_rows else BATCH_ROWS)
+        for frame, answers in (
+            ((frame, opened.answers(frame)) for frame in batches)
+            if ray is None
+            else _on_ray(ray, folder, batches, allow_code)
+        ):
+            parts.append(frame.hstack(answers) if keep else answers)
             rows += len(frame)
-            on_progress(rows)
         if not rows:
             raise InputError.one(str(path), "holds no rows", "use a file with rows")
         table = pl.concat(parts)
@@ -89,6 +104,32 @@ def predict_file(
     finally:
         draft.unlink(missing_ok=True)
     return BatchPrediction(model=model, out=str(out), rows=rows, columns=tuple(table.columns))
+
+
+def _on_ray(
+    engine: RayDataEngine, folder: Path, batches: Iterator[pl.DataFrame], allow_code: bool
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Yield batches with their predictions, in order; a few per CPU are in flight."""
+    ray, _ = engine.connect()
+    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_remote_answers)
+    limit = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+    waiting: deque[tuple[pl.DataFrame, object]] = deque()
+    for frame in batches:
+        waiting.append((frame, task.remote(str(folder), allow_code, frame)))
+        if len(waiting) >= limit:
+            done, reference = waiting.popleft()
+            yield done, result_of(ray, reference)
+    for done, reference in waiting:
+        yield done, result_of(ray, reference)
+
+
+def _remote_answers(folder: str, allow_code: bool, frame: pl.DataFrame) -> pl.DataFrame:
+    return _opened(folder, allow_code).answers(frame)
+
+
+@functools.lru_cache(maxsize=4)  # once per worker process
+def _opened(folder: str, allow_code: bool) -> BundleModel | TensorPredictor:
+    return open_folder(Path(folder), allow_code=allow_code)
 
 
 def _check_flat(table: pl.DataFrame, out: Path) -> None:

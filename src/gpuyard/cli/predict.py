@@ -6,6 +6,7 @@ import argparse
 
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option
+from gpuyard.errors import InputError
 from gpuyard.report.terminal import print_result
 
 
@@ -19,6 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "FILE", "rows with the raw columns of the training data")
     add_option(parser, "-o, --out PATH", "a .parquet or .csv file", required=True)
     add_option(parser, "--keep", "also write the columns of the file")
+    add_option(
+        parser,
+        "--engine NAME",
+        "local, or ray: batches as tasks of a cluster that sees the model's folder",
+        type=str,
+        default="local",
+    )
+    add_option(
+        parser, "--address HOST:PORT", "Ray cluster address (default $RAY_ADDRESS, else start one)"
+    )
     add_option(parser, "--allow-code", "run Python code that is part of the model, as this user")
     add_home(parser)
     add_json(parser)
@@ -27,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predict the rows and print where the predictions are."""
     from gpuyard.app.batch_predict import predict_file  # needs gpuyard[run]
+    from gpuyard.datasets.engines.ray import RayDataEngine
 
+    if arguments.engine not in ("local", "ray"):
+        raise InputError.one("--engine", f'no engine "{arguments.engine}"', "use local or ray")
+    ray = RayDataEngine(address=arguments.address) if arguments.engine == "ray" else None
     done = predict_file(
         arguments.model,
         arguments.file,
@@ -35,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         home=home_of(arguments),
         keep=arguments.keep,
         allow_code=arguments.allow_code,
+        ray=ray,
     )
     print_result(
         done, f"{done.rows:,} rows predicted by {done.model}: {done.out}", as_json=arguments.json

@@ -36,7 +36,7 @@ class RayDataEngine:
         return "ray"
 
     def run(self, data_pass: DataPass, tasks: Sequence[PartitionTask], on_result: OnResult) -> None:
-        ray, started_here = self._connect()
+        ray, started_here = self.connect()
         total = int(ray.cluster_resources().get("CPU", 1))
         environment = None if started_here else {"env_vars": _environment(self.cpus)}
         remote = ray.remote(
@@ -57,9 +57,9 @@ class RayDataEngine:
                 return
             ready, _ = ray.wait(list(waiting), num_returns=1)
             for reference in ready:
-                on_result(waiting.pop(reference), _result(ray, reference))
+                on_result(waiting.pop(reference), result_of(ray, reference))
 
-    def _connect(self) -> tuple[Any, bool]:
+    def connect(self) -> tuple[Any, bool]:
         """Return Ray, and whether its workers inherit the environment of this process."""
         import ray
 
@@ -110,7 +110,7 @@ def _environment(cpus: int) -> dict[str, str]:
     return {"POLARS_MAX_THREADS": str(cpus), "_RJEM_MALLOC_CONF": ALLOCATOR_SETTINGS}
 
 
-def _result(ray: Any, reference: Any) -> Any:
+def result_of(ray: Any, reference: Any) -> Any:
     """Return the result of a task; raise our own errors as the task raised them."""
     try:
         return ray.get(reference)
