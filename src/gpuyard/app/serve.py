@@ -22,6 +22,7 @@ from gpuyard.serving.spec import (
     BatchSpec,
     CanarySpec,
     DeploySpec,
+    InferenceEngineSpec,
     LimitSpec,
     RequestLogSpec,
     ServedModel,
@@ -52,6 +53,7 @@ class ServeOptions:
     access: AccessSpec = _ACCESS
     canaries: tuple[str, ...] = ()
     shadows: tuple[str, ...] = ()
+    engine: InferenceEngineSpec | None = None
     request_log: RequestLogSpec | None = None
     allow_code: bool = False
 
@@ -111,6 +113,7 @@ def settings_for(options: ServeOptions) -> ServerSettings:
             canaries=tuple(read_canary(text) for text in options.canaries),
             shadows=tuple(read_shadow(text) for text in options.shadows),
             request_log=options.request_log and _absolute_log(options.request_log),
+            engine=options.engine,
             allow_code=options.allow_code,
         )
     )
@@ -144,6 +147,7 @@ def settings_from_spec(spec: DeploySpec, home: Home, model: str) -> ServerSettin
         limits=spec.limits,
         access=spec.access,
         request_log=spec.request_log,
+        engine=spec.engine,
         allow_code=spec.allow_code,
     )
     settings = settings_for(options)

@@ -22,12 +22,18 @@ from gpuyard.app.serve import (
 from gpuyard.cli.access_options import add_access, print_warnings, read_access
 from gpuyard.cli.home_option import add_home, home_of
 from gpuyard.cli.options import add_json, add_option, quantity
-from gpuyard.errors import EXIT_OK, InputError
+from gpuyard.errors import EXIT_OK, InputError, choices_text
 from gpuyard.home import Home
 from gpuyard.report.serve import calls, endpoints_table, monitoring_tables
 from gpuyard.report.terminal import print_json, print_result, print_table, print_text
 from gpuyard.serving.endpoints import Endpoint
-from gpuyard.serving.spec import BatchSpec, LimitSpec, RequestLogSpec, ServerSettings
+from gpuyard.serving.spec import (
+    BatchSpec,
+    InferenceEngineSpec,
+    LimitSpec,
+    RequestLogSpec,
+    ServerSettings,
+)
 from gpuyard.units import RATIO
 
 
@@ -79,6 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "share of the requests that --log-requests keeps",
         type=quantity(RATIO),
         default=1.0,
+    )
+    add_option(
+        parser, "--engine NAME", "serve language models by vllm, sglang or llama.cpp", type=str
+    )
+    add_option(parser, "--engine-program PATH", "program of the engine", type=str, default="")
+    add_option(
+        parser, "--engine-arg ARG...", "further argument of the engine: --engine-arg=--dtype=half"
     )
     add_option(
         parser, "--allow-code", "serve models that run Python code of their author, as this user"
@@ -215,7 +228,19 @@ def _options(arguments: argparse.Namespace, home: Home) -> ServeOptions:
         canaries=tuple(arguments.canary),
         shadows=tuple(arguments.shadow),
         request_log=_request_log(arguments),
+        engine=_engine(arguments),
         allow_code=arguments.allow_code,
+    )
+
+
+def _engine(arguments: argparse.Namespace) -> InferenceEngineSpec | None:
+    if arguments.engine is None:
+        return None
+    name, known = arguments.engine, ("vllm", "sglang", "llama.cpp")
+    if name not in known:
+        raise InputError.one("--engine", f'no engine "{name}"', f"use {choices_text(known)}")
+    return InferenceEngineSpec(
+        name=name, arguments=tuple(arguments.engine_arg), program=arguments.engine_program
     )
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
 from dataclasses import dataclass
+from time import perf_counter
 
 import msgspec
 
 from gpuyard.document.encode import dump_json
 from gpuyard.errors import GpuyardError
-from gpuyard.serving.completion_requests import CompletionRequest, read_chat, read_completion
+from gpuyard.serving.completion_requests import read_chat, read_completion
 from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.handler import MANAGEMENT, Handler, Proto, Scope, error_response
-from gpuyard.serving.model_slot import ModelSlot, Served
+from gpuyard.serving.model_slot import Generating, ModelSlot, Served
 from gpuyard.serving.monitoring import monitoring_metrics
 from gpuyard.serving.openapi import openapi
+from gpuyard.serving.proxied_model import PATHS, ProxiedVersion
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.response_writer import JSON, error_body
 from gpuyard.serving.version import RawResponse
 from gpuyard.serving.version_metrics import prometheus
 
+log = logging.getLogger("gpuyard.serving")
 EXTENSIONS = ("binary_tensor_data", "model_repository")
 READERS = {"/v1/completions": read_completion, "/v1/chat/completions": read_chat}
 EVENTS = [("content-type", "text/event-stream"), ("cache-control", "no-cache")]
@@ -36,8 +40,8 @@ class AdminRoutes:
         path, method = scope.path.rstrip("/") or "/", scope.method
         if path.startswith("/v2/repository/"):
             return await self._repository(handler, scope, proto, path)
-        if path in READERS:
-            return await self._completion(handler, scope, proto, READERS[path])
+        if path in PATHS:
+            return await self._completion(handler, scope, proto, path)
         if handler.models.paths.get(path) is not None:
             return 405, [JSON, ("allow", "POST")], error_body("use POST")
         response = self._read(handler, path)
@@ -58,7 +62,7 @@ class AdminRoutes:
         if path == "/v2/health/live":
             return _json({"live": True})
         if path == "/v2/health/ready":
-            return _json({"ready": bool(models.slots)}, 200 if models.slots else 503)
+            return _json({"ready": models.is_ready}, 200 if models.is_ready else 503)
         if path == "/metrics":
             return _metrics(handler)
         if path == "/v2/monitoring":
@@ -72,7 +76,7 @@ class AdminRoutes:
                     "owned_by": "gpuyard",
                 }
                 for name, slot in models.slots.items()
-                if isinstance(slot.active, LanguageVersion)
+                if isinstance(slot.active, Generating)
             ]
             return _json({"object": "list", "data": rows})
         return self._model(handler, path) if path.startswith("/v2/models/") else None
@@ -141,12 +145,18 @@ class AdminRoutes:
         handler: Handler,
         scope: Scope,
         proto: Proto,
-        read: Callable[[bytes], CompletionRequest],
+        path: str,
     ) -> RawResponse | None:
         try:
             if scope.method != "POST":
                 raise RequestError(405, "use POST")
-            request = read(await handler.body(scope.headers, proto))
+            body = await handler.body(scope.headers, proto)
+            proxied = _proxied(handler, body)
+            if proxied is not None:
+                return await _pass_on(handler, proto, proxied, path, body)
+            if path not in READERS:
+                raise RequestError(404, f"{path} needs a model in an engine: --engine NAME")
+            request = READERS[path](body)
             slot = handler.models.slots.get(request.model)
             if slot is None or not isinstance(slot.active, LanguageVersion):
                 raise RequestError(404, f'language model "{request.model[:100]}" is not served')
@@ -165,6 +175,50 @@ class AdminRoutes:
         stream = proto.response_stream(200, EVENTS)
         await slot.active.send(stream, first, events)
         return None
+
+
+class _Addressed(msgspec.Struct):
+    model: str
+
+
+def _proxied(handler: Handler, body: bytes) -> ProxiedVersion | None:
+    """Return the engine of the model that a request names, if it has one."""
+    try:
+        name = msgspec.json.decode(body, type=_Addressed).model
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None  # reported by the reader of the request
+    slot = handler.models.slots.get(name)
+    return slot.active if slot is not None and isinstance(slot.active, ProxiedVersion) else None
+
+
+async def _pass_on(
+    handler: Handler, proto: Proto, engine: ProxiedVersion, path: str, body: bytes
+) -> RawResponse | None:
+    """Pass a request on to an engine; None if the response has been streamed."""
+    start, status, answer = perf_counter(), 503, b""
+    try:
+        reply = await engine.send(path, body)
+        try:
+            if not reply.is_stream:
+                answer = await reply.read()
+                status = reply.status
+                return status, [("content-type", reply.content_type)], answer
+            handler.exempt_from_time_limit()
+            stream = proto.response_stream(reply.status, EVENTS)
+            status = reply.status
+            try:
+                async for chunk in reply.chunks():
+                    await stream.send_bytes(chunk)
+            except Exception as error:  # the client or the engine has gone
+                log.warning("%s: stream ended early: %s", engine.resolved.name, error)
+            return None
+        finally:
+            reply.close()
+    except asyncio.CancelledError:
+        status = 408
+        raise
+    finally:
+        engine.count(status, start, answer)
 
 
 def _metrics(handler: Handler) -> RawResponse:
@@ -218,7 +272,7 @@ def _metadata(slot: ModelSlot, version: Served) -> dict[str, object]:
     metadata: dict[str, object] = {
         "name": slot.mount.name,
         "versions": [item.resolved.version for item in slot.versions()],
-        "platform": "huggingface" if isinstance(version, LanguageVersion) else "onnxruntime_onnx",
+        "platform": "huggingface" if isinstance(version, Generating) else "onnxruntime_onnx",
         "inputs": [],
         "outputs": [],
         "parameters": {
@@ -228,7 +282,7 @@ def _metadata(slot: ModelSlot, version: Served) -> dict[str, object]:
             "digest": version.resolved.digest,
         },
     }
-    if not isinstance(version, LanguageVersion):
+    if not isinstance(version, Generating):
         metadata["inputs"] = [
             {"name": name, "datatype": datatype, "shape": list(shape)}
             for name, datatype, shape in version.inputs

@@ -12,6 +12,7 @@ from gpuyard.serving.canary_guard import counts_between, rollback_reason
 from gpuyard.serving.model_slot import LoadedCanary, ModelSlot, Served
 from gpuyard.serving.spec import CanarySpec, ServedModel
 from gpuyard.serving.version import Version
+from gpuyard.serving.version_loader import VersionLoader
 from gpuyard.serving.version_metrics import MetricsSnapshot
 from gpuyard.serving.version_sources import ResolvedVersion
 from gpuyard.serving.worker_board import WorkerBoard, WorkerCommands
@@ -23,9 +24,9 @@ class CanaryModels(Protocol):
     """The models of a worker, as canaries need them."""
 
     slots: dict[str, ModelSlot]
+    versions: VersionLoader
 
     async def resolve(self, mount: ServedModel) -> ResolvedVersion: ...
-    async def load_version(self, resolved: ResolvedVersion) -> Served: ...
     async def in_loader(self, function: Callable[..., object], *arguments: object) -> object: ...
     def snapshots(self) -> tuple[MetricsSnapshot, ...]: ...
     def set_canary(self, slot: ModelSlot, canary: LoadedCanary | None) -> None: ...
@@ -112,7 +113,7 @@ class Canaries:
             self._failed.add(resolved.digest)
             return
         try:
-            loaded = await self._models.load_version(resolved)
+            loaded = await self._models.versions.load(resolved)
         except GpuyardError as error:
             log.error("no canary for %s: %s", slot.mount.name, error)
             self._failed.add(resolved.digest)

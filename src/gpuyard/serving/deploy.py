@@ -39,6 +39,7 @@ def deploy(settings: ServerSettings, *, within_s: float = 120.0) -> Endpoint:
     """
     check_settings(settings)
     check_access(settings)
+    within_s = max(within_s, settings.engine.start_s if settings.engine else 0.0)
     folder = Path(settings.folder)
     path, log = folder / "start.json", folder / "log"
     write_atomic(path, dump_json(settings))

@@ -17,11 +17,10 @@ import grpc
 import grpc.aio
 
 from gpuyard.errors import ExternalError
-from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.grpc_messages import HEALTH, MESSAGES, SERVICE
 from gpuyard.serving.grpc_tensors import add_output, infer_request, logged_request
 from gpuyard.serving.handler import Handler, choose, mirror
-from gpuyard.serving.model_slot import ModelSlot, Served
+from gpuyard.serving.model_slot import Generating, ModelSlot, Served
 from gpuyard.serving.request_errors import ModelError, RequestError
 from gpuyard.serving.response_writer import JSON, error_body
 from gpuyard.serving.spec import ServerSettings
@@ -101,13 +100,13 @@ class GrpcService:
         return MESSAGES["ServerLiveResponse"](live=True)
 
     async def server_ready(self, request: Any, context: Context) -> Any:  # noqa: ARG002
-        return MESSAGES["ServerReadyResponse"](ready=bool(self._handler.models.slots))
+        return MESSAGES["ServerReadyResponse"](ready=self._handler.models.is_ready)
 
     async def health(self, request: Any, context: Context) -> Any:  # noqa: ARG002
-        slots = self._handler.models.slots
+        slots, ready = self._handler.models.slots, self._handler.models.is_ready
         if request.service not in ("", SERVICE, *slots):
             raise RequestError(404, f'no service "{request.service[:100]}"')
-        return MESSAGES["HealthCheckResponse"](status=_SERVING if slots else _NOT_SERVING)
+        return MESSAGES["HealthCheckResponse"](status=_SERVING if ready else _NOT_SERVING)
 
     async def model_ready(self, request: Any, context: Context) -> Any:
         self._handler.guard.admit_program(MetadataHeaders(context))
@@ -126,7 +125,7 @@ class GrpcService:
         metadata = MESSAGES["ModelMetadataResponse"](
             name=request.name,
             versions=[item.resolved.version for item in slot.versions()],
-            platform="huggingface" if isinstance(version, LanguageVersion) else "onnxruntime_onnx",
+            platform="huggingface" if isinstance(version, Generating) else "onnxruntime_onnx",
         )
         if isinstance(version, Version):
             for name, datatype, shape in version.inputs:

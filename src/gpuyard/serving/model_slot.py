@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuyard.serving.completions import LanguageVersion
+from gpuyard.serving.proxied_model import ProxiedVersion
 from gpuyard.serving.shadow import Shadow
 from gpuyard.serving.spec import CanarySpec, ServedModel
 from gpuyard.serving.version import Version
 from gpuyard.serving.version_metrics import MetricsSnapshot
 
-Served = Version | LanguageVersion
+Generating = LanguageVersion | ProxiedVersion  # language models, here or in an engine
+Served = Version | Generating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from gpuyard.home import Home, write_atomic
 from gpuyard.serving.access import check_exposure, check_tls, management_token
 from gpuyard.serving.api_keys import read_keys
 from gpuyard.serving.endpoints import Endpoints
+from gpuyard.serving.engines import check_engines, start_engines
 from gpuyard.serving.spec import ServerSettings, check_settings
 from gpuyard.serving.version_sources import ResolvedVersion, find_version
 
@@ -119,12 +120,16 @@ def _serve(
     endpoints = Endpoints(home=home)
     endpoints.started(settings, tuple(f"{item.name}/{item.version}" for item in versions))
     on_start(settings)
+    engines = start_engines(settings, versions)
     try:
         _granian(settings)
     finally:
+        for engine in engines:
+            engine.stop()
         endpoints.ended(settings.name)
         with contextlib.suppress(OSError):
             path.unlink()
+    check_engines(engines)
 
 
 def _check_packages(settings: ServerSettings) -> None:

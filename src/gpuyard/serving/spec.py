@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.errors import InputError, Problem
@@ -109,6 +109,16 @@ class RequestLogSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceEngineSpec:
+    """The inference engine that serves language models; gpuyard starts and watches it."""
+
+    name: Literal["vllm", "sglang", "llama.cpp"]
+    arguments: Annotated[tuple[str, ...], Doc("further arguments of its command line")] = ()
+    program: Annotated[str, Doc("its program (default: found on PATH)")] = ""
+    start_s: Annotated[float, DURATION, Doc("how long `--detach` waits until it is ready")] = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploySpec:
     """`pipeline.deploy`: the service that serves the selected model."""
 
@@ -125,6 +135,7 @@ class DeploySpec:
     access: AccessSpec = AccessSpec()
     canary: CanarySpec | None = None
     shadow: ShadowSpec | None = None
+    engine: InferenceEngineSpec | None = None
     request_log: RequestLogSpec | None = None
     allow_code: Annotated[bool, Doc("serve models that run Python code of their author")] = False
 
@@ -156,6 +167,7 @@ class ServerSettings:
     canaries: tuple[CanarySpec, ...] = ()
     shadows: tuple[ShadowSpec, ...] = ()
     request_log: RequestLogSpec | None = None
+    engine: InferenceEngineSpec | None = None  # of language models; else the workers run them
     allow_code: bool = False
     follow_s: float = 2.0  # how often aliases are resolved again; 0: never
 

@@ -20,6 +20,7 @@ from gpuyard.errors import EXIT_EXTERNAL_ERROR, GpuyardError
 from gpuyard.serving.access import HostCheck
 from gpuyard.serving.admin_routes import AdminRoutes
 from gpuyard.serving.api_keys import ApiKeys
+from gpuyard.serving.engine_process import kill_abandoned
 from gpuyard.serving.guard import RequestGuard
 from gpuyard.serving.handler import Handler
 from gpuyard.serving.request_log import RequestLog
@@ -91,6 +92,8 @@ class Worker:
         ]
         if self._request_log is not None:
             pairs.append((FLUSH_S, self._flush))
+        if self._settings.engine is not None:
+            pairs.append((POLL_S, self._models.poll_engines))
         if self._settings.follow_s > 0:
             pairs.append((self._settings.follow_s, self._models.follow))
         self._tasks = [asyncio.create_task(_every(seconds, call)) for seconds, call in pairs]
@@ -107,6 +110,7 @@ class Worker:
     async def _orphaned(self) -> None:
         if os.getppid() != int(os.environ[MAIN]):
             log.error("the main process is gone; stopping")
+            kill_abandoned(Path(self._settings.folder))
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def _refresh_keys(self) -> None:

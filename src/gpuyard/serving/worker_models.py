@@ -10,19 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from gpuyard.errors import GpuyardError
+from gpuyard.errors import GpuyardError, InputError
 from gpuyard.home import Home
-from gpuyard.registry.bundle import TRANSFORM, WEIGHTS
 from gpuyard.registry.interface import interface_difference
 from gpuyard.serving.canaries import Canaries, version_label
-from gpuyard.serving.completions import LanguageVersion
 from gpuyard.serving.endpoints import Canary, Endpoints
-from gpuyard.serving.language import LanguageEngine
-from gpuyard.serving.model_slot import LoadedCanary, ModelSlot, Served
+from gpuyard.serving.model_slot import LoadedCanary, ModelSlot
 from gpuyard.serving.monitoring import Monitoring, monitoring_of
+from gpuyard.serving.proxied_model import ProxiedVersion
 from gpuyard.serving.shadow_loader import ShadowLoader
 from gpuyard.serving.spec import ServedModel, ServerSettings
-from gpuyard.serving.version import LoadedVersion, Transform, Version, load_version
+from gpuyard.serving.version import Transform, Version
+from gpuyard.serving.version_loader import VersionLoader
 from gpuyard.serving.version_metrics import MetricsSnapshot, sum_snapshots
 from gpuyard.serving.version_sources import ResolvedVersion, find_version
 from gpuyard.serving.worker_board import WorkerBoard, WorkerCommands, WorkerReport
@@ -36,12 +35,12 @@ class WorkerModels:
 
     def __init__(self, settings: ServerSettings, transforms: Callable[[Path], Transform]) -> None:
         self._settings = settings
-        self._transforms = transforms
         self._home = Home(path=Path(settings.home))
         self._board = WorkerBoard(Path(settings.folder))
         self._loading = asyncio.Lock()
         self._loaders = ThreadPoolExecutor(1, "load")
         self._pool = ThreadPoolExecutor(MAX_VERSIONS, "infer")  # one thread per version at a time
+        self.versions = VersionLoader(settings, transforms, self._loaders, self._pool)
         self._mounts = {mount.name: mount for mount in settings.mounts}
         self._logged: set[str] = set()
         self._refused: dict[str, str] = {}  # model -> digest of a version with another interface
@@ -52,7 +51,7 @@ class WorkerModels:
         self.paths: dict[str, ModelSlot | Version] = {}
         self.swaps = 0
         self._canaries = Canaries(settings.canaries, self._board, self, self._failed)
-        self._shadows = ShadowLoader(settings.shadows, self.resolve, self._load_shadow)
+        self._shadows = ShadowLoader(settings.shadows, self.resolve, self.versions.load_shadow)
 
     @property
     def rolled_back(self) -> int:
@@ -112,6 +111,9 @@ class WorkerModels:
             return
         if slot is None or resolved.digest in self._failed:
             return
+        if isinstance(slot.active, ProxiedVersion):
+            what = "a new version is not swapped into a running engine"
+            raise InputError.one(mount.name, what, "restart the service")
         difference = interface_difference(slot.active.resolved.bundle, resolved.bundle)
         if difference:
             self._refuse(slot, resolved, difference)
@@ -141,6 +143,20 @@ class WorkerModels:
                 resolved.version,
                 difference,
             )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a model is served, and every engine has loaded its own."""
+        engines = (slot.active for slot in self.slots.values())
+        return bool(self.slots) and all(
+            engine.is_ready for engine in engines if isinstance(engine, ProxiedVersion)
+        )
+
+    async def poll_engines(self) -> None:
+        """Ask every engine whether it is ready."""
+        for slot in list(self.slots.values()):
+            if isinstance(slot.active, ProxiedVersion):
+                await slot.active.poll()
 
     async def poll_commands(self) -> None:
         """Apply new commands of other workers and evaluate the canaries."""
@@ -208,7 +224,7 @@ class WorkerModels:
     # Hot swap: requests that the previous version has started are finished by it.
     async def _mount(self, mount: ServedModel, resolved: ResolvedVersion) -> None:
         async with self._loading:
-            loaded = await self.load_version(resolved)
+            loaded = await self.versions.load(resolved)
             slot = self.slots.get(mount.name)
             self._mounts[mount.name] = mount
             if slot is None:
@@ -242,24 +258,6 @@ class WorkerModels:
             self._recorded = models, canaries
         except GpuyardError as error:  # an unwritable ledger must not stop the server
             self.log_once("%s: the ledger is out of date: %s", self._settings.name, error)
-
-    async def load_version(self, resolved: ResolvedVersion) -> Served:
-        if resolved.bundle.kind == "language":
-            engine: LanguageEngine = await self.in_loader(LanguageEngine, resolved.folder / WEIGHTS)
-            return LanguageVersion(resolved, engine, self._pool)
-        parts: LoadedVersion = await self.in_loader(self._parts, resolved)
-        return Version(parts, self._settings.batch, self._pool)
-
-    async def _load_shadow(self, resolved: ResolvedVersion) -> Version:
-        parts: LoadedVersion = await self.in_loader(self._parts, resolved)
-        # In a thread, so that it does not delay answers; what it gets, its active version counts.
-        return Version(replace(parts, inline=False, profile=None), self._settings.batch, self._pool)
-
-    def _parts(self, resolved: ResolvedVersion) -> LoadedVersion:
-        path = resolved.folder / TRANSFORM
-        transform = self._transforms(path) if path.is_file() else None
-        settings = self._settings
-        return load_version(resolved, transform, settings.batch, allow_code=settings.allow_code)
 
     def _unload(self, name: str) -> None:
         slot = self.slots.pop(name, None)
