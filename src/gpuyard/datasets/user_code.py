@@ -52,10 +52,10 @@ def load_module(code: str, file: str) -> types.ModuleType:
 
 def load_function(code: str, file: str, function: str) -> Function:
     """Return a function of the code. Raise CodeError if there is none of this name."""
-    found = getattr(load_module(code, file), function, None)
-    if not callable(found):
+    named = getattr(load_module(code, file), function, None)
+    if not callable(named):
         raise CodeError.at(file, f'has no function "{function}"', "define it, or name another")
-    return found  # type: ignore[no-any-return]
+    return named  # type: ignore[no-any-return]
 
 
 def call(function: Function, file: str, *arguments: object) -> Any:

@@ -58,17 +58,33 @@ class CommandLine(Protocol):
 
 def _vllm(program: str, weights: Path, address: EngineAddress) -> list[str]:
     return [
-        program or "vllm", "serve", str(weights), "--served-model-name", address.model,
-        "--host", HOST, "--port", str(address.port),
-    ]  # fmt: skip
+        program or "vllm",
+        "serve",
+        str(weights),
+        "--served-model-name",
+        address.model,
+        "--host",
+        HOST,
+        "--port",
+        str(address.port),
+    ]
 
 
 def _sglang(program: str, weights: Path, address: EngineAddress) -> list[str]:
     start = [program] if program else [sys.executable, "-m", "sglang.launch_server"]
     return [
-        *start, "--model-path", str(weights), "--served-model-name", address.model,
-        "--host", HOST, "--port", str(address.port), "--api-key", address.key,
-    ]  # fmt: skip
+        *start,
+        "--model-path",
+        str(weights),
+        "--served-model-name",
+        address.model,
+        "--host",
+        HOST,
+        "--port",
+        str(address.port),
+        "--api-key",
+        address.key,
+    ]
 
 
 def _llama_cpp(program: str, weights: Path, address: EngineAddress) -> list[str]:
@@ -77,9 +93,16 @@ def _llama_cpp(program: str, weights: Path, address: EngineAddress) -> list[str]
         fix = "convert the weights with llama.cpp's convert_hf_to_gguf.py, and register them"
         raise InputError.one(str(weights), "holds no .gguf file, which llama.cpp needs", fix)
     return [
-        program or "llama-server", "--model", str(files[0]), "--alias", address.model,
-        "--host", HOST, "--port", str(address.port),
-    ]  # fmt: skip
+        program or "llama-server",
+        "--model",
+        str(files[0]),
+        "--alias",
+        address.model,
+        "--host",
+        HOST,
+        "--port",
+        str(address.port),
+    ]
 
 
 COMMANDS: dict[str, CommandLine] = {"vllm": _vllm, "sglang": _sglang, "llama.cpp": _llama_cpp}

@@ -1,6 +1,6 @@
 """Messages of the Open Inference Protocol over gRPC, built from a table of their fields.
 
-They live in a descriptor pool of their own, so that a client library in the same process may
+They live in a separate descriptor pool, so that a client library in the same process may
 register the same names. Source of names and numbers: open_inference_grpc.proto of the protocol,
 https://github.com/kserve/open-inference-protocol.
 """

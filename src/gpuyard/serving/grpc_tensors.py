@@ -36,7 +36,7 @@ def infer_request(version: Version, request: Any) -> InferenceRequest:
             raise RequestError(400, f'input "{name}" is duplicated')
         check_tensor(name, datatype, shape)
         if raw and tensor.HasField("contents"):
-            raise RequestError(400, f'input "{name}" has contents beside raw_input_contents')
+            raise RequestError(400, f'input "{name}" has contents as well as raw_input_contents')
         values[name] = (
             from_binary(name, datatype, shape, memoryview(raw[number]))
             if raw

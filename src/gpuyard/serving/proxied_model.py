@@ -1,4 +1,4 @@
-"""A language model in an engine of its own: requests are passed on, and answers passed back."""
+"""A language model in a separate engine: requests are passed on, and answers passed back."""
 
 from __future__ import annotations
 
