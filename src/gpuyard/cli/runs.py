@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from gpuyard.app.run_comparison import compare_runs, note_run, tag_run
 from gpuyard.app.runs import list_runs
 from gpuyard.cli.home_option import add_home, home_of
-from gpuyard.cli.options import add_json, add_option
+from gpuyard.cli.options import add_catalog, add_json, add_option, catalog_layers
 from gpuyard.cli.subcommands import Subcommand, add_actions, run_action
+from gpuyard.errors import EXIT_INFEASIBLE, Infeasible
 from gpuyard.jobs.records import Run
 from gpuyard.report.run_comparison import comparison_fields, one_per_row, side_by_side
 from gpuyard.report.runs import run_fields, runs_table
 from gpuyard.report.terminal import print_json, print_table, print_text
+from gpuyard.report.up import compared_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +145,45 @@ def _track(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _predicted_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  gpuyard runs predicted last --machine a3-ultragpu-8g\n"
+        "  gpuyard runs predicted 3f9a21 --json"
+    )
+    add_option(parser, "RUN", "run id, a unique id prefix, or `last`")
+    add_option(
+        parser,
+        "--machine NAME",
+        "its machines, where the file allows several",
+        default="",
+    )
+    add_home(parser)
+    add_catalog(parser)
+    add_json(parser)
+
+
+def _predicted(arguments: argparse.Namespace) -> int:
+    from gpuyard.app.plan_comparison import compare_with_plan
+
+    comparison = compare_with_plan(
+        home_of(arguments),
+        arguments.run,
+        machine=arguments.machine,
+        layers=catalog_layers(arguments),
+    )
+    if isinstance(comparison, Infeasible):
+        print_text(str(comparison))
+        return EXIT_INFEASIBLE
+    if arguments.json:
+        print_json(comparison)
+        return 0
+    cluster = comparison.option.cluster
+    print_text(f"run {comparison.run} on {cluster.machine_count} × {cluster.machine}")
+    print_table(replace(compared_table(comparison.rows), notes=()))
+    return 0
+
+
 def _print_described(arguments: argparse.Namespace, described: Run) -> int:
     if arguments.json:
         print_json(run_fields(described))
@@ -175,5 +217,11 @@ ACTIONS = (
         summary="export a run to MLflow or TensorBoard",
         add_arguments=_track_arguments,
         run=_track,
+    ),
+    Subcommand(
+        name="predicted",
+        summary="compare the measured training with the plan of its machines",
+        add_arguments=_predicted_arguments,
+        run=_predicted,
     ),
 )
