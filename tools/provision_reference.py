@@ -15,6 +15,8 @@ from gpuyard.provision.schemas.library import (
     GOOGLE_APIS,
     KUBERNETES_LIBRARIES,
     library,
+    provider_origin,
+    provider_resources,
     toolkit_modules,
 )
 
@@ -33,6 +35,11 @@ def descriptions() -> str:
             lines.append(f"| {origin.title} | {origin.revision} | {origin.date} | {content} |")
     lines.append(
         f"| Cluster Toolkit modules | 104708037 | 2026-06-25 | {len(toolkit_modules())} modules |"
+    )
+    provider = provider_origin()
+    count = len(provider_resources())
+    lines.append(
+        f"| {provider.title} | {provider.revision} | {provider.date} | {count} resources |"
     )
     return "\n".join(lines)
 
