@@ -6,9 +6,9 @@ import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuyard.app.pipeline import read_stages
 from gpuyard.app.plan import plan_workload
 from gpuyard.app.runs import show_run
+from gpuyard.app.stages import read_stages
 from gpuyard.app.workspace import open_workspace
 from gpuyard.errors import Infeasible, InputError, choices_text
 from gpuyard.home import Home
