@@ -46,7 +46,8 @@ def _service(own: Option, best: Option) -> str:
             return "no other layout serves the load for less than the pinned one"
         price = show(best.bill.usd_per_hour, PRICE_PER_HOUR)
         return f"better: {cluster} ({text}) for {price}"
-    if one.tpot is None or other.tpot is None or other.e2e.mean_s > one.e2e.mean_s:
+    close_s = one.e2e.mean_s * (1.0 - LEAST_GAIN)
+    if one.tpot is None or other.tpot is None or other.e2e.mean_s > close_s:
         return "no other layout of these machines answers faster than the pinned one"
     return (
         f"better: {text} answers in {show(other.e2e.mean_s, DURATION, 3)} on average, "

@@ -160,7 +160,7 @@ def _why_before(plan: Plan, first: Option, second: Option) -> str:
         if first.measured and not second.measured and ratio <= SIMILAR:
             return f"{other} {_unmeasured(second)}"
         if first.keeps_numerics and not second.keeps_numerics and ratio <= SIMILAR:
-            return f"{other} computes in {second.precision}, which the file does not ask for"
+            return f"{other} computes in {_numerics(second)}, which the file does not ask for"
         if ratio > SIMILAR:
             unit = " per token" if plan.by_token else ""
             return f"{other} costs {ratio - 1.0:.0%} more{unit}"
@@ -171,6 +171,11 @@ def _why_before(plan: Plan, first: Option, second: Option) -> str:
         return f"{other} has more chips, and no price is known"
     slower = second.expected_s / first.expected_s - 1.0 if first.expected_s > 0.0 else 0.0
     return f"{other} takes {slower:.0%} longer" if slower > 0.0 else f"{other} is no better"
+
+
+def _numerics(option: Option) -> str:
+    """The dtype of an option that changes the numerics; chips without bf16 compute in fp16."""
+    return "fp16" if option.precision == "bf16" else option.precision
 
 
 def _unmeasured(option: Option) -> str:

@@ -20,13 +20,14 @@ from typing import Literal
 
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.serving_engine import ServingEngine
-from gpuyard.perf.interval import PredictionInterval
+from gpuyard.perf.interval import PredictionInterval, ratio_at_90
 
 Metric = Literal["throughput", "tpot", "ttft", "e2e"]
 Level = Literal["near", "sibling", "far"]
 FEW_ROWS = 30  # published runs of an engine on a chip; with fewer, the level is `sibling`
 # Arrivals of a planned service are somewhere between those of an open and of a closed loop.
 SERVICE_LOADS = ("open", "closed")
+SLOW_COVERAGE = 0.8  # two-sided, of `slow`: a tenth of runs are slower
 UNMEASURED = 1.5  # widening on the log scale where no run resembles the model
 PATH = Path(__file__).parent / "data" / "intervals.toml"
 
@@ -45,6 +46,18 @@ class Interval:
     def ratio(self) -> float:
         """Relative error bar at 80 %: a tenth of runs are slower than predicted by more."""
         return math.expm1(self.slow)
+
+    def planned(self, value: float, metric: Metric) -> PredictionInterval:
+        """Return the interval of a planned value.
+
+        Its slow side is the quantile that services are sized with, its fast side that of the runs.
+        """
+        slow = 1.0 + ratio_at_90(self.ratio, SLOW_COVERAGE)
+        if metric == "throughput":
+            high = value * math.exp(max(self.high, 0.0))
+            return PredictionInterval(value=value, low=value / slow, high=high)
+        low = value * math.exp(min(self.low, 0.0))
+        return PredictionInterval(value=value, low=low, high=value * slow)
 
     def around(self, value: float) -> PredictionInterval:
         """Return the interval of a predicted value."""

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from gpuyard.catalog.checkpoints import Checkpoint
 from gpuyard.catalog.chips import Chip
+from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.models import Model
 from gpuyard.errors import InputError
 from gpuyard.perf.inference.chip import ServingChip
 from gpuyard.perf.inference.precision import FORMATS, KvFormat, Precision, WeightFormat
 from gpuyard.workload.requirements import PrecisionName
+from gpuyard.workload.workload import Workload
 
 NARROW = ("int4-weights", "nvfp4")  # not mxfp4, in which some models are published
 
@@ -21,6 +23,20 @@ def native(model: Model, checkpoints: Sequence[Checkpoint]) -> Precision | None:
     if row is None:
         return None
     return Precision(weights=row.format, attention="bf16" if row.format == "mxfp4" else None)
+
+
+def keeps_numerics(
+    workload: Workload, precision: Precision, chip: Chip | None, catalog: Catalog
+) -> bool:
+    """Weights of fewer than 8 bits and fp16 only where the file or the checkpoint says so."""
+    pinned = workload.pinned is not None and workload.pinned.weights is not None
+    if pinned or workload.requirements.precision is not None or workload.model is None:
+        return True
+    own = native(workload.model, catalog.checkpoints)
+    if own is not None and own.weights == precision.weights:
+        return True
+    has_bf16 = chip is None or chip.dense.bf16_flop_per_s is not None
+    return has_bf16 and precision.weights not in NARROW
 
 
 def formats(

@@ -276,14 +276,19 @@ def _max_machines(search: _Search, machine: Machine) -> int:
 
 
 def _ordered(sizings: Iterable[ReplicaSizing]) -> list[ReplicaSizing]:
-    """By machines, machines per replica, no pipeline stages, latency, and preferred engine."""
+    """By machines, machines per replica, no pipeline stages, published runs, latency, engine."""
     preference = {server.models: rank for rank, server in enumerate(read_servers())}
+    uncertain: dict[str, bool] = {}  # by engine: few published runs on this chip
 
-    def order(item: ReplicaSizing) -> tuple[int, int, bool, int, int, float]:
+    def order(item: ReplicaSizing) -> tuple[int, int, bool, bool, int, int, float]:
+        engine = item.replica.engine.name
+        if engine not in uncertain:
+            uncertain[engine] = bool(item.replica.interval("ttft").note)
         return (
             item.machine_count,
             machines_of(item.replica.layout, item.machine),
             item.replica.layout.pp > 1,
+            uncertain[engine],
             round(math.log(item.e2e_s) / EQUAL_RATIO),
             preference[item.replica.engine.name],
             item.e2e_s,

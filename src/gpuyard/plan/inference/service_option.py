@@ -17,10 +17,10 @@ from gpuyard.plan.chances import limit_chances, with_chances
 from gpuyard.plan.cost import SERVICE_PERIOD_S, energy_joules
 from gpuyard.plan.disaggregation_router import POOL_NOTE, router_command
 from gpuyard.plan.engine_commands import Role, with_start_commands
-from gpuyard.plan.error_bars import SERVING_COVERAGE, Prediction, prediction
+from gpuyard.plan.error_bars import Prediction, of_interval
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.disaggregated import kv_transfer_setup_s, prefill_s
-from gpuyard.plan.inference.formats import NARROW, native
+from gpuyard.plan.inference.formats import keeps_numerics, native
 from gpuyard.plan.inference.layouts import machines_of
 from gpuyard.plan.inference.load import ServingLoad
 from gpuyard.plan.inference.refine import SimulatedSizing
@@ -101,11 +101,12 @@ class ServiceCandidate:
                 for tail in self.workload.requirements.tails
             ),
         )
-        results = (
-            prediction(name, value, self.error_ratio(metric), SERVING_COVERAGE)
+        disaggregated = self.simulated.prefill is not None
+        return tuple(
+            of_interval(name, self.replica.interval(metric, disaggregated).planned(value, metric))
             for name, value, metric in values
+            if 0.0 < value < math.inf
         )
-        return tuple(item for item in results if item is not None)
 
     @property
     def risks(self) -> tuple[str, ...]:
@@ -147,8 +148,8 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
     """Return the candidate as an option of a plan."""
     from gpuyard.perf.inference.step import step_terms_s  # imports Numba
 
-    machine = candidate.machine
-    replica = candidate.replica
+    machine, replica = candidate.machine, candidate.replica
+    chip = candidate.chip if machine.chip is not None else None
     count = candidate.machine_count
     layout = replica.layout
     kv_cache = replica.room
@@ -191,23 +192,10 @@ def service_option(candidate: ServiceCandidate, catalog: Catalog) -> Option:
         service=_service(candidate, catalog),
         reasons=_reasons(candidate, catalog),
         measured=replica.chip.calibrated,
-        keeps_numerics=_keeps_numerics(candidate, catalog),
+        keeps_numerics=keeps_numerics(candidate.workload, replica.precision, chip, catalog),
         predictions=candidate.predictions,
     )
     return with_chances(option, candidate.workload.requirements)
-
-
-def _keeps_numerics(candidate: ServiceCandidate, catalog: Catalog) -> bool:
-    """Weights of fewer than 8 bits and fp16 only where the file or the checkpoint says so."""
-    workload = candidate.workload
-    is_required = workload.requirements.precision is not None or (
-        workload.pinned is not None and workload.pinned.weights is not None
-    )
-    own = native(candidate.model, catalog.checkpoints)
-    if is_required or (own is not None and own.weights == candidate.replica.precision.weights):
-        return True
-    has_bf16 = candidate.machine.chip is None or candidate.chip.dense.bf16_flop_per_s is not None
-    return has_bf16 and candidate.replica.precision.weights not in NARROW
 
 
 def _service(candidate: ServiceCandidate, catalog: Catalog) -> Service:

@@ -56,7 +56,7 @@ def check_provider(workload: Workload, _catalog: Catalog) -> Iterator[Problem]:
             what=f"{word} is for {users}; provider is {where.provider}",
             fix=f"remove {word}, or use provider: {other}",
         )
-    if where.provider == "onprem" and not where.inventory:
+    if where.provider == "onprem" and not (where.inventory or where.cluster):
         yield Problem(
             where="where",
             what="the inventory is missing",
