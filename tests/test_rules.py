@@ -236,10 +236,10 @@ def test_format_is_not_skipped_outside_tables(name: str) -> None:
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the comments and strings of a file with their lines."""
+    """Yield the comments and strings of a file with their lines, without former names of keys."""
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
-            if (
+            if "FormerName(" not in token.line and (
                 token.type == tokenize.COMMENT
                 or token.type == tokenize.STRING
                 or token.type == getattr(tokenize, "FSTRING_MIDDLE", -1)

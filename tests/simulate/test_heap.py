@@ -36,18 +36,12 @@ def test_pushed_ids_leave_by_key_then_id(
 
 
 @given(keys=KEYS, data=st.data())
-def test_built_heap_survives_removals_and_changed_keys(
-    keys: list[int], data: st.DataObject
-) -> None:
+def test_built_heap_survives_changed_keys(keys: list[int], data: st.DataObject) -> None:
     members = list(data.draw(st.permutations(range(len(keys)))))
     ids, size, values = np.array(members), len(members), np.array(keys, dtype=np.float64)
     heap.build(ids, size, values)
     while size and data.draw(st.booleans()):
         place = data.draw(st.integers(min_value=0, max_value=size - 1))
-        if data.draw(st.booleans()):
-            members.remove(int(ids[place]))
-            size = heap.remove(ids, size, values, place)
-            continue
         item = int(ids[place])
         keys[item] = data.draw(st.integers(min_value=0, max_value=9))
         smaller, values[item] = keys[item] < values[item], keys[item]

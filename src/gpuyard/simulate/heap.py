@@ -78,14 +78,3 @@ def pop(heap: Ids, size: int, keys: Keys) -> int:
     heap[0] = heap[size - 1]
     sift_down(heap, size - 1, keys, 0)
     return size - 1
-
-
-@jit(allocates=False)
-def remove(heap: Ids, size: int, keys: Keys, place: int) -> int:
-    """Remove the id at `place`; return the new size."""
-    last = size - 1
-    heap[place] = heap[last]
-    if place < last:
-        sift_up(heap, keys, place)
-        sift_down(heap, last, keys, place)
-    return last
