@@ -213,13 +213,16 @@ def test_mistakes_between_two_devices_are_found(
     [
         {"ipv4Unicast": {"as": 65001, "peers": {"10.0.0.1": {"remoteAs": 65002, "state": "Idle"}}}},
         {"vrfs": {"default": {"asn": "65001", "peers": {"10.0.0.1": {"peerState": "Idle"}}}}},
+        {"TABLE_vrf": {"ROW_vrf": {"vrf-name-out": "default", "vrf-local-as": "65001", "TABLE_af": {
+            "ROW_af": {"TABLE_saf": {"ROW_saf": {"TABLE_neighbor": {"ROW_neighbor": {
+                "neighborid": "10.0.0.1", "neighboras": "65002", "state": "Idle"}}}}}}}}},
         {"bgp-information": [{"bgp-peer": [{
             "peer-address": [{"data": "10.0.0.1+179"}], "peer-as": [{"data": "65002"}],
             "peer-state": [{"data": "Idle"}]}]}]},
         {"openconfig-network-instance:bgp": {"neighbors": {"neighbor": [{
             "neighbor-address": "10.0.0.1", "state": {"session-state": "IDLE", "peer-as": 65002}}]}}},
     ],
-    ids=["frr", "eos", "junos", "openconfig"],
+    ids=["frr", "eos", "nxos", "junos", "openconfig"],
 )  # fmt: skip
 def test_a_session_that_is_down_is_found_in_running_state(data: object) -> None:
     devices = read_configs(pair(EOS))
@@ -248,6 +251,14 @@ def test_a_long_list_that_differs_is_cut() -> None:
     (finding,) = drift(long, lost)
     assert finding.rule == "config-balancing"
     assert "24 more" in finding.what
+
+
+def test_ports_that_are_down_are_read_from_nxos() -> None:
+    rows = [{"interface": "Ethernet1/1/1", "state": "down"}, {"interface": "mgmt0", "state": "up"}]
+    text = json.dumps({"TABLE_interface": {"ROW_interface": rows}})
+    states = read_states([StateText(file="leaf-1.json", text=text)])
+    (finding,) = audit(read_configs(pair(NXOS)), states=states).findings
+    assert (finding.rule, finding.where) == ("state-port", "leaf-1:Ethernet1/1/1")
 
 
 def test_state_without_sessions_is_wrong_input() -> None:

@@ -1,7 +1,8 @@
 """Running state: BGP sessions and ports that devices report, against their configurations.
 
 Reads JSON of `show bgp summary json` (FRR, SONiC), `show ip bgp summary | json` and
-`show interfaces | json` (EOS), `show bgp summary | display json` and `show interfaces terse |
+`show interfaces | json` (EOS), `show ip bgp summary | json` and `show interface | json` (NX-OS),
+`show bgp summary | display json` and `show interfaces terse |
 display json` (Junos), and OpenConfig trees from gNMI. A file is of the device that it is named
 after: leaf-1.json, leaf-1.bgp.json. MTUs are not compared: what they include differs per OS.
 """
@@ -103,6 +104,9 @@ def _sessions(data: object) -> Iterator[RunningSession]:
                     state = _text(peer.get("state")) or _text(peer.get("peerState"))
                     asn = _text(peer.get("remoteAs")) or _text(peer.get("asn"))
                     yield _session(name, asn, state)
+        if "neighborid" in one and "neighboras" in one:  # NX-OS
+            address = _text(one["neighborid"]) or ""
+            yield _session(address, _text(one["neighboras"]), _text(one.get("state")))
         if "peer-address" in one and "peer-state" in one:  # Junos
             address = (_text(one["peer-address"]) or "").partition("+")[0]
             yield _session(address, _text(one.get("peer-as")), _text(one["peer-state"]))
@@ -125,6 +129,8 @@ def _asns(data: object) -> Iterator[str]:
             asn = _text(one.get("as")) or _text(one.get("asn"))
             if asn is not None:
                 yield asn
+        if "vrf-local-as" in one:  # NX-OS
+            yield _text(one["vrf-local-as"]) or ""
         whole = one.get("global")
         state = whole.get("state") if isinstance(whole, dict) else None
         if isinstance(state, dict) and _text(state.get("as")) is not None:
@@ -139,6 +145,8 @@ def _ports(data: object) -> Iterator[tuple[str, bool]]:
                 if isinstance(port, dict) and "lineProtocolStatus" in port:
                     yield name, port["lineProtocolStatus"] == "up"
         state = one.get("state")
+        if "interface" in one and state in ("up", "down"):  # NX-OS
+            yield _text(one["interface"]) or "", state == "up"
         if "name" in one and isinstance(state, dict) and "oper-status" in state:
             yield _text(one["name"]) or "", _text(state["oper-status"]) == "UP"
         if "oper-status" in one and "name" in one and "admin-status" in one:  # Junos
