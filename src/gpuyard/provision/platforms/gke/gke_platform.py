@@ -35,6 +35,7 @@ from gpuyard.provision.platforms.gke.installs import (
     workload_member,
 )
 from gpuyard.provision.platforms.gke.pools import pool_body, pool_request, slice_pool_body
+from gpuyard.provision.platforms.gke.xpk import xpk_files
 from gpuyard.provision.platforms.manifests.disaggregated import (
     HOST_NIC_NOTE,
     POOL_NOTE,
@@ -100,6 +101,7 @@ class Gke:
             platform=self.name,
             files=(*request_files(requests), *manifests),
             steps=steps,
+            extra_files=xpk_files(blueprint, settings, launch),
             unbounded=service_without_end(blueprint, settings),
             notes=(
                 *_notes(blueprint, settings, nodes),

@@ -15,6 +15,7 @@ from gpuyard.provision.platforms.manifests.text import Object
 from gpuyard.provision.platforms.service_account import is_gated
 
 FUSE = "gcsfuse.csi.storage.gke.io"
+FUSE_OPTIONS = "implicit-dirs"
 SHARED_MEMORY_GIB = 64
 # A memory volume counts against the memory of the pod: no more than half of the machine's.
 SHARED_MEMORY_SHARE = 0.5
@@ -180,7 +181,7 @@ def _volume(mount: BucketMount, settings: ResolvedSettings, nodes: PodNodes) -> 
         }
     attributes: Object = {"bucketName": mount.bucket}
     attributes["mountOptions"] = (
-        f"implicit-dirs,only-dir={mount.folder}" if mount.folder else "implicit-dirs"
+        f"{FUSE_OPTIONS},only-dir={mount.folder}" if mount.folder else FUSE_OPTIONS
     )
     return {
         "name": mount.name,
