@@ -161,13 +161,13 @@ class Home:
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
         with os.scandir(self.path) as entries:
-            found = tuple(entries)
-        links = sorted(entry.name for entry in found if entry.is_symlink())
+            contents = tuple(entries)
+        links = sorted(entry.name for entry in contents if entry.is_symlink())
         if links:
             what = "is a symbolic link: files would be written where it points to"
             fix = "put the folder itself there, or use a --home on that disk"
             raise ExternalError(str(self.path / links[0]), what, fix)
-        for entry in found:  # a --home that the user created may be open to others
+        for entry in contents:  # a --home that the user created may be open to others
             if entry.name in FOLDERS and entry.stat().st_mode & PRIVATE_UMASK:
                 with contextlib.suppress(OSError):
                     os.chmod(entry.path, 0o700)
