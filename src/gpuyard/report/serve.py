@@ -9,7 +9,7 @@ from gpuyard.report.table import NOT_KNOWN, Table, table_columns
 from gpuyard.serving.drift import ModelDrift
 from gpuyard.serving.endpoints import Endpoint
 from gpuyard.serving.monitoring import Monitoring
-from gpuyard.serving.shadow import ShadowCounts
+from gpuyard.serving.shadow_counts import ShadowCounts
 from gpuyard.units import DURATION, RATIO, show
 
 

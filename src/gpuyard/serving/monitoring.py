@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuyard.serving.drift import ModelDrift, drift_of, sum_drift
-from gpuyard.serving.model_slot import ModelSlot
-from gpuyard.serving.shadow import ShadowCounts, sum_shadows
-from gpuyard.serving.version import Version
-from gpuyard.serving.worker_board import WorkerReport
+from gpuyard.registry.feature_profile import FeatureProfile
+from gpuyard.serving.drift import DriftCounts, ModelDrift, drift_of, sum_drift
+from gpuyard.serving.shadow_counts import ShadowCounts, sum_shadows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,22 +19,22 @@ class Monitoring:
     without_profile: tuple[str, ...] = ()  # NAME/VERSION whose bundle has no training profile
 
 
-def monitoring_of(slots: Iterable[ModelSlot], reports: Iterable[WorkerReport]) -> Monitoring:
-    """Return the sum over the reports of all workers, for the versions that are served now."""
-    versions = [
-        version for slot in slots for version in slot.versions() if isinstance(version, Version)
-    ]
-    workers = tuple(reports)
-    counts = sum_drift(item for report in workers for item in report.drift)
+def monitoring_of(
+    profiles: Mapping[tuple[str, str], FeatureProfile | None],
+    drift: Iterable[DriftCounts],
+    shadows: Iterable[ShadowCounts],
+) -> Monitoring:
+    """Return the sums over all workers, for the versions that are served now."""
+    counts = sum_drift(drift)
     return Monitoring(
         drift=tuple(
-            drift_of(version.drift.profile, counts[version.label])
-            for version in versions
-            if version.drift is not None and version.label in counts
+            drift_of(profile, counts[label])
+            for label, profile in profiles.items()
+            if profile is not None and label in counts
         ),
-        shadows=sum_shadows(item for report in workers for item in report.shadows),
+        shadows=sum_shadows(shadows),
         without_profile=tuple(
-            "/".join(version.label) for version in versions if version.drift is None
+            "/".join(label) for label, profile in profiles.items() if profile is None
         ),
     )
 

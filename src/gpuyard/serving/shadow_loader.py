@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from gpuyard.errors import GpuyardError, InputError
 from gpuyard.registry.interface import interface_difference
 from gpuyard.serving.model_slot import ModelSlot
-from gpuyard.serving.shadow import Shadow, ShadowCounts
+from gpuyard.serving.shadow import Shadow
+from gpuyard.serving.shadow_counts import ShadowCounts
 from gpuyard.serving.spec import ServedModel, ShadowSpec
 from gpuyard.serving.version import Version
 from gpuyard.serving.version_sources import ResolvedVersion

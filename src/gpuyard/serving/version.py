@@ -163,6 +163,11 @@ class Version:
         return self.resolved.name, self.resolved.version
 
     @property
+    def profile(self) -> FeatureProfile | None:
+        """Distribution of the features in training, if the bundle has it."""
+        return None if self.drift is None else self.drift.profile
+
+    @property
     def inputs(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
         """Name, datatype and shape of the inputs that a request sends."""
         if self.columns:

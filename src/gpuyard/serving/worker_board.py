@@ -18,7 +18,7 @@ import msgspec
 
 from gpuyard.home import write_atomic
 from gpuyard.serving.drift import DriftCounts
-from gpuyard.serving.shadow import ShadowCounts
+from gpuyard.serving.shadow_counts import ShadowCounts
 from gpuyard.serving.version_metrics import MetricsSnapshot
 
 

@@ -147,10 +147,8 @@ class WorkerModels:
     @property
     def is_ready(self) -> bool:
         """Whether a model is served, and every engine has loaded its own."""
-        engines = (slot.active for slot in self.slots.values())
-        return bool(self.slots) and all(
-            engine.is_ready for engine in engines if isinstance(engine, ProxiedVersion)
-        )
+        slots = self.slots.values()
+        return bool(slots) and all(getattr(slot.active, "is_ready", True) for slot in slots)
 
     async def poll_engines(self) -> None:
         """Ask every engine whether it is ready."""
@@ -188,7 +186,15 @@ class WorkerModels:
 
     def monitoring(self) -> Monitoring:
         """Return input drift and shadows over all workers."""
-        return monitoring_of(self.slots.values(), (self.publish(), *self._board.others()))
+        reports = (self.publish(), *self._board.others())
+        versions = (version for slot in self.slots.values() for version in slot.versions())
+        profiles = {
+            version.label: version.profile for version in versions if isinstance(version, Version)
+        }
+        drift = (item for report in reports for item in report.drift)
+        return monitoring_of(
+            profiles, drift, (item for report in reports for item in report.shadows)
+        )
 
     def own(self) -> tuple[MetricsSnapshot, ...]:
         current = (
