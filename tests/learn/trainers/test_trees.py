@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gpuyard.errors import InputError
 from gpuyard.learn.fit import fit_data
+from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TabularData
 from gpuyard.learn.trainers.trees.trees_settings import TreesSpec
@@ -112,3 +113,25 @@ def _leaves(dump: dict) -> list[dict]:  # type: ignore[type-arg]
 def test_early_stopping_without_validation_rows_raises_input_error(binary: TabularData) -> None:
     with pytest.raises(InputError, match="no validation rows"):
         fit_data(small(early_stopping=3), binary)
+
+
+def test_sampled_trees_end_where_no_leaf_can_be_split_any_more() -> None:
+    x = np.concatenate([np.zeros(30), np.ones(30)]).astype(np.float32)[:, None]
+    table = TabularData(
+        x=x,
+        y=x[:, 0].astype(np.int64),
+        names=("a",),
+        problem="classification",
+        classes=("no", "yes"),
+    )
+    spec = TreesSpec(rounds=2000, learning_rate=0.5, min_rows=5, rows_ratio=0.6, threads=1)
+    steps: list[int] = []
+
+    def watch(metrics: StepMetrics) -> bool:
+        steps.append(metrics.step)
+        return len(steps) > 1000  # it would go on for ever
+
+    fitted = fit_data(TrainSpec(trees=spec), table, watch=watch)
+    assert len(steps) < 1000
+    assert fitted.summary.steps < 2000
+    assert (fitted.predict(x).argmax(axis=1) == table.y).all()

@@ -102,7 +102,8 @@ class _Boosting:
 
     def block(self) -> None:
         # Up to the next block, or to the end without sampling.
-        block, rounds = self.round // BLOCK, self.spec.rounds
+        started, rounds = self.round, self.spec.rounds
+        block = started // BLOCK
         ends = min(rounds, (block + 1) * BLOCK) if self.sampled else rounds
         self.began = time.perf_counter()
         booster = lgb.train(
@@ -116,6 +117,10 @@ class _Boosting:
             keep_training_booster=True,
         )
         self.text = booster.model_to_string(num_iteration=-1)
+        if self.sampled and not self.ended:
+            # A round in which no leaf can be split adds no tree; the next block counts from here.
+            self.round = booster.current_iteration()
+            self.ended = self.round <= started
         if self.sampled and not self.over:
             self.save()
 
