@@ -54,7 +54,7 @@ def test_files_match_the_deployment_checksums(folder: Path) -> None:
     assert deployment.platform == "gke"
     for file in deployment.files:
         assert hashlib.sha256((folder / file.name).read_bytes()).hexdigest() == file.sha256
-    written = {path.name for path in folder.iterdir()}
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert written == {file.name for file in deployment.files} | {
         "deployment.json",
         "deployment.sig",
