@@ -44,10 +44,13 @@ from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
 from gpuyard.provision.readme import readme
 from gpuyard.provision.setting_checks import check_values
+from gpuyard.provision.terraform.module import FOLDER as TERRAFORM
+from gpuyard.provision.terraform.module import MAIN
 from gpuyard.units import DURATION, show
 from gpuyard.workload.where import ConsumptionName
 
 BLUEPRINT = "blueprint.json"
+TERRAFORM_STATE = f"{TERRAFORM}/terraform.tfstate"
 WEIGHTS_RULE = "weights-fit"
 
 
@@ -262,6 +265,7 @@ def changes_since(folder: Path, blueprint: Blueprint) -> tuple[Change, ...]:
 def write_deployment(folder: Path, files: Sequence[Artefact]) -> None:
     """Write rendered files, and remove those of an earlier rendering that no longer exist."""
     check_nothing_deployed(folder)
+    _check_terraform_state(folder, files)
     signed = (*files, *_signatures(files))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -274,6 +278,14 @@ def write_deployment(folder: Path, files: Sequence[Artefact]) -> None:
         raise ExternalError(
             str(folder), f"cannot be written: {error}", "name another folder with -o"
         ) from None
+
+
+def _check_terraform_state(folder: Path, files: Sequence[Artefact]) -> None:
+    """Refuse to remove a module that Terraform has applied: its state would have no resources."""
+    state = folder / TERRAFORM_STATE
+    if state.exists() and all(file.name != MAIN for file in files):
+        fix = "run terraform destroy first, use --format terraform, or name another folder with -o"
+        raise InputError.one(str(state), "exists: Terraform manages this deployment", fix)
 
 
 def _earlier_files(folder: Path, names: set[str]) -> Iterator[Path]:

@@ -209,6 +209,15 @@ def test_apply_refuses_a_folder_for_terraform(
     assert "--format api" in capsys.readouterr().err
 
 
+def test_module_with_a_state_is_not_replaced_by_requests(folder: Path) -> None:
+    (folder / "terraform" / "terraform.tfstate").write_text("{}")
+    blueprint = blueprint_of("a2-highgpu-1g", "single-node", "spot")
+    requests = provision(blueprint, "compute-engine", SETTINGS, catalog())
+    with pytest.raises(InputError, match="terraform destroy"):
+        write_deployment(folder, requests.files)  # type: ignore[union-attr]
+    assert (folder / MAIN).exists()
+
+
 def test_signature_covers_the_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / MAIN).write_text((folder / MAIN).read_text() + "# changed\n")
     assert main(["provision", str(folder), "--destroy", "--yes"]) == 2
