@@ -5,6 +5,8 @@ The workloads are files under `workloads/`; `bench/scenarios.py` prints the same
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -56,8 +58,22 @@ def fix_names(text: str) -> Check:
     return lambda plan: isinstance(plan, Infeasible) and text in plan.fix
 
 
+def token_usd(option: Option) -> float:
+    usd = option.service.usd_per_million_tokens if option.service is not None else None
+    return math.inf if usd is None else usd
+
+
+def _milliseconds(fix: str) -> float:
+    match = re.search(r"([\d.]+)ms", fix)
+    return float(match[1]) if match else math.inf
+
+
 def provider(option: Option) -> str:
     return CATALOG.machine(option.cluster.machine).provider
+
+
+def notes_say(text: str) -> Check:
+    return lambda plan: isinstance(plan, Plan) and any(text in note for note in plan.notes)
 
 
 CRITERIA: Mapping[str, Mapping[str, Check]] = {
@@ -144,6 +160,94 @@ CRITERIA: Mapping[str, Mapping[str, Check]] = {
     "ttft-too-short": {
         "the TTFT is named": binds("requirements.ttft"),
         "the fix raises it": fix_names("raise ttft to "),
+    },
+    "batch": {
+        "an accelerator, not CPUs": first(lambda option: bool(option.cluster.chip)),
+        "the least cost per token of chips with published runs": lambda plan: (
+            isinstance(plan, Plan)
+            and token_usd(plan.options[0])
+            <= 1.1 * min(token_usd(option) for option in plan.options if option.measured)
+        ),
+    },
+    "cloud-run": {
+        "scales to zero on one L4": first(
+            lambda option: (
+                option.cluster.chip == "l4"
+                and option.service is not None
+                and option.service.serverless
+            )
+        ),
+    },
+    "cluster-too-small": {
+        "the machines of the file": first(lambda option: option.cluster.machine_count == 2),
+        "says that the target is at risk": first(lambda option: not option.meets_limits),
+        "says how many machines meet it": notes_say("use 3 × a3-highgpu-8g"),
+        "says which target they meet": notes_say("raise tpot to "),
+    },
+    "desks-many": {
+        "at least four vCPUs per seat": first(
+            lambda option: (
+                (CATALOG.machine(option.cluster.machine).vcpu_count or 0)
+                * option.cluster.machine_count
+                >= 4 * 400
+            )
+        ),
+        "few machines": first(lambda option: option.cluster.machine_count <= 50),
+    },
+    "mpi-bandwidth": {
+        "machines with RDMA for MPI": first(lambda option: series(option) in ("A4", "H4D")),
+        "not on spot": first(lambda option: consumption(option) != "spot"),
+        "names the recommended machine without a price": notes_say("H4D, which the provider"),
+    },
+    "mpi-cpu": {
+        "machines with RDMA for MPI": first(lambda option: series(option) == "H4D"),
+        "meets the deadline with confidence": first(sure),
+    },
+    "native-fp8": {
+        "the format of the published checkpoint": first(
+            lambda option: option.service is not None and option.service.weights == "fp8-block"
+        ),
+        "loads a published checkpoint": first(runs_checkpoint),
+        "no whole TP8, which cuts the blocks of scales": first(
+            lambda option: (
+                option.service is not None and (option.service.tp < 8 or option.service.ep > 1)
+            )
+        ),
+        "meets the targets with confidence": first(sure),
+    },
+    "onprem-moe": {
+        "measured machines": first(lambda option: option.cluster.machine == "dgx-h100"),
+        "bf16": first(lambda option: option.precision == "bf16"),
+        "meets the deadline with confidence": first(sure),
+    },
+    "pinned-onprem": {
+        "the pinned layout and format": first(
+            lambda option: (
+                option.service is not None
+                and (option.service.tp, option.service.weights) == (8, "bf16")
+            )
+        ),
+        "the pinned engine": first(
+            lambda option: option.service is not None and option.service.engine.name == "vllm"
+        ),
+    },
+    "qlora-cheap": {
+        "one GPU": first(lambda option: option.cluster.chip_count == 1),
+        "meets the budget with confidence": first(sure),
+    },
+    "spot-only": {
+        "the consumption is named": binds("where.consumption"),
+        "the fix allows it": fix_names("consumption: [spot]"),
+    },
+    "tpot-too-short": {
+        "the TPOT is named": binds("requirements.tpot"),
+        "the fix is near what is possible": lambda plan: (
+            isinstance(plan, Infeasible) and 8.0 < _milliseconds(plan.fix) < 25.0
+        ),
+    },
+    "uneven-batch": {
+        "the batch is named": binds("training.global_batch"),
+        "the fix names a batch": fix_names("set global_batch to 480"),
     },
     "bud5": {
         "the budget is named": binds("requirements.hourly_budget"),
