@@ -190,6 +190,7 @@ def _refined(start: int, needed: int, most: int = 1000) -> tuple[SimulatedSizing
         ttft_s=0.01,
         e2e_s=1.0,
         capacity=1.0,
+        loaded_s=1.0,
         machine_count=start,
         targets=Targets(ttft_s=1.0),
     )

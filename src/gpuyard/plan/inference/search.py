@@ -91,8 +91,7 @@ def plan_inference(
 ) -> Plan | Infeasible:
     """Return the services that meet every target at the load, cheapest first, or Infeasible.
 
-    `cache` holds simulations of the same model in other plans.
-    """
+    `cache` holds simulations of the same model in other plans."""
     check_pinned(workload)
     served = workload.model
     assert served is not None, "the workload checks require a model"
@@ -267,6 +266,7 @@ def _decode_sizing(pair: PrefillDecodePair) -> ReplicaSizing:
         e2e_s=pair.e2e_s,
         capacity=1.0 / pair.e2e_s,
         machine_count=pair.machine_count,
+        loaded_s=pair.e2e_s,
     )
 
 
@@ -289,9 +289,9 @@ def _ordered(sizings: Iterable[ReplicaSizing]) -> list[ReplicaSizing]:
             machines_of(item.replica.layout, item.machine),
             item.replica.layout.pp > 1,
             uncertain[engine],
-            round(math.log(item.e2e_s) / EQUAL_RATIO),
+            round(math.log(item.loaded_s) / EQUAL_RATIO),
             preference[item.replica.engine.name],
-            item.e2e_s,
+            item.loaded_s,
         )
 
     return sorted(sizings, key=order)

@@ -30,6 +30,7 @@ class ReplicaSizing:
     e2e_s: float
     capacity: float  # per replica: requests/s, or users in a closed loop
     machine_count: int
+    loaded_s: float  # end to end at the load of a replica, below that of `sequences`
     targets: Targets = NO_TARGETS  # that the nominal latencies must meet
 
     @property
@@ -74,6 +75,8 @@ def replica_sizings(
         count = max(1, math.ceil((demand or 0.0) / capacity - 1e-9))
         tpot_s = float(grid.tpot_s[index, at])
         ttft_s = float(grid.ttft_s[index, at])
+        machines = machines_for(replica, machine, count)
+        share = (demand or 0.0) / max(replicas_on(replica, machine, machines), 1)
         yield ReplicaSizing(
             machine=machine,
             replica=with_sequence_limit(replica, most),
@@ -82,9 +85,23 @@ def replica_sizings(
             ttft_s=ttft_s,
             e2e_s=ttft_s + tpot_s * max(load.output_tokens - 1.0, 0.0),
             capacity=capacity,
-            machine_count=machines_for(replica, machine, count),
+            machine_count=machines,
+            loaded_s=_loaded_s(grid, index, share, load),
             targets=targets[index],
         )
+
+
+def _loaded_s(grid: ChipGrid, index: int, share: float, load: ServingLoad) -> float:
+    """End-to-end latency where a replica just carries its share of requests/s or users."""
+    ranks = grid.replicas[index].ranks
+    carried = (
+        grid.output_tokens_per_s[index] * ranks / load.output_tokens
+        if load.users is None
+        else SEQUENCES * ranks
+    )
+    at = int(np.argmax(carried >= min(share, float(carried.max()))))
+    decode_s = float(grid.tpot_s[index, at]) * max(load.output_tokens - 1.0, 0.0)
+    return float(grid.ttft_s[index, at]) + decode_s
 
 
 def with_sequence_limit(replica: Replica, sequences: float) -> Replica:
