@@ -20,13 +20,11 @@ from gpuyard.datasets.engines.local import LocalDataEngine
 from gpuyard.datasets.fitting import NamedStep, PipelineInput, fit_steps
 from gpuyard.datasets.manifest import DatasetManifest, Shard
 from gpuyard.datasets.passes import PassProgress, StoredPasses
-from gpuyard.datasets.prepared import (
+from gpuyard.datasets.prepared import TRANSFORM_FILE, PreparedDataset, load_prepared
+from gpuyard.datasets.saved_manifest import (
     MANIFEST_DIGEST_FILE,
     MANIFEST_FILE,
-    TRANSFORM_FILE,
-    PreparedDataset,
     load_manifest,
-    load_prepared,
     save_manifest,
 )
 from gpuyard.datasets.source.open import open_source

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -28,6 +28,7 @@ from gpuyard.serving.version import Answer, RawResponse, Version
 
 log = logging.getLogger("gpuyard.serving")
 Context = Any  # of grpc.aio: its classes are generic in the messages, which are made at run time
+Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT, 401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED, 404: grpc.StatusCode.NOT_FOUND,
@@ -63,7 +64,7 @@ class GrpcService:
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """Return the handlers of the inference service and of the health service."""
-        calls: Mapping[str, Callable[[Any, Context], Awaitable[Any]]] = {
+        calls: Mapping[str, Call] = {
             "ServerLive": self.server_live,
             "ServerReady": self.server_ready,
             "ModelReady": self.model_ready,
@@ -78,9 +79,7 @@ class GrpcService:
             grpc.method_handlers_generic_handler(HEALTH, health),
         )
 
-    def _safely(
-        self, call: Callable[[Any, Context], Awaitable[Any]]
-    ) -> Callable[[Any, Context], Awaitable[Any]]:
+    def _safely(self, call: Call) -> Call:
         """Return the call with errors as statuses of gRPC."""
 
         async def run(request: Any, context: Context) -> Any:
@@ -184,7 +183,7 @@ class GrpcService:
         return version if wanted else slot
 
 
-def _method(name: str, call: Callable[[Any, Context], Awaitable[Any]]) -> grpc.RpcMethodHandler:
+def _method(name: str, call: Call) -> grpc.RpcMethodHandler:
     return grpc.unary_unary_rpc_method_handler(
         call,
         request_deserializer=MESSAGES[f"{name}Request"].FromString,

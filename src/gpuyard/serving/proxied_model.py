@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import http.client
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/respo
 MAX_IN_FLIGHT = 512  # threads that wait for the engine, per worker
 CHUNK_BYTES = 1 << 16
 EVENT_STREAM = "text/event-stream"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Usage(msgspec.Struct):
@@ -33,20 +36,28 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
+def in_thread(
+    pool: ThreadPoolExecutor, function: Callable[P, T], *arguments: P.args, **named: P.kwargs
+) -> asyncio.Future[T]:
+    """Run a blocking function in a pool."""
+    call = functools.partial(function, *arguments, **named)
+    return asyncio.get_running_loop().run_in_executor(pool, call)
+
+
 class EngineReply:
     """The response of an engine whose body is still being received."""
 
-    __slots__ = ("_link", "_response", "_run", "content_type", "status")
+    __slots__ = ("_link", "_pool", "_response", "content_type", "status")
 
     def __init__(
         self,
         link: http.client.HTTPConnection,
         response: http.client.HTTPResponse,
-        run: Callable[..., asyncio.Future[Any]],
+        pool: ThreadPoolExecutor,
     ) -> None:
         self._link = link
         self._response = response
-        self._run = run
+        self._pool = pool
         self.status = response.status
         self.content_type = response.headers.get("content-type", "application/json")
 
@@ -62,7 +73,7 @@ class EngineReply:
         """Yield the body as it arrives. Raise RequestError if the engine goes away."""
         while True:
             try:
-                chunk = await self._run(self._response.read1, CHUNK_BYTES)
+                chunk = await in_thread(self._pool, self._response.read1, CHUNK_BYTES)
             except (OSError, http.client.HTTPException, ValueError):
                 raise RequestError(503, "the engine went away; try again later") from None
             if not chunk:
@@ -96,14 +107,14 @@ class ProxiedVersion:
 
     async def poll(self) -> None:
         """Ask whether the engine is ready."""
-        self.is_ready = await self._run(is_healthy, self._address)
+        self.is_ready = await in_thread(self._pool, is_healthy, self._address)
 
     async def send(self, path: str, body: bytes) -> EngineReply:
         """Pass a request on and return the response. Raise RequestError without an engine."""
         self.requests += 1
         link = http.client.HTTPConnection(HOST, self._address.port)
         try:
-            response = await self._run(self._exchange, link, path, body)
+            response = await in_thread(self._pool, self._exchange, link, path, body)
         except (OSError, http.client.HTTPException):
             link.close()
             what = "the engine is starting or was restarted; try again later"
@@ -113,7 +124,7 @@ class ProxiedVersion:
                 with contextlib.suppress(OSError):
                     link.sock.shutdown(socket.SHUT_RDWR)
             raise
-        return EngineReply(link, response, self._run)
+        return EngineReply(link, response, self._pool)
 
     def _exchange(
         self, link: http.client.HTTPConnection, path: str, body: bytes
@@ -124,9 +135,6 @@ class ProxiedVersion:
         }
         link.request("POST", path, body, headers)
         return link.getresponse()
-
-    def _run(self, function: Callable[..., Any], *arguments: object) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def count(self, status: int, start: float, body: bytes = b"") -> None:
         """Count a response, and the tokens that it reports."""

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from gpuyard.datasets.manifest import DatasetManifest
-from gpuyard.datasets.prepared import load_manifest
+from gpuyard.datasets.saved_manifest import load_manifest
 from gpuyard.errors import GpuyardError
 from gpuyard.home import Home
 from gpuyard.report.data import splits_table, steps_table

@@ -13,7 +13,7 @@ from gpuyard.document.read import read_yaml
 from gpuyard.errors import InputError
 from gpuyard.learn.select.prune import is_clearly_worse, surviving_trials
 from gpuyard.learn.select.space import grid_of, read_candidates, train_spec, trained_values
-from gpuyard.learn.select.spec import SelectSpec
+from gpuyard.learn.select.spec import PORTFOLIO, SelectSpec
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainers.network_settings import MlpSpec
 
@@ -163,3 +163,13 @@ def test_trial_is_not_dropped_for_the_noise_of_its_folds() -> None:
     assert not is_clearly_worse([0.90, 0.70], [0.91, 0.80], higher=True)
     assert is_clearly_worse([80.0, 82.0, 81.0], [52.0, 53.0, 55.0], higher=False)
     assert not is_clearly_worse([0.9, 0.8], [0.9, 0.8], higher=True)  # the best one itself
+
+
+def test_default_portfolio_tries_large_and_small_trees_first() -> None:
+    trees, small = read_candidates(PORTFOLIO)[:2]
+    middles = [{span.name: span.middle for span in item.spans} for item in (trees, small)]
+    specs = [train_spec(item, values) for item, values in zip((trees, small), middles, strict=True)]
+    assert specs[0].trees is not None
+    assert specs[1].trees is not None
+    assert (specs[0].trees.leaves, specs[0].trees.rows_ratio) == (35, 1.0)
+    assert (specs[1].trees.leaves, specs[1].trees.rows_ratio) == (10, 0.6)

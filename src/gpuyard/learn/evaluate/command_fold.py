@@ -17,7 +17,7 @@ import polars as pl
 
 from gpuyard.datasets.execute import write_shard
 from gpuyard.datasets.manifest import DatasetManifest, Split
-from gpuyard.datasets.prepared import load_manifest, save_manifest
+from gpuyard.datasets.saved_manifest import load_manifest, save_manifest
 from gpuyard.learn.metrics_log import StepMetrics
 from gpuyard.learn.ranks import Ranks
 from gpuyard.learn.spec import TrainSpec

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyard.datasets.prepared import load_manifest
+from gpuyard.datasets.saved_manifest import load_manifest
 from gpuyard.errors import InputError
 from gpuyard.learn.evaluate.command_fold import fitted_command
 from gpuyard.learn.evaluate.plots import PlotCurve

@@ -37,6 +37,16 @@ _CANDIDATES: tuple[Plain, ...] = (
             "learning_rate": {"from": 0.02, "to": 0.3, "scale": "log"},
         }
     },
+    {  # stochastic gradient boosting: small trees on parts of rows and columns, for small tables
+        "trees": {
+            "rounds": {"from": 100, "to": 400},
+            "leaves": {"from": 4, "to": 16},
+            "learning_rate": {"from": 0.03, "to": 0.15, "scale": "log"},
+            "min_rows": 5,
+            "rows": "60%",
+            "columns": "40%",
+        }
+    },
     {"sklearn": {"family": "ridge", "alpha": {"from": 1e-3, "to": 100, "scale": "log"}}},
     {"sklearn": {"family": "elastic_net", "alpha": {"from": 1e-3, "to": 10, "scale": "log"}}},
     {"sklearn": {"family": "random_forest", "min_rows": {"from": 1, "to": 20}}},
