@@ -55,6 +55,7 @@ SHORTLIST = 4  # replicas per machine type that are simulated
 PAIRS = 2  # prefill/decode pairs per machine type that are simulated
 EQUAL_RATIO = 0.1  # latencies closer than this are equal: then the preferred engine decides
 MAX_SERVICE_CHIPS = 4096  # if the file sets no limit
+WIDE_RATIO = 1.0  # a tenth of runs take over twice the predicted TTFT
 
 NOTHING_LEFT = Infeasible(
     binding="where",
@@ -105,12 +106,11 @@ def plan_inference(
     )
     machines = cheapest_equivalents(tuple(_machines(search)), workload, catalog)
     grids = _grids(search, machines)
-    options: list[Option] = []
-    for machine in machines:
-        options += [
-            service_option(candidate, catalog)
-            for candidate in _candidates(search, machine, grids[_grid_key(machine)])
-        ]
+    options: list[Option] = [
+        service_option(candidate, catalog)
+        for machine in machines
+        for candidate in _candidates(search, machine, grids[_grid_key(machine)])
+    ]
     chip_grids = list(grids.values())
     engines = {server.label for grid in chip_grids for server in servers_for(grid.chip)}
     outcome = SearchOutcome(
@@ -208,8 +208,8 @@ def _cheapest(
 ) -> ServiceCandidate | None:
     """The cheapest simulated service that meets the targets given for each replica."""
     best: ServiceCandidate | None = None
-    sizings = _ordered(replica_sizings(grid, machine, search.load, targets))
-    for sizing in sizings[:SHORTLIST]:
+    ordered = _ordered(replica_sizings(grid, machine, search.load, targets))
+    for sizing in ordered[:SHORTLIST]:
         if best and not best.risks and sizing.machine_count >= best.simulated.machine_count:
             break  # the closed form is optimistic and already needs as many machines
         candidate = _simulated(search, sizing, most)
@@ -278,12 +278,12 @@ def _max_machines(search: _Search, machine: Machine) -> int:
 def _ordered(sizings: Iterable[ReplicaSizing]) -> list[ReplicaSizing]:
     """By machines, machines per replica, no pipeline stages, published runs, latency, engine."""
     preference = {server.models: rank for rank, server in enumerate(read_servers())}
-    uncertain: dict[str, bool] = {}  # by engine: few published runs on this chip
+    uncertain: dict[str, bool] = {}  # by engine: few or unlike published runs on this chip
 
     def order(item: ReplicaSizing) -> tuple[int, int, bool, bool, int, int, float]:
         engine = item.replica.engine.name
         if engine not in uncertain:
-            uncertain[engine] = bool(item.replica.interval("ttft").note)
+            uncertain[engine] = item.replica.interval("ttft").ratio > WIDE_RATIO
         return (
             item.machine_count,
             machines_of(item.replica.layout, item.machine),
@@ -325,7 +325,7 @@ def _simulated(
 
 
 def _over_budget(search: _Search, sizing: ReplicaSizing) -> LimitViolation | None:
-    """The violation of the hourly budget if fewer machines than in closed form exceed it."""
+    """The violation of the hourly budget by fewer machines than in closed form."""
     if search.workload.requirements.hourly_budget_usd_per_hour is None:
         return None
     machine, span = sizing.machine, machines_of(sizing.replica.layout, sizing.machine)
