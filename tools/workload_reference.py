@@ -44,7 +44,7 @@ from gpuyard.serving.spec import (
 )
 from gpuyard.units import show
 from gpuyard.workload.checks.where import CLOUD_PLATFORMS, ENGINES, ONPREM_PLATFORMS
-from gpuyard.workload.key_info import ALL_TASKS, Key, keys_of
+from gpuyard.workload.key_rules import ALL_TASKS, Key, keys_of
 from gpuyard.workload.requirements import Requirements
 from gpuyard.workload.sections import Data, Graphics, Hpc, Pinned, Traffic, Training
 from gpuyard.workload.where import InventoryItem, Where

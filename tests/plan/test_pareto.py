@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.plan.error_bars import LimitChance
 from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option, ParallelLayout
 from gpuyard.plan.pareto import RankingRules, pareto_front, ranked
+from gpuyard.plan.predictions import LimitChance
 
 number = st.integers(0, 6).map(float)
 

@@ -22,8 +22,8 @@ from gpuyard.serving.access import (
     management_token,
 )
 from gpuyard.serving.api_keys import ApiKeys, add_key, read_keys
-from gpuyard.serving.guard import RequestGuard
 from gpuyard.serving.request_errors import RequestError
+from gpuyard.serving.request_guard import RequestGuard
 from gpuyard.serving.spec import AccessSpec
 
 TOKEN = "t" * 43

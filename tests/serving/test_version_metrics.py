@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.serving.canary_guard import counts_between, rollback_reason
+from gpuyard.serving.canaries import counts_between, rollback_reason
 from gpuyard.serving.spec import CanaryGuardSpec
 from gpuyard.serving.version_metrics import (
     BOUNDS_S,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuyard.document.encode import dump_json, load_json
 from gpuyard.errors import InputError
-from gpuyard.workload.key_info import ALL_TASKS
+from gpuyard.workload.key_rules import ALL_TASKS
 from gpuyard.workload.read import parse_workload, read_workload
 from gpuyard.workload.starters import starter
 from gpuyard.workload.workload import Workload

@@ -22,7 +22,7 @@ from gpuyard.learn.select.spec import SelectSpec
 from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainers.command.command_settings import EnvVarSpec
 from gpuyard.serving.spec import DeploySpec
-from gpuyard.workload.key_info import keys_of
+from gpuyard.workload.key_rules import keys_of
 from gpuyard.workload.read import parse_workload
 
 from .rows import CATALOG

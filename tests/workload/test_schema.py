@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpuyard.document.frozen_json import plain_tree
 from gpuyard.document.read import read_yaml
 from gpuyard.errors import InputError
-from gpuyard.workload.key_info import ALL_TASKS, keys_of
+from gpuyard.workload.key_rules import ALL_TASKS, keys_of
 from gpuyard.workload.read import parse_workload
 from gpuyard.workload.schema import workload_schema
 from gpuyard.workload.starters import starter

@@ -8,7 +8,7 @@ import pytest
 
 from gpuyard.catalog.load import Catalog, load_catalog
 from gpuyard.catalog.platforms import TaskName
-from gpuyard.workload.key_info import ALL_TASKS, keys_of
+from gpuyard.workload.key_rules import ALL_TASKS, keys_of
 from gpuyard.workload.read import parse_workload
 from gpuyard.workload.starters import starter
 from gpuyard.workload.workload import WorkloadFile

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpuyard.perf.interval import PredictionInterval
-from gpuyard.plan.error_bars import LimitChance, Prediction, combined, of_interval, prediction
 from gpuyard.plan.option import Bill, Option
+from gpuyard.plan.predictions import LimitChance, Prediction, combined, of_interval, prediction
 from gpuyard.units import HOUR_S
 from gpuyard.workload.requirements import Requirements
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gpuyard.catalog.platforms import TaskName
 from gpuyard.document.field_types import BY_NAME, Doc, FormerName
-from gpuyard.plan.error_bars import LimitChance, Prediction
+from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.plan.service import FrontierPoint, Service
 from gpuyard.workload.where import ConsumptionName, PlatformChoice
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from gpuyard.errors import Infeasible
 from gpuyard.perf.interval import COVERAGE
-from gpuyard.plan.error_bars import Prediction
 from gpuyard.plan.limits import rounded_up_text
 from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.predictions import Prediction
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, Dimension, parse
 from gpuyard.workload.requirements import TAILS
 from gpuyard.workload.workload import Workload

@@ -18,7 +18,6 @@ from gpuyard.perf.single_pass import (
     work_of,
 )
 from gpuyard.plan.eligible import exclusion_of
-from gpuyard.plan.error_bars import error_factor
 from gpuyard.plan.inference.service_cost import (
     cheapest_equivalents,
     preemptible_only,
@@ -27,6 +26,7 @@ from gpuyard.plan.inference.service_cost import (
 from gpuyard.plan.interruptions import Resilience
 from gpuyard.plan.limits import LimitViolation, check_limits, max_machines, rounded_up_text
 from gpuyard.plan.option import Option, Plan
+from gpuyard.plan.predictions import error_factor
 from gpuyard.plan.ranking import SearchOutcome, conclude_plan
 from gpuyard.plan.single_pass_batching import BatchChoice, choose_batch
 from gpuyard.plan.single_pass_option import (

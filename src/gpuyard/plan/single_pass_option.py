@@ -13,11 +13,11 @@ from gpuyard.perf.single_pass import (
 )
 from gpuyard.plan.chances import with_chances
 from gpuyard.plan.cost import SERVICE_PERIOD_S, energy_joules
-from gpuyard.plan.error_bars import SERVING_COVERAGE, prediction
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.serverless import instance_for
 from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option
 from gpuyard.plan.platforms import suitability
+from gpuyard.plan.predictions import SERVING_COVERAGE, prediction
 from gpuyard.plan.service import Autoscaling, LatencyStats, Service
 from gpuyard.plan.single_pass_batching import BatchChoice
 from gpuyard.plan.single_pass_servers import single_pass_server

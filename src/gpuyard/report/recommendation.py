@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gpuyard.plan.error_bars import LimitChance, Prediction
 from gpuyard.plan.mixed import machines_text
 from gpuyard.plan.option import Bill, Option, Plan
 from gpuyard.plan.pareto import compared_usd, has_idle_chips, has_unused_chips
+from gpuyard.plan.predictions import LimitChance, Prediction
 from gpuyard.report.inference import consumption_label
 from gpuyard.units import DURATION, MEMORY, MONEY, PRICE_PER_HOUR, Dimension, show
 from gpuyard.workload.requirements import TAILS
@@ -126,6 +126,9 @@ def reasons(plan: Plan, number: int) -> Iterator[tuple[str, str]]:
 def _margin(option: Option, limit: LimitChance) -> str:
     chance = "100%" if limit.chance >= 0.9995 else f"{min(limit.chance, 0.99):.0%}"
     predicted = option.prediction(FIGURES[limit.name][0]) if limit.name in FIGURES else None
+    if limit.name == "hourly_budget" and option.bill is not None:
+        spent, allowed = option.bill.usd_per_hour, limit.limit
+        return f"hourly_budget {show(spent, PRICE_PER_HOUR)} of {show(allowed, PRICE_PER_HOUR)}"
     if predicted is None:
         return f"{limit.name} {chance}"
     dimension = FIGURES[limit.name][1]

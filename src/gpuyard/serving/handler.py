@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 from granian.rsgi import ProtocolClosed, ProtocolError
 
 from gpuyard.serving.completions import CompletionStream
-from gpuyard.serving.guard import CHALLENGE, RequestGuard, RequestHeaders
 from gpuyard.serving.model_slot import ModelSlot
 from gpuyard.serving.request_errors import ModelError, RequestError
+from gpuyard.serving.request_guard import CHALLENGE, RequestGuard, RequestHeaders
 from gpuyard.serving.request_log import RequestLog
 from gpuyard.serving.response_writer import HEAD_LENGTH, JSON, error_body
 from gpuyard.serving.spec import LimitSpec

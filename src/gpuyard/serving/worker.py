@@ -21,8 +21,8 @@ from gpuyard.serving.access import HostCheck
 from gpuyard.serving.admin_routes import AdminRoutes
 from gpuyard.serving.api_keys import ApiKeys
 from gpuyard.serving.engine_process import kill_abandoned
-from gpuyard.serving.guard import RequestGuard
 from gpuyard.serving.handler import Handler
+from gpuyard.serving.request_guard import RequestGuard
 from gpuyard.serving.request_log import RequestLog
 from gpuyard.serving.server import MAIN, SETTINGS, token_of
 from gpuyard.serving.spec import ServerSettings

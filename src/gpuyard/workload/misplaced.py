@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuyard.document.tree import Document, Mapping
 from gpuyard.errors import Problem, choices_text
-from gpuyard.workload.key_info import keys_of
+from gpuyard.workload.key_rules import keys_of
 from gpuyard.workload.workload import WorkloadFile
 
 

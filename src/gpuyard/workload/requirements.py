@@ -9,7 +9,7 @@ from gpuyard.catalog.chips import Framework
 from gpuyard.catalog.platforms import TaskName
 from gpuyard.document.field_types import Doc
 from gpuyard.units import DURATION, MONEY, PRICE_PER_HOUR, RATE, RATIO
-from gpuyard.workload.key_info import INFERENCE, TRAINING, Tasks
+from gpuyard.workload.key_rules import INFERENCE, TRAINING, Tasks
 
 PrecisionName = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 _FINITE: tuple[TaskName, ...] = (*TRAINING, "graphics", "hpc")  # batch jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuyard.document.field_types import Keys
 from gpuyard.document.frozen_json import Plain
 from gpuyard.document.schema import json_schema
-from gpuyard.workload.key_info import ALL_TASKS, Key, keys_of
+from gpuyard.workload.key_rules import ALL_TASKS, Key, keys_of
 from gpuyard.workload.workload import WorkloadFile
 
 

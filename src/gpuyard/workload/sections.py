@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from gpuyard.document.field_types import AtLeast, Doc
 from gpuyard.units import BYTES, COUNT, DURATION, RATE, RATIO, TOKENS
-from gpuyard.workload.key_info import INFERENCE, TRAINING, Tasks
+from gpuyard.workload.key_rules import INFERENCE, TRAINING, Tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from gpuyard.catalog.models import Model, Transformer
 from gpuyard.catalog.platforms import TaskName
 from gpuyard.document.field_types import Doc
 from gpuyard.document.frozen_json import FrozenJson
-from gpuyard.workload.key_info import INFERENCE, TRAINING, Tasks
+from gpuyard.workload.key_rules import INFERENCE, TRAINING, Tasks
 from gpuyard.workload.requirements import Requirements
 from gpuyard.workload.sections import Data, Graphics, Hpc, Pinned, Traffic, Training
 from gpuyard.workload.where import Where

@@ -12,10 +12,10 @@ from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.catalog.load import load_catalog
 from gpuyard.plan.service import EngineCommand
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
+from gpuyard.provision.launch.cloud_nccl import read_nccl_facts
 from gpuyard.provision.launch.container_images import read_images
 from gpuyard.provision.launch.job import FabricEnvironment, fabric_environment, job_launch
 from gpuyard.provision.launch.launch import EnvVar, Launch
-from gpuyard.provision.launch.nccl import read_nccl_facts
 from gpuyard.provision.launch.replicas import machines_per_replica, replicas_per_machine
 from gpuyard.provision.launch.server import calls_srun, server_launch
 from sample_blueprints import SHAPES, BlueprintSample, sample_blueprint

@@ -8,11 +8,11 @@ from typing import Literal
 
 from gpuyard.errors import Infeasible
 from gpuyard.perf.inference.error_bars import Metric
-from gpuyard.plan.error_bars import error_factor
 from gpuyard.plan.inference.disaggregated import PrefillDecodePair, machines_for_pair, prefill_s
 from gpuyard.plan.inference.load import ServingLoad, Targets
 from gpuyard.plan.inference.replica import PrefillReplicas, Replica, ReplicaLatencies, ServingModel
 from gpuyard.plan.inference.sizing import ReplicaSizing, machines_for, replicas_on
+from gpuyard.plan.predictions import error_factor
 
 MAX_TRIES = 7
 GROWTH = 1.12

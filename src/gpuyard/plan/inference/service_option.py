@@ -17,7 +17,6 @@ from gpuyard.plan.chances import limit_chances, with_chances
 from gpuyard.plan.cost import SERVICE_PERIOD_S, energy_joules
 from gpuyard.plan.disaggregation_router import POOL_NOTE, router_command
 from gpuyard.plan.engine_commands import Role, with_start_commands
-from gpuyard.plan.error_bars import Prediction, of_interval
 from gpuyard.plan.guidance import guidance_reason
 from gpuyard.plan.inference.disaggregated import kv_transfer_setup_s, prefill_s
 from gpuyard.plan.inference.formats import keeps_numerics, native
@@ -29,6 +28,7 @@ from gpuyard.plan.inference.serverless import Instance, alive_ratio, instance_fo
 from gpuyard.plan.inference.sizing import ReplicaSizing
 from gpuyard.plan.option import Bill, BreakdownTerm, Cluster, Option, ParallelLayout
 from gpuyard.plan.platforms import suitability
+from gpuyard.plan.predictions import Prediction, of_interval
 from gpuyard.plan.service import Autoscaling, EngineCommand, LatencyStats, PrefillPool, Service
 from gpuyard.plan.startup import start_up_s
 from gpuyard.units import BYTES, DURATION, HOUR_S, PRICE_PER_HOUR, show

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.deployment_settings import Framework, ResolvedSettings
 from gpuyard.provision.invariants.facts import read_facts
+from gpuyard.provision.launch.cloud_nccl import RunsOn, fabric_runtime, nvlink_domain
 from gpuyard.provision.launch.container_images import read_images
 from gpuyard.provision.launch.frameworks import FRAMEWORKS, LaunchRequest, StartCommand
 from gpuyard.provision.launch.launch import BucketMount, EnvVar, Launch
-from gpuyard.provision.launch.nccl import RunsOn, fabric_runtime, nvlink_domain
 from gpuyard.provision.launch.trainers import trainer_of, trainer_start
 
 CHECKPOINTS = "/mnt/checkpoints"

@@ -9,6 +9,7 @@ from typing import Annotated
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.document.field_types import Doc
 from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.launch.cloud_nccl import RunsOn
 from gpuyard.provision.launch.job import (
     FabricEnvironment,
     fabric_environment,
@@ -16,7 +17,6 @@ from gpuyard.provision.launch.job import (
     job_launch,
 )
 from gpuyard.provision.launch.launch import MODEL_CACHE, EnvVar, Launch
-from gpuyard.provision.launch.nccl import RunsOn
 from gpuyard.provision.launch.replicas import machines_per_replica, service_of
 from gpuyard.provision.launch.triton import (
     is_triton,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Problem, closest_match
-from gpuyard.workload.key_info import entries
+from gpuyard.workload.key_rules import entries
 from gpuyard.workload.workload import Workload
 
 _RENDER_KEYS = ("frames", "frame_time", "measured_on")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Problem
 from gpuyard.workload.checks.training import takes_tokens
-from gpuyard.workload.key_info import entries
+from gpuyard.workload.key_rules import entries
 from gpuyard.workload.workload import Workload
 
 

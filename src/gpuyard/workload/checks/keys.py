@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Problem, choices_text
 from gpuyard.units import RATIO
-from gpuyard.workload.key_info import KeyValue, entries, keys_of
+from gpuyard.workload.key_rules import KeyValue, entries, keys_of
 from gpuyard.workload.workload import Workload
 
 LEAST_CONFIDENCE = 0.5

@@ -8,7 +8,7 @@ from gpuyard.catalog.load import Catalog
 from gpuyard.catalog.models import Model
 from gpuyard.errors import Problem
 from gpuyard.units import TOKENS, show
-from gpuyard.workload.key_info import TRAINING
+from gpuyard.workload.key_rules import TRAINING
 from gpuyard.workload.workload import Workload
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpuyard.catalog.load import Catalog
 from gpuyard.errors import Problem, choices_text
-from gpuyard.workload.key_info import entries
+from gpuyard.workload.key_rules import entries
 from gpuyard.workload.where import EngineName, PlatformChoice, region_of
 from gpuyard.workload.workload import Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuyard.fabric.fabric import Fabric
-from gpuyard.fabric.render.server.nccl import nccl_environment, nccl_topology
+from gpuyard.fabric.render.server.fabric_nccl import nccl_environment, nccl_topology
 from gpuyard.fabric.render.server.netplan import netplan
 from gpuyard.fabric.render.server.nic import nic_commands
 from gpuyard.fabric.render.switch_os import File

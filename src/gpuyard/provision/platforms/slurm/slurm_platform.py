@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuyard.blueprint.blueprint import Blueprint
-from gpuyard.fabric.render.server.nccl import nccl_environment
+from gpuyard.fabric.render.server.fabric_nccl import nccl_environment
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
 from gpuyard.provision.launch.launch import EnvVar, Launch
