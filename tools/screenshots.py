@@ -32,7 +32,7 @@ PAGES = {
     "planner": ("/planner?example=pretrain-70b", "Planner"),
     "plan": ("/plans/onprem-1024", "A plan"),
     "fabric": ("/plans/onprem-1024/fabric", "A fabric"),
-    "data": ("/data/quickstart", "Prepared data"),
+    "data": ("/data", "Prepared data"),
     "run": ("/runs/last", "A run"),
     "model": ("/models/quickstart", "A model"),
     "catalog": ("/catalog/chips", "The catalog"),
@@ -61,6 +61,8 @@ def take(home: Home) -> None:
                 metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
                 browser.call("Emulation.setDeviceMetricsOverride", mobile=width < 600, **metrics)
                 browser.open(root + path)
+                if name == "data":  # the first data set, whose name has a digest
+                    browser.open(browser.value("document.querySelector('main a').href"))
                 if name == "planner":
                     browser.until("document.querySelector('#answer svg') !== null")
                 for scheme in SCHEMES:

@@ -166,7 +166,7 @@ def _between(topology: Topology, drawn: Scene) -> str:
             y = (heights[lower] + heights[upper]) / 2 + 20
             speed = show(own[0].speed_bits_per_s, BITS_PER_S)
             lines.append(
-                f'<text x="16" y="{y:.1f}" fill="#57606a">{len(own)} × {speed} a {lower}'
+                f'<text x="16" y="{y:.1f}" fill="#57606a">{len(own)} × {speed} per {lower}'
                 f'<tspan x="16" dy="14">to {len(to)} {_plural(upper, len(to))}</tspan></text>'
             )
     return "".join(lines)

@@ -63,7 +63,8 @@ function savable() {
     return rows.length > LEAST_ROWS && rows[0].cells.length >= LEAST_COLUMNS;
   });
   for (const plot of [...plots, ...tables]) {
-    if (plot.nextElementSibling?.classList.contains("save") || plot.closest(".legend")) continue;
+    const whole = plot.closest(".fabric") ?? plot; // a drawing with its side panel
+    if (whole.nextElementSibling?.classList.contains("save") || plot.closest(".legend")) continue;
     const kinds = plots.includes(plot) ? ["PNG", "SVG"] : ["CSV"];
     const bar = document.createElement("div");
     bar.className = "save";
@@ -75,7 +76,7 @@ function savable() {
       button.setAttribute("aria-label", `Save as ${kind}`);
       bar.append(button);
     }
-    plot.after(bar);
+    whole.after(bar);
   }
 }
 
