@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "gpuyard"
 MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 ALLOWED_IMPORTS = {("jit.py", "pickle")}
 BUILTINS = {"eval", "exec", "compile"}
+USER_CODE = {"datasets/user_code.py"}  # steps and processing that a user wrote, checked by digest
 WALL_CLOCK = {"http.py"}  # Retry-After may be a date
 YAML = {"yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.full_load"}
 
@@ -38,7 +39,9 @@ def problems(tree: ast.AST, name: str) -> Iterator[str]:
                 yield f"{name}:{node.lineno} imports {module}"  # type: ignore[attr-defined]
         if isinstance(node, (ast.BinOp, ast.Compare)) and name not in WALL_CLOCK:
             yield from (f"{name}:{node.lineno} {what}" for what in clock_problems(node))
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and not (
+            name in USER_CODE and ast.unparse(node.func) in BUILTINS
+        ):
             yield from (f"{name}:{node.lineno} {what}" for what in call_problems(node))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from gpuyard.app.pipeline import read_stages
 
+from gpuyard.app.stages import read_stages
 from gpuyard.datasets.prepare import prepare
 from gpuyard.datasets.spec import DataSpec, SplitSpec
 from gpuyard.datasets.steps.step_list import StepSpec

@@ -113,7 +113,8 @@ def test_part_names_of_saved_transforms_are_stable() -> None:
     assert names == {
         "Affine", "ConversationState", "DateParts", "Drop", "FillGroup", "FillGroupTexts", "FillNumbers", "FillTexts",
         "FittedBuckets", "FittedCast", "FittedClip", "FittedHash", "FittedOneHot", "FittedOrdinal",
-        "FittedPower", "FittedQuantileMap", "HashWords", "Pixels", "Polynomial", "SeriesColumns", "Strings",
+        "FittedPower", "FittedQuantileMap", "HashWords", "Pixels", "Polynomial", "PreferenceState",
+        "PythonColumns", "SeriesColumns", "Strings",
         "TargetMeans", "TermWeights", "TokenizerState", "UnitLength",
     }  # fmt: skip
 

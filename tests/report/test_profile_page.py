@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def test_page_is_well_formed_and_self_contained() -> None:
     page = profile_page(profile("a<b>.csv", frame.lazy(), "y"))
     assert page.count("<script") == 1  # the page's own
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "http" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     tags = Tags()
     tags.feed(page)
     assert tags.open == []

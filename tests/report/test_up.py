@@ -62,7 +62,7 @@ def test_comparison_plot_draws_the_stated_error_and_marks_what_is_outside() -> N
 def test_up_page_opens_with_the_answer_and_the_version() -> None:
     served = StageOutcome(name="deploy", state="done", what="http://127.0.0.1:1/v2")
     text = up_page(replace(REPORT, stages=(served,)), stamp="gpuyard 1, today")
-    assert text.index("gpuyard 1, today") < text.index("deploy: http://127.0.0.1:1/v2")
+    assert text.index("gpuyard 1, today") < text.index("Served at http://127.0.0.1:1/v2")
     assert text.index("headline") < text.index("<table")
 
 

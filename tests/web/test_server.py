@@ -33,7 +33,7 @@ PAGES = {
     "/plans/onprem/fabric": "Racks and rows", "/plans/onprem/fabric/drawing": "Findings",
     "/plans/onprem/fabric/hall": "Order", "/plans/onprem/fabric?view=racks": "fabric/hall",
     "/plans/onprem/fabric?rack=N1": "leaf-1", "/plans/onprem/fabric/device?name=leaf-1": "Ports",
-    "/planner": "The file is valid", "/compare/plans": "Choose two", "/compare/runs": "Choose two",
+    "/planner": "The file is valid", "/compare/plans": "Compare plans", "/compare/runs": "Compare runs",
     "/catalog/machines/row?name=a3-ultragpu-8g": "Sources",
     "/data": "table", "/data/table": "What every step did", "/data/table/profile": "Correlations", "/runs": "failed",
     "/runs/last": "Rows per second", "/models": "wine", "/models/wine": "Compared", "/endpoints": "No service runs",

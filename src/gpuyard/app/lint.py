@@ -18,7 +18,7 @@ from gpuyard.document.read import read_text
 from gpuyard.errors import SEVERITIES, Finding, InputError
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment import DEPLOYMENT
-from gpuyard.provision.extra_files import is_extra_file
+from gpuyard.provision.extra_names import is_extra_file
 from gpuyard.provision.lint import LEFT_OUT, LintResult, lint
 from gpuyard.provision.suppressions import without_ignored
 

@@ -39,18 +39,18 @@ from gpuyard.provision.deployment_settings import (
     resolve_settings,
 )
 from gpuyard.provision.extra_files import with_extra_files
+from gpuyard.provision.extra_names import TERRAFORM_FOLDER
 from gpuyard.provision.lint import LintResult, lint
 from gpuyard.provision.platform import Artefacts, Platform, Unsuitable
 from gpuyard.provision.platforms import PLATFORMS, platform_named
 from gpuyard.provision.readme import readme
 from gpuyard.provision.setting_checks import check_values
-from gpuyard.provision.terraform.module import FOLDER as TERRAFORM
 from gpuyard.provision.terraform.module import MAIN
 from gpuyard.units import DURATION, show
 from gpuyard.workload.where import ConsumptionName
 
 BLUEPRINT = "blueprint.json"
-TERRAFORM_STATE = f"{TERRAFORM}/terraform.tfstate"
+TERRAFORM_STATE = f"{TERRAFORM_FOLDER}/terraform.tfstate"
 WEIGHTS_RULE = "weights-fit"
 
 

@@ -7,18 +7,10 @@ from dataclasses import replace
 
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.extra_names import KUSTOMIZATION
 from gpuyard.provision.platform import Artefacts
-from gpuyard.provision.platforms.gke.xpk import FOLDER as XPK
 from gpuyard.provision.platforms.manifests.text import manifest
-from gpuyard.provision.terraform.module import FOLDER as TERRAFORM
 from gpuyard.provision.terraform.module import terraform_artefacts
-
-KUSTOMIZATION = "kustomization.yaml"
-
-
-def is_extra_file(name: str) -> bool:
-    """Return whether a rendered file is another form of the files that are applied."""
-    return name == KUSTOMIZATION or name.startswith((f"{TERRAFORM}/", f"{XPK}/"))
 
 
 def with_extra_files(artefacts: Artefacts, settings: ResolvedSettings) -> Artefacts:

@@ -13,9 +13,10 @@ from gpuyard.errors import InputError
 from gpuyard.learn.checkpoints import Checkpoints
 from gpuyard.learn.fit import fit_data
 from gpuyard.learn.metrics_log import MetricsLog, read_metrics
-from gpuyard.learn.spec import DpoSpec, LoraSpec, TrainSpec
+from gpuyard.learn.spec import TrainSpec
 from gpuyard.learn.trainer import TokenData, TrainingContext, TrainingInputs
 from gpuyard.learn.trainer_list import trainer_for
+from gpuyard.learn.trainers.lora.lora_settings import DpoSpec, LoraSpec
 
 VOCAB, SIZE = 16, 6
 

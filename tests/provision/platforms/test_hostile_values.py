@@ -16,11 +16,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import gpuyard.provision.platforms as platforms_package
 from gpuyard.app.provision import provision
 from gpuyard.blueprint.blueprint import Blueprint, Shape
 from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
+from gpuyard.provision import platforms as platforms_package
 from gpuyard.provision.deployment_settings import DeploymentSettings, resolve_settings
 from gpuyard.provision.platform import Artefacts, Platform
 from gpuyard.provision.platforms import PLATFORMS

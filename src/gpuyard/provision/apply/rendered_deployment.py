@@ -17,7 +17,7 @@ from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.cost_bound import CostBound, cost_bound_of
 from gpuyard.provision.deployment import DEPLOYMENT, Deployment, deployment_from_json
 from gpuyard.provision.deployment_settings import ResolvedSettings, resolve_settings
-from gpuyard.provision.extra_files import is_extra_file
+from gpuyard.provision.extra_names import is_extra_file
 from gpuyard.provision.platform import Artefacts
 from gpuyard.provision.platforms import platform_named
 

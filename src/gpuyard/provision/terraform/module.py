@@ -11,6 +11,7 @@ from gpuyard.document.frozen_json import Plain
 from gpuyard.errors import InputError
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.extra_names import TERRAFORM_FOLDER
 from gpuyard.provision.platform import Artefacts, DeployStep
 from gpuyard.provision.schemas.library import provider_origin
 from gpuyard.provision.shell_text import shell, url
@@ -18,8 +19,7 @@ from gpuyard.provision.terraform.hcl import Expression, Tree, Value, quoted
 from gpuyard.provision.terraform.resource import Resource, has_resource, resources_of
 from gpuyard.provision.validate.google import google_methods
 
-FOLDER = "terraform"
-MAIN, VERSIONS = f"{FOLDER}/main.tf", f"{FOLDER}/versions.tf"
+MAIN, VERSIONS = f"{TERRAFORM_FOLDER}/main.tf", f"{TERRAFORM_FOLDER}/versions.tf"
 MODULE_NOTE = (
     "Terraform creates the resources of the cloud; the JSON files are the same resources as "
     "API requests, which lint, preflight and diff read."
@@ -197,7 +197,7 @@ def _without_script(value: Value, key: str, local: str, scripts: dict[str, Artef
         for number in range(len(scripts) + 1)
         if (name := f"{stem}{f'-{number}' if number else ''}.sh") not in scripts
     )
-    scripts[file] = Artefact(name=f"{FOLDER}/{file}", text=value)
+    scripts[file] = Artefact(name=f"{TERRAFORM_FOLDER}/{file}", text=value)
     return Expression(text=f'file("${{path.module}}/{file}")')
 
 
@@ -246,10 +246,10 @@ def _steps(
 def _apply_step(targets: Sequence[str], *, is_first: bool) -> DeployStep:
     chosen = "".join(shell(" -target={address}", address=address) for address in targets)
     what = "Create the resources that the next step needs" if targets else "Create the resources"
-    init = f"terraform -chdir={FOLDER} init\n" if is_first else ""
+    init = f"terraform -chdir={TERRAFORM_FOLDER} init\n" if is_first else ""
     return DeployStep(
         what=f"{what}, with Terraform",
-        command=f"{init}terraform -chdir={FOLDER} apply{chosen}",
+        command=f"{init}terraform -chdir={TERRAFORM_FOLDER} apply{chosen}",
         # Undone in reverse: the first step is the last one.
-        undo=f"terraform -chdir={FOLDER} destroy" if is_first else "",
+        undo=f"terraform -chdir={TERRAFORM_FOLDER} destroy" if is_first else "",
     )

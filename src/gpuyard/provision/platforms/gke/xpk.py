@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from gpuyard.blueprint.blueprint import Blueprint
 from gpuyard.provision.artefact import Artefact
 from gpuyard.provision.deployment_settings import ResolvedSettings
+from gpuyard.provision.extra_names import XPK_FOLDER
 from gpuyard.provision.launch.launch import Launch
 from gpuyard.provision.platforms.manifests.jobs import RETAIN_S
 from gpuyard.provision.platforms.manifests.pods import FUSE_OPTIONS
 from gpuyard.provision.restarts import restart_limit
 from gpuyard.provision.shell_text import shell
 
-FOLDER = "xpk"
 # core/system_characteristics.py at the same commit.
 DEVICE_TYPES = {
     "a3-highgpu-8g": "h100-80gb-8",
@@ -39,10 +39,10 @@ def xpk_files(
     variables = "".join(f"{row.name}={row.value}\n" for row in launch.variables)
     commands = "\n".join(_commands(blueprint, settings, launch)) + "\n"
     return (
-        Artefact(name=f"{FOLDER}/create.sh", text=commands),
-        Artefact(name=f"{FOLDER}/node.sh", text=launch.script(prelude)),
+        Artefact(name=f"{XPK_FOLDER}/create.sh", text=commands),
+        Artefact(name=f"{XPK_FOLDER}/node.sh", text=launch.script(prelude)),
         # A name without a value takes it from the shell.
-        Artefact(name=f"{FOLDER}/node.env", text=f"{variables}HF_TOKEN\n"),
+        Artefact(name=f"{XPK_FOLDER}/node.env", text=f"{variables}HF_TOKEN\n"),
     )
 
 
