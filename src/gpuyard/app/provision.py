@@ -76,9 +76,11 @@ def provision(
     """Render a blueprint for a platform, or say why the platform cannot run it."""
     target = _platform(platform)
     check_values(blueprint, settings)
-    too_long = _too_long_for_flex_start(blueprint, platform, settings)
-    if too_long is not None:
-        return too_long
+    unsuitable = _without_gateway(target, blueprint, settings) or _too_long_for_flex_start(
+        blueprint, platform, settings
+    )
+    if unsuitable is not None:
+        return unsuitable
     resolved = resolve_settings(blueprint, settings)
     artefacts = target.render(blueprint, resolved)
     if isinstance(artefacts, Unsuitable):
@@ -135,6 +137,19 @@ def provision_first_suitable(
         if isinstance(deployment, Provisioned):
             return deployment
     return None
+
+
+def _without_gateway(
+    platform: Platform, blueprint: Blueprint, settings: DeploymentSettings
+) -> Unsuitable | None:
+    if not settings.gateway or platform.name in ("gke", "kubernetes"):
+        return None
+    return Unsuitable(
+        platform=platform.name,
+        why="only services on Kubernetes have an inference gateway",
+        nearest="gke" if blueprint.machine.provider == "google" else "kubernetes",
+        nearest_why="it renders one; or leave out --gateway",
+    )
 
 
 def _too_long_for_flex_start(

@@ -128,6 +128,18 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--ray", "kubernetes: render RayJob and RayService")
     add_option(
         parser,
+        "--gateway",
+        "gke, kubernetes: render an inference gateway, which routes to the replica that has the"
+        " prefix in its KV cache",
+    )
+    add_option(
+        parser,
+        "--gateway-class NAME",
+        "GatewayClass; default: gke-l7-rilb on Google Cloud, istio elsewhere",
+        default="",
+    )
+    add_option(
+        parser,
         "--no-dra",
         "gke: RDMA networks by annotations, not by dynamic resource allocation (DRANET)",
     )
@@ -165,6 +177,8 @@ def _settings(arguments: argparse.Namespace) -> DeploymentSettings:
         switches=arguments.switches,
         service_account=arguments.service_account,
         ray=arguments.ray,
+        gateway=arguments.gateway or bool(arguments.gateway_class),
+        gateway_class=arguments.gateway_class,
         format=arguments.format,
         claims=False if arguments.no_dra else None,
     )

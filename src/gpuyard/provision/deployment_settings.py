@@ -70,6 +70,12 @@ class DeploymentSettings:
     ray: Annotated[
         bool, Doc("Kubernetes: RayJob and RayService instead of JobSet and LeaderWorkerSet")
     ] = False
+    gateway: Annotated[
+        bool, Doc("GKE and Kubernetes: inference gateway with prefix-aware routing")
+    ] = False
+    gateway_class: Annotated[
+        str, Doc("GatewayClass; default: gke-l7-rilb on Google Cloud, istio elsewhere")
+    ] = ""
     format: Annotated[
         FileFormat, Doc("what creates the resources of Google Cloud: API requests or Terraform")
     ] = "api"

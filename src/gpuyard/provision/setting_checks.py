@@ -28,6 +28,8 @@ GRAMMARS: tuple[tuple[str, str, re.Pattern[str], str], ...] = (
      "a Kubernetes namespace: lower-case letters, digits and hyphens"),
     ("--queue", "queue", re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"),
      "a Kubernetes name: lower-case letters, digits, hyphens and dots"),
+    ("--gateway-class", "gateway_class", re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"),
+     "a GatewayClass such as gke-l7-rilb or istio"),
     ("secret", "secret", re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"),
      "a secret's name: letters, digits, hyphens and underscores"),
     ("--reservation", "reservation", re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,511}"),

@@ -18,6 +18,9 @@ PODS = "10.64.0.0/12"
 SERVICES = "10.48.0.0/20"
 FIRST_DATA = 16  # data subnets are 10.16.0.0/16 and up
 SSH_TUNNEL = "35.235.240.0/20"  # source range of Identity-Aware Proxy
+# Proxies of the region's internal load balancers; /23 is what Google recommends
+# (https://docs.cloud.google.com/load-balancing/docs/proxy-only-subnets).
+PROXIES = "10.47.0.0/23"
 PROBES = ("130.211.0.0/22", "35.191.0.0/16")  # source ranges of Google's health checks
 
 
@@ -195,6 +198,26 @@ def _subnet(
         parameters={"project": settings.project, "region": settings.region},
         body=body,
         resource=subnet.name,
+    )
+
+
+def proxy_subnet(settings: ResolvedSettings, vpc: Vpc) -> Request:
+    """Return the request for the proxy-only subnet of the load balancers of a region."""
+    name = f"{settings.name}-proxies"
+    return Request(
+        file=_file(settings, "10", name),
+        what=f"Create the proxy-only subnet {name}, {PROXIES}",
+        method="compute.subnetworks.insert",
+        parameters={"project": settings.project, "region": settings.region},
+        body={
+            "name": name,
+            "description": settings.labels_text,
+            "network": f"projects/{settings.project}/global/networks/{vpc.name}",
+            "ipCidrRange": PROXIES,
+            "purpose": "REGIONAL_MANAGED_PROXY",
+            "role": "ACTIVE",
+        },
+        resource=name,
     )
 
 

@@ -26,6 +26,14 @@ def cluster_request(settings: ResolvedSettings, nodes: PodNodes, vpc: Vpc) -> Re
     network: Object = {"datapathProvider": "ADVANCED_DATAPATH", "defaultEnablePrivateNodes": True}
     if nodes.fabric is not None and not nodes.claims:
         network["enableMultiNetworking"] = True
+    addons: Object = {
+        "gcsFuseCsiDriverConfig": {"enabled": True},
+        "lustreCsiDriverConfig": {"enabled": True},
+        "gcePersistentDiskCsiDriverConfig": {"enabled": True},
+    }
+    if settings.requested.gateway:
+        network["gatewayApiConfig"] = {"channel": "CHANNEL_STANDARD"}
+        addons["httpLoadBalancing"] = {"disabled": False}
     cluster: Object = {
         "name": settings.name,
         "description": settings.labels_text,
@@ -46,11 +54,7 @@ def cluster_request(settings: ResolvedSettings, nodes: PodNodes, vpc: Vpc) -> Re
             "ipEndpointsConfig": {"enabled": False},
         },
         "workloadIdentityConfig": {"workloadPool": f"{settings.project}.svc.id.goog"},
-        "addonsConfig": {
-            "gcsFuseCsiDriverConfig": {"enabled": True},
-            "lustreCsiDriverConfig": {"enabled": True},
-            "gcePersistentDiskCsiDriverConfig": {"enabled": True},
-        },
+        "addonsConfig": addons,
         "monitoringConfig": {
             "componentConfig": {"enableComponents": list(METRICS)},
             "managedPrometheusConfig": {"enabled": True},

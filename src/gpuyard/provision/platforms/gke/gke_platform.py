@@ -44,6 +44,10 @@ from gpuyard.provision.platforms.manifests.disaggregated import (
     pools_obstacle,
 )
 from gpuyard.provision.platforms.manifests.expiry import has_end
+from gpuyard.provision.platforms.manifests.inference_gateway import (
+    gateway_notes,
+    gateway_obstacle,
+)
 from gpuyard.provision.platforms.manifests.jobs import job_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes, nodes_of
 from gpuyard.provision.platforms.manifests.queues import queue_objects
@@ -51,7 +55,7 @@ from gpuyard.provision.platforms.manifests.services import replica_bounds, servi
 from gpuyard.provision.platforms.manifests.text import manifest
 from gpuyard.provision.platforms.requests import Request, request_files
 from gpuyard.provision.platforms.uploads import steps_with_uploads
-from gpuyard.provision.platforms.vpc import network_requests, vpcs_of
+from gpuyard.provision.platforms.vpc import Vpc, network_requests, proxy_subnet, vpcs_of
 from gpuyard.provision.shell_text import shell
 
 NO_DISPLAY = "pods have no display"
@@ -76,7 +80,7 @@ class Gke:
         if workstations is not None:
             return workstations
         launch = launch_of(blueprint, settings, "pod")
-        obstacle = kubernetes_obstacle(self.name, blueprint, launch)
+        obstacle = kubernetes_obstacle(self.name, blueprint, launch, settings)
         if obstacle is not None:
             return obstacle
         nodes = service_nodes(blueprint, settings)
@@ -84,6 +88,7 @@ class Gke:
         requests = (
             *(bucket_requests(settings, _content(blueprint)) if launch.mounts else ()),
             *network_requests(settings, vpcs, pods=True),
+            *_proxies(settings, vpcs[0]),
             cluster_request(settings, nodes, vpcs[0]),
             *_pools(blueprint, settings, nodes),
         )
@@ -106,9 +111,17 @@ class Gke:
             notes=(
                 *_notes(blueprint, settings, nodes),
                 *pool_notes(blueprint, nodes),
+                *gateway_notes(
+                    blueprint, settings, nodes, with_proxies=not settings.requested.network
+                ),
                 *launch.notes,
             ),
         )
+
+
+def _proxies(settings: ResolvedSettings, host: Vpc) -> Iterator[Request]:
+    if settings.requested.gateway and not host.already_exists:
+        yield proxy_subnet(settings, host)
 
 
 def _content(blueprint: Blueprint) -> str:
@@ -137,8 +150,13 @@ def service_without_end(blueprint: Blueprint, settings: ResolvedSettings) -> str
     return "the service" if is_rented and not has_end(settings) else ""
 
 
-def kubernetes_obstacle(name: str, blueprint: Blueprint, launch: Launch) -> Unsuitable | None:
+def kubernetes_obstacle(
+    name: str, blueprint: Blueprint, launch: Launch, settings: ResolvedSettings
+) -> Unsuitable | None:
     """Return why Kubernetes cannot run it."""
+    useless = gateway_obstacle(blueprint) if settings.requested.gateway else ""
+    if useless:
+        return unsuitable(name, useless, blueprint, (name, "render it without --gateway"))
     if calls_srun(launch):
         why = "multi-node TensorRT-LLM is started by MPI"
         slurm = ("slurm", "srun starts its ranks; or serve with vLLM or SGLang")
@@ -303,10 +321,11 @@ def _notes(blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes) ->
             "(examples/gke-a4x-max-bm)."
         )
     if blueprint.shape == "service":
-        yield (
-            "The service is reachable inside the cluster only: "
-            f"kubectl port-forward service/{settings.name} 8000."
-        )
+        if not settings.requested.gateway:
+            yield (
+                "The service is reachable inside the cluster only: "
+                f"kubectl port-forward service/{settings.name} 8000."
+            )
         if machines_per_replica(blueprint) > 1:
             yield "A replica is a group of pods; the autoscaler counts groups."
     is_flex = blueprint.consumption == "flex-start"

@@ -36,6 +36,10 @@ from gpuyard.provision.platforms.manifests.disaggregated import (
     disaggregated_objects,
     is_disaggregated,
 )
+from gpuyard.provision.platforms.manifests.inference_gateway import (
+    gateway_notes,
+    install_commands,
+)
 from gpuyard.provision.platforms.manifests.jobs import job_objects
 from gpuyard.provision.platforms.manifests.nodes import PodNodes, nodes_of
 from gpuyard.provision.platforms.manifests.services import service_objects
@@ -58,7 +62,7 @@ class Kubernetes:
             return workstations
         is_service = blueprint.shape == "service"
         launch = launch_of(blueprint, settings, "pod")
-        obstacle = kubernetes_obstacle(self.name, blueprint, launch)
+        obstacle = kubernetes_obstacle(self.name, blueprint, launch, settings)
         if obstacle is not None:
             return obstacle
         if settings.requested.ray and is_service and launch.framework not in ("vllm", "vllm-tpu"):
@@ -76,6 +80,13 @@ class Kubernetes:
                 blueprint,
                 (self.name, "without --ray it runs both pools and their router"),
             )
+        if settings.requested.ray and settings.requested.gateway:
+            return unsuitable(
+                self.name,
+                "Ray Serve routes the requests itself",
+                blueprint,
+                (self.name, "use --ray or --gateway"),
+            )
         nodes = service_nodes(blueprint, settings)
         if settings.requested.ray:
             nodes = nodes_of(blueprint, settings, joined=max_machines(blueprint) > 1)
@@ -88,9 +99,14 @@ class Kubernetes:
         return Artefacts(
             platform=self.name,
             files=(file,),
-            steps=tuple(_steps(blueprint, settings, file)),
+            steps=tuple(_steps(blueprint, settings, nodes, file)),
             unbounded=service_without_end(blueprint, settings),
-            notes=(*_notes(nodes, settings), *pool_notes(blueprint, nodes), *launch.notes),
+            notes=(
+                *_notes(nodes, settings),
+                *pool_notes(blueprint, nodes),
+                *gateway_notes(blueprint, settings, nodes),
+                *launch.notes,
+            ),
         )
 
 
@@ -121,7 +137,7 @@ def _objects(
 
 
 def _steps(
-    blueprint: Blueprint, settings: ResolvedSettings, file: Artefact
+    blueprint: Blueprint, settings: ResolvedSettings, nodes: PodNodes, file: Artefact
 ) -> Iterator[DeployStep]:
     if settings.requested.ray:
         yield DeployStep(
@@ -131,6 +147,9 @@ def _steps(
         )
     else:
         yield from controller_steps(blueprint, queue=False)
+    if settings.requested.gateway:
+        for what, command in install_commands(nodes):
+            yield DeployStep(what=what, command=command)
     yield from token_steps(blueprint, settings)
     yield DeployStep(
         what="Apply the workload",
@@ -140,6 +159,11 @@ def _steps(
 
 
 def _notes(nodes: PodNodes, settings: ResolvedSettings) -> Iterator[str]:
+    if settings.requested.gateway and not nodes.is_onprem:
+        yield (
+            "The cluster needs the Gateway API: "
+            "gcloud container clusters update CLUSTER --gateway-api=standard."
+        )
     if nodes.is_onprem:
         yield "The cluster needs a GPU device plugin (the GPU operator also labels the nodes)."
     else:

@@ -21,6 +21,7 @@ RESOURCES = {
     "StatefulSet": ("apps", "statefulsets"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", "leaderworkersets"),
     "RayService": ("ray.io", "rayservices"),
+    "Gateway": ("gateway.networking.k8s.io", "gateways"),
     "HorizontalPodAutoscaler": ("autoscaling", "horizontalpodautoscalers"),
 }
 

@@ -9,6 +9,7 @@ from gpuyard.provision.launch.replicas import machines_per_replica, service_of
 from gpuyard.provision.launch.server import SERVERS
 from gpuyard.provision.platforms.manifests.expiry import expiry_objects
 from gpuyard.provision.platforms.manifests.fabric_setup import claim_objects
+from gpuyard.provision.platforms.manifests.inference_gateway import gateway_objects
 from gpuyard.provision.platforms.manifests.nodes import CPU, PodNodes
 from gpuyard.provision.platforms.manifests.pods import metadata, pod_template, storage_objects
 from gpuyard.provision.platforms.manifests.text import Object
@@ -54,6 +55,10 @@ def service_objects(
     else:
         replicas = _deployment(blueprint, settings, launch, nodes)
     autoscaler = _autoscaler(blueprint, settings, nodes, replicas)
+    gateway: tuple[Object, ...] = ()
+    if settings.requested.gateway:
+        gateway = gateway_objects(blueprint, settings, launch, nodes)
+    rented = (replicas, autoscaler, *gateway)
     return (
         *storage_objects(blueprint, settings, launch, nodes),
         *claims,
@@ -62,7 +67,8 @@ def service_objects(
         *pod_metrics(settings, launch, nodes),
         autoscaler,
         disruption_budget(settings),
-        *(() if nodes.is_onprem else expiry_objects(settings, (replicas, autoscaler))),
+        *gateway,
+        *(() if nodes.is_onprem else expiry_objects(settings, rented)),
     )
 
 
