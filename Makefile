@@ -50,7 +50,7 @@ lint: install
 
 # What only tests need, so that a first look installs less.
 $(TESTED): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,hf,ray,tensorboard,torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gcp,grpc,hf,ray,tensorboard,torch]'
 	@touch $@
 
 # A real MLflow for the tests of the registry's mirror: 824 MB with its own pins, so in a separate environment.
