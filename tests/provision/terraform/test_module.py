@@ -231,8 +231,6 @@ def test_provider_accepts_the_module_of_every_example_on_every_platform(file: Pa
     plan = plan_workload(workspace)
     assert not isinstance(plan, Infeasible)
     blueprint = make_blueprint(workspace.workload, plan, 1, workspace.catalog)
-    if blueprint.machine.provider != "google":
-        pytest.skip("Terraform creates resources of Google Cloud only")
     count = 0
     for name in ("gke", "compute-engine", "cloud-run", "cluster-director"):
         platform = platform_named(name)
@@ -241,4 +239,4 @@ def test_provider_accepts_the_module_of_every_example_on_every_platform(file: Pa
         if artefacts is not None:
             count += 1
             assert not list(problems(main_of(artefacts))), name
-    assert count
+    assert (count > 0) == (blueprint.machine.provider == "google")
