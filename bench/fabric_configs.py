@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Not `tests.fabric`: installed packages may have a `tests` of their own.
+# Not `tests.fabric`: an installed package may also be called `tests`.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fabric"))
 
 from configs.mutations import Mutation, mutate, rewritten, with_text

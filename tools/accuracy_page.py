@@ -45,7 +45,7 @@ Per cent, predicted over measured, less one; rows left out with their source unl
 
 | rows | error | what is missing | what would show it |
 |---|---|---|---|
-| MoE on GB300, 33 rows | mean 16.7, bias +13; in the fit 9.7, +6 | grouped GEMMs in MXFP8 and NVFP4 and their dispatch on NVL72 are known from one framework; GPT-OSS-120B is the worst (mean 23) | grouped GEMM and all-to-all times of a step on GB300, or step times of a second framework |
+| MoE on GB300, 33 rows | mean 16.7, bias +13; in the fit 9.7, +6 | only one framework has published MXFP8 and NVFP4 grouped GEMMs with dispatch on NVL72; GPT-OSS-120B has the largest error (mean 23) | grouped GEMM and all-to-all times of a step on GB300, or step times of a second framework |
 | MoE on TPU7x, 6 rows | mean 14.4, bias −17; with the release left out −30 | one release of one framework, and no other generation with MoE | the same MoE model on v6e, or under an earlier MaxText |
 | LoRA on B200 and GB300, 25 rows | mean 15 and 21, bias +10 and +19; H100 −11 | host time of layers below 1 ms, and what tensor and context parallel ranks of adapters exchange: both scale differently with the chip than GEMMs | a profile of one step on each generation |
 | TPU with the release left out, 53 rows | mean 16.4: MaxText 2023 +10, MaxText 2025 −24 | two releases, of which each has chips that the other lacks: a release cannot be separated from its chips | one model on one chip under both releases |
@@ -53,7 +53,7 @@ Per cent, predicted over measured, less one; rows left out with their source unl
 | vTrain, one row (3.6B, TP8, micro-batch 64) | −43, more than three times its interval | twice the time of the same run with a micro-batch of 32, and a micro-batch of 2 takes 1.6 times that of 4: a fault of the measurement or a slow kernel choice | a repeated measurement |
 | serving, TPOT of MoE with the source left out | mean 19, bias +14 | which kernels and batching settings a benchmark's author used; models, chips and releases left out are at 10 to 12 | the engine's command line with each row |
 | throughput in inference_runs_2026 | mean 27, median 20 | two of six rows of gpt-oss-120b on B200 are 3.4 and 6 times slower than predicted, one of them at a rate of 12 requests/s with a tenth of the TPOT limit: it is not the highest rate; Arc Pro (18 rows, mean 48 too slow) has no fitted run | rates at which a server misses its limits; kernel tables of Arc Pro |
-| bus bandwidth over GPUDirect-TCPX, 11 rows | 48 | the only table of this network | a second one |
+| bus bandwidth over GPUDirect-TCPX, 11 rows | 48 | only one table covers this network | measurements from a second source |
 """.splitlines()
 NO_MODEL = (("rl_runs", "no performance model of reinforcement-learning steps"),)
 KEYS = {

@@ -60,9 +60,7 @@ def chips() -> str:
     rows = [["chip", "catalog", "generation", "multiprocessors", "ratios", "published runs"]]
     for item in read_silicon():
         ratio = code(item.ratio) + (f" x {code(item.factor)}" if item.factor else "")
-        known = (
-            "yes" if item.calibrated else "none: the ratio of the nearest architecture stands in"
-        )
+        known = "yes" if item.calibrated else "none; uses the ratio of the nearest architecture"
         rows.append(
             [item.name, code(item.chip), item.generation, str(item.sm_count or ""), ratio, known]
         )

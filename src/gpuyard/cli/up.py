@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the stages of a workload, print their outcomes and write the report."""
     with UpProgress() as progress:
-        from gpuyard.app.up import up  # takes a second, in which something should move
+        from gpuyard.app.up import up  # slow import: the progress display is already running
 
         workspace = workspace_of(arguments)
         report = up(

@@ -150,7 +150,7 @@ class Option:
     ] = True
     keeps_numerics: Annotated[
         bool,
-        Doc("false: numbers that nobody asked for: fp16 in place of bf16, or 4-bit weights"),
+        Doc("false: a dtype that the file does not request: fp16 for bf16, or 4-bit weights"),
     ] = True
     predictions: Annotated[tuple[Prediction, ...], Doc("figures with their 90 % interval")] = field(
         default=(), metadata=BY_NAME

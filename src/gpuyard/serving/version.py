@@ -128,9 +128,21 @@ class Version:
     """A version that serves requests; created on the event loop."""
 
     __slots__ = (
-        "_class_index", "_classes", "_model", "_names", "_takes_rows", "_transform", "batcher",
-        "columns", "drift", "metrics", "outputs", "parser", "resolved", "writer",
-    )  # fmt: skip
+        "_class_index",
+        "_classes",
+        "_model",
+        "_names",
+        "_takes_rows",
+        "_transform",
+        "batcher",
+        "columns",
+        "drift",
+        "metrics",
+        "outputs",
+        "parser",
+        "resolved",
+        "writer",
+    )
 
     def __init__(self, loaded: LoadedVersion, batch: BatchSpec, pool: ThreadPoolExecutor) -> None:
         self.resolved = loaded.resolved

@@ -37,7 +37,7 @@ def fragmented(*, low_on_one_node: bool = False) -> list[dict[str, Any]]:
 
 
 def test_preempted_gpus_on_several_nodes_hold_no_pod_of_a_whole_node() -> None:
-    """kueue issue 5243: quota admits the job after preemption, and its pod stays pending."""
+    """kubernetes-sigs/kueue#5243: quota admits the job after preemption, and its pod stays pending."""
     result = admission(job("team", 8, preferred_topology=HOST), fragmented())
     assert result.verdict == "waits"
     assert "one node has at most 2 free, all have 8" in result.what
@@ -83,7 +83,7 @@ def test_gang_of_a_rack_fits_where_a_rack_is_free() -> None:
 
 
 def test_preemption_across_a_cohort_frees_no_whole_rack() -> None:
-    """kueue issue 10815: enough GPUs are free in all racks together, and no rack holds a slice."""
+    """kubernetes-sigs/kueue#10815: enough GPUs are free in all racks together, and no rack holds a slice."""
     result = admission(job("gec", 4, pods=16, **GANG), racks(9))
     assert result.verdict == "waits"
     assert "in slices of 16 pods per nvidia.com/gpu.clique" in result.what

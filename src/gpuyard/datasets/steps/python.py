@@ -20,11 +20,11 @@ from gpuyard.document.read import read_text
 from gpuyard.errors import InputError
 
 MAX_CODE_BYTES = 1_000_000
-CHECKED_ROWS = 50  # that are computed a second time on their own
+CHECKED_ROWS = 50  # recomputed one by one, to detect rows that depend on their batch
 TOLERANCE = 1e-9  # relative; sums over longer arrays may be rounded differently
 KINDS: tuple[Kind, ...] = ("number", "bool", "text", "time")
 AddedType: TypeAlias = Literal["float", "int", "bool", "text"]
-# Training and serving pass the same types: what a row of a request can hold.
+# The types that a request can hold; training passes the same ones.
 _TYPES: dict[str, pl.DataType] = {
     "number": pl.Float64(), "bool": pl.Boolean(), "text": pl.String(), "time": pl.Datetime("us"),
 }  # fmt: skip

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ from gpuyard.home import write_atomic
 from gpuyard.units import TOKENS
 
 BLOCK_ROWS = 256  # conversations written at once
+Messages: TypeAlias = list[dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class ConversationState:
     def chat(self) -> ChatTemplate:
         return ChatTemplate(text=self.template, bos_token=self.bos_token, eos_token=self.eos_token)
 
-    def conversations(self, frame: pl.DataFrame) -> Iterator[list[dict[str, object]]]:
+    def conversations(self, frame: pl.DataFrame) -> Iterator[Messages]:
         """Yield the messages of every row; none for a row without a reply."""
         if self.messages:
             for value in frame[self.messages].to_list():
@@ -130,46 +131,66 @@ class ConversationWriter:
         return self.part.sequence_tokens
 
     def write(self, frame: pl.DataFrame, path: str) -> int:
-        part, file = self.part, Path(path)
-        coder = chat_coder(part.tokenizer, part.end_of_text)
-        chat, is_plain = part.chat, part.template == PLAIN
-        rows_count = texts_count = in_tokens = left_tokens = 0
+        def samples(block: pl.DataFrame) -> Iterator[tuple[Messages]]:
+            return ((messages,) for messages in self.part.conversations(block))
 
-        def blocks() -> Iterator[bytes]:
-            nonlocal rows_count, texts_count, in_tokens, left_tokens
-            for start in range(0, frame.height, BLOCK_ROWS):
-                rows: list[npt.NDArray[np.uint32]] = []
-                for messages in part.conversations(frame.slice(start, BLOCK_ROWS)):
-                    tokens = encode(coder, chat, messages, ends_with_mark=is_plain)
-                    texts_count += 1
-                    in_tokens += len(tokens)
-                    cut = tokens[: part.sequence_tokens]
-                    left_tokens += len(tokens) - len(cut)
-                    if len(cut) and (cut[1:] < NOT_LEARNED).any():
-                        rows.append(padded(cut, part.sequence_tokens, coder.end_token))
-                rows_count += len(rows)
-                yield b"".join(row.astype("<u4").tobytes() for row in rows)
+        return write_samples(self.part, frame, Path(path), samples)
 
-        digest = write_blocks(blocks(), file)
-        facts = ShardFacts(
-            sequences_count=rows_count,
-            sequence_tokens=part.sequence_tokens,
-            dtype="uint32",
-            vocabulary_count=coder.vocabulary_count,
-            end_token=coder.end_token,
-            texts_count=rows_count,
-            empty_count=texts_count - rows_count,  # without a reply within the sequence
-            in_tokens=in_tokens,
-            packed_tokens=rows_count * part.sequence_tokens,
-            left_tokens=left_tokens,
-            sha256=digest,
-            masked=True,
-        )
-        write_atomic(facts_path(file), dump_json(facts))
-        tokenizer = file.parent / TOKENIZER_FILE
-        if not tokenizer.is_file():
-            coder.save(tokenizer)
-        return rows_count
+
+def write_samples(
+    part: ConversationState,
+    frame: pl.DataFrame,
+    file: Path,
+    samples: Callable[[pl.DataFrame], Iterable[tuple[Messages, ...]]],
+    conversations_per_sample: int = 1,
+) -> int:
+    """Write samples of one or more padded conversations; return the number of those kept.
+
+    A sample is kept if each of its conversations has a reply within the sequence.
+    """
+    coder = chat_coder(part.tokenizer, part.end_of_text)
+    chat, is_plain, size = part.chat, part.template == PLAIN, part.sequence_tokens
+    rows_count = samples_count = in_tokens = left_tokens = 0
+
+    def blocks() -> Iterator[bytes]:
+        nonlocal rows_count, samples_count, in_tokens, left_tokens
+        for start in range(0, frame.height, BLOCK_ROWS):
+            rows: list[npt.NDArray[np.uint32]] = []
+            for sample in samples(frame.slice(start, BLOCK_ROWS)):
+                tokens = [encode(coder, chat, one, ends_with_mark=is_plain) for one in sample]
+                samples_count += 1
+                in_tokens += sum(len(one) for one in tokens)
+                left_tokens += sum(max(0, len(one) - size) for one in tokens)
+                cuts = [one[:size] for one in tokens]
+                if all((cut[1:] < NOT_LEARNED).any() for cut in cuts):
+                    rows.append(
+                        np.concatenate([padded(cut, size, coder.end_token) for cut in cuts])
+                    )
+            rows_count += len(rows)
+            yield b"".join(row.astype("<u4").tobytes() for row in rows)
+
+    digest = write_blocks(blocks(), file)
+    sequence_tokens = conversations_per_sample * size
+    facts = ShardFacts(
+        sequences_count=rows_count,
+        sequence_tokens=sequence_tokens,
+        dtype="uint32",
+        vocabulary_count=coder.vocabulary_count,
+        end_token=coder.end_token,
+        texts_count=rows_count,
+        empty_count=samples_count - rows_count,  # without a reply within the sequence
+        in_tokens=in_tokens,
+        packed_tokens=rows_count * sequence_tokens,
+        left_tokens=left_tokens,
+        sha256=digest,
+        masked=True,
+        pairs=conversations_per_sample == 2,
+    )
+    write_atomic(facts_path(file), dump_json(facts))
+    tokenizer = file.parent / TOKENIZER_FILE
+    if not tokenizer.is_file():
+        coder.save(tokenizer)
+    return rows_count
 
 
 def encode(

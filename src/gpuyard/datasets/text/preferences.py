@@ -11,34 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from gpuyard.datasets.batch import Slots
 from gpuyard.datasets.columns import ALL_KINDS, Columns
 from gpuyard.datasets.step import Operation, Statistics, StepSettings
-from gpuyard.datasets.text.chat_template import PLAIN
 from gpuyard.datasets.text.conversations import (
-    BLOCK_ROWS,
     Conversations,
     ConversationState,
-    chat_coder,
-    encode,
-    padded,
+    Messages,
+    write_samples,
 )
-from gpuyard.datasets.text.tokenizer import END_OF_TEXT, TOKENIZER_FILE
+from gpuyard.datasets.text.tokenizer import END_OF_TEXT
 from gpuyard.datasets.text.tokens import (
     MAX_SEQUENCE_TOKENS,
-    NOT_LEARNED,
-    ShardFacts,
-    facts_path,
-    write_blocks,
 )
-from gpuyard.document.encode import dump_json
 from gpuyard.document.field_types import Doc
 from gpuyard.errors import InputError
-from gpuyard.home import write_atomic
 from gpuyard.units import TOKENS
 
 
@@ -90,53 +79,11 @@ class PreferenceWriter:
         return 2 * self.part.chosen.sequence_tokens
 
     def write(self, frame: pl.DataFrame, path: str) -> int:
-        part, file = self.part.chosen, Path(path)
-        coder = chat_coder(part.tokenizer, part.end_of_text)
-        chat, is_plain, size = part.chat, part.template == PLAIN, part.sequence_tokens
-        pairs_count = rows_count = in_tokens = left_tokens = 0
+        def pairs(block: pl.DataFrame) -> Iterator[tuple[Messages, ...]]:
+            return zip(*(side.conversations(block) for side in self.part.sides), strict=True)
 
-        def blocks() -> Iterator[bytes]:
-            nonlocal pairs_count, rows_count, in_tokens, left_tokens
-            for start in range(0, frame.height, BLOCK_ROWS):
-                some = frame.slice(start, BLOCK_ROWS)
-                rows: list[npt.NDArray[np.uint32]] = []
-                both = [side.conversations(some) for side in self.part.sides]
-                for pair in zip(*both, strict=True):
-                    tokens = [
-                        encode(coder, chat, messages, ends_with_mark=is_plain) for messages in pair
-                    ]
-                    pairs_count += 1
-                    in_tokens += sum(len(reply) for reply in tokens)
-                    left_tokens += sum(max(0, len(reply) - size) for reply in tokens)
-                    cuts = [reply[:size] for reply in tokens]
-                    if all((cut[1:] < NOT_LEARNED).any() for cut in cuts):
-                        rows.append(
-                            np.concatenate([padded(cut, size, coder.end_token) for cut in cuts])
-                        )
-                rows_count += len(rows)
-                yield b"".join(row.astype("<u4").tobytes() for row in rows)
-
-        digest = write_blocks(blocks(), file)
-        facts = ShardFacts(
-            sequences_count=rows_count,
-            sequence_tokens=self.sequence_tokens,
-            dtype="uint32",
-            vocabulary_count=coder.vocabulary_count,
-            end_token=coder.end_token,
-            texts_count=rows_count,
-            empty_count=pairs_count - rows_count,  # without two replies within the sequence
-            in_tokens=in_tokens,
-            packed_tokens=rows_count * self.sequence_tokens,
-            left_tokens=left_tokens,
-            sha256=digest,
-            masked=True,
-            pairs=True,
-        )
-        write_atomic(facts_path(file), dump_json(facts))
-        tokenizer = file.parent / TOKENIZER_FILE
-        if not tokenizer.is_file():
-            coder.save(tokenizer)
-        return rows_count
+        part = self.part.chosen
+        return write_samples(part, frame, Path(path), pairs, conversations_per_sample=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from gpuyard.jobs.tracking.tracker import RunDescription
 
 
 class TensorboardTracker:
-    """Writes DIR/NAME-ID/; another process that resumes the run adds a second file there."""
+    """Writes to DIR/NAME-ID/; a process that resumes the run adds another file there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,10 +1,10 @@
 """Whether Kueue admits a job and its pods then find nodes, computed before it is submitted.
 
 Kueue reserves quota first; only with topology-aware scheduling does it also look for nodes, and
-what it preempts is chosen by quota. Two ways to lose: preempted pods free quota on nodes that do
-not hold one pod of the job together (kueue issue 5243), and preemption across a cohort frees
-enough GPUs but no domain that holds a slice (kueue issue 10815). So placement is computed here on
-the nodes themselves: as they are, without what may be preempted, and empty.
+what it preempts is chosen by quota. That fails in two cases: preempted pods free quota on nodes
+that together do not fit one pod of the job (kubernetes-sigs/kueue#5243), and preemption across a
+cohort frees enough GPUs but no domain that fits a slice (kubernetes-sigs/kueue#10815). So placement
+is computed here on the nodes: as they are, without preemptible pods, and empty.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _bfd(fabric: Fabric) -> Iterator[str]:
 
 
 def _timers(bfd: Bfd) -> str:
-    # NX-OS takes less than a second; the multiplier keeps the time to detect a failure.
+    # NX-OS accepts intervals below one second; the multiplier preserves the detection time.
     interval_ms = min(round(bfd.interval_s * 1e3), MAX_BFD_MS)
     multiplier = max(round(bfd.detect_s * 1e3 / interval_ms), 1)
     return f"interval {interval_ms} min_rx {interval_ms} multiplier {multiplier}"

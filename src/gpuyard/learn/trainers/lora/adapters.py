@@ -47,7 +47,7 @@ class LoraLinear(nn.Module):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def without_adapters(model: nn.Module) -> Iterator[None]:
-    """Let the model compute as its base, without a second copy of the weights."""
+    """Disable the adapters, so that the model computes as its base without copying the weights."""
     layers = [layer for layer in model.modules() if isinstance(layer, LoraLinear)]
     for layer in layers:
         layer.enabled = False
