@@ -56,6 +56,10 @@ class CommandLine(Protocol):
     def __call__(self, program: str, weights: Path, address: EngineAddress) -> list[str]: ...
 
 
+def _listen_on(address: EngineAddress) -> list[str]:
+    return ["--host", HOST, "--port", str(address.port)]
+
+
 def _vllm(program: str, weights: Path, address: EngineAddress) -> list[str]:
     return [
         program or "vllm",
@@ -63,10 +67,7 @@ def _vllm(program: str, weights: Path, address: EngineAddress) -> list[str]:
         str(weights),
         "--served-model-name",
         address.model,
-        "--host",
-        HOST,
-        "--port",
-        str(address.port),
+        *_listen_on(address),
     ]
 
 
@@ -78,10 +79,7 @@ def _sglang(program: str, weights: Path, address: EngineAddress) -> list[str]:
         str(weights),
         "--served-model-name",
         address.model,
-        "--host",
-        HOST,
-        "--port",
-        str(address.port),
+        *_listen_on(address),
         "--api-key",
         address.key,
     ]
@@ -98,10 +96,7 @@ def _llama_cpp(program: str, weights: Path, address: EngineAddress) -> list[str]
         str(files[0]),
         "--alias",
         address.model,
-        "--host",
-        HOST,
-        "--port",
-        str(address.port),
+        *_listen_on(address),
     ]
 
 
